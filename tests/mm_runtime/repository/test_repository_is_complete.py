@@ -63,6 +63,24 @@ def parse(text: str) -> Any:
     return text_format.Parse(text, model_config_pb2.ModelConfig())
 
 
+def entries(text: str) -> set[str]:
+    """Return a line for each field of a configuration, and for each tensor of its steps."""
+    found, steps = set(), parse(text)
+    for number, step in enumerate(steps.ensemble_scheduling.step):
+        named = f"step {number} {step.model_name} version {step.model_version}"
+        found |= {named}
+        found |= {f"{named} reads {key} from {name}" for key, name in step.input_map.items()}
+        found |= {f"{named} writes {key} to {name}" for key, name in step.output_map.items()}
+    steps.ClearField("ensemble_scheduling")
+    for field, value in steps.ListFields():
+        for one in value if field.is_repeated else [value]:
+            shown = (
+                text_format.MessageToString(one, as_one_line=True) if field.message_type else one
+            )
+            found.add(f"{field.name} {shown}")
+    return found
+
+
 @pytest.fixture(params=MODEL_NAMES)
 def model(request: pytest.FixtureRequest) -> str:
     """Each model of the repository."""
@@ -73,8 +91,14 @@ def test_files_are_golden(golden: Golden) -> None:
     """Paths and configurations change only on purpose."""
     found = files()
     golden.check("tree.txt", "".join(f"{path}\n" for path in sorted(found)))
-    for name in (*MODEL_NAMES, *sorted(GATEWAYS)):
+    for name in MODEL_NAMES:
         golden.check(f"{name}.pbtxt", found[f"{name}/config.pbtxt"])
+    plain = entries(found["ensemble/config.pbtxt"])
+    for name in sorted(GATEWAYS):
+        other = entries(found[f"{name}/config.pbtxt"])
+        signs = [*(("-", one) for one in plain - other), *(("+", one) for one in other - plain)]
+        lines = sorted(signs, key=lambda line: (line[1], line[0]))
+        golden.check(f"{name}.differences.txt", "".join(f"{' '.join(one)}\n" for one in lines))
 
 
 def test_encoders_serve_one_model(golden: Golden) -> None:
