@@ -7,13 +7,13 @@ have to be found when a layout is added.
 import ast
 from collections.abc import Iterator
 
-import pytest
 from tests.architecture.test_family_names_occur_in_families_only import ROOT, modules
 
 from mm_api.families import FAMILIES
 from mm_api.families.image_layouts import LAYOUTS
 from mm_runtime.serving.encode.vision.load import ENCODERS
 from mm_runtime.serving.preprocess.processors import LOADERS
+from support.cases import cases
 
 PACKAGE = "mm_api.families.image_layouts"
 KEYS = frozenset({"layout", "processor", "encoder"})
@@ -53,19 +53,17 @@ def test_no_module_compares_layouts() -> None:
     assert {name: some for name, some in found.items() if set(some) - allowed} == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        pytest.param("family.layout is other", ["family.layout"], id="record"),
-        pytest.param("layout.processor == 'hd'", ["layout.processor"], id="key"),
-        pytest.param(
-            "match one.layout.encoder:\n    case 'hd': pass", ["one.layout.encoder"], id="match"
-        ),
-        pytest.param(f"from {PACKAGE} import GRID", ["GRID"], id="import"),
-        pytest.param("family.layout.encoder is not None", [], id="absent"),
-        pytest.param("family.layout.rotated and family.layout.is_square", [], id="attributes"),
-        pytest.param(f"from {PACKAGE}.ended import tokens_of_grid", [], id="formula"),
-    ],
+@cases(
+    "source found",
+    {
+        "record": ("family.layout is other", ["family.layout"]),
+        "key": ("layout.processor == 'hd'", ["layout.processor"]),
+        "match": ("match one.layout.encoder:\n    case 'hd': pass", ["one.layout.encoder"]),
+        "import": (f"from {PACKAGE} import GRID", ["GRID"]),
+        "absent": ("family.layout.encoder is not None", []),
+        "attributes": ("family.layout.rotated and family.layout.is_square", []),
+        "formula": (f"from {PACKAGE}.ended import tokens_of_grid", []),
+    },
 )
 def test_comparisons_are_found(source: str, found: list[str]) -> None:
     """Reading an attribute is no comparison."""

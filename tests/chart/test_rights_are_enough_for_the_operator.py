@@ -1,23 +1,18 @@
 """The operator itself, as the account of the chart, brings a model to its first Job."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import helm_python as helm
 import pytest
-import yaml
 
 from mm_api import labels
 from mm_api.v1alpha1.definition import NAME, definition
 from mm_devcluster.cluster import ClusterInfo
 from support.chart import CHART, RELEASE, of_kind
+from support.chart_accounts import account_kubeconfig, running
 from support.clusters import apply, kubectl, kubectl_json, namespace, read
 from support.definition import install_definition
 from support.eventually import eventually
@@ -29,37 +24,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 HOME, MODELS = "rights-home", "rights-models"
 OUTDATED = "definition is older than this operator"
 PROGRAM = Path(sys.executable).with_name("mm-operator")
-
-
-def _account_kubeconfig(cluster: ClusterInfo, path: Path) -> Path:
-    """Write a kubeconfig that is the operator's account, with a token of an hour."""
-    config = yaml.safe_load(cluster.kubeconfig.read_text(encoding="utf-8"))
-    token = kubectl(cluster, "-n", HOME, "create", "token", RELEASE).strip()
-    config["users"] = [{"name": "account", "user": {"token": token}}]
-    for context in config["contexts"]:
-        context["context"]["user"] = "account"
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return path
-
-
-@contextmanager
-def _operator(arguments: list[str], kubeconfig: Path, log: Path) -> Iterator[None]:
-    """Run the operator; at the end it must go in peace."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [PROGRAM, *arguments],
-            env=os.environ | {"KUBECONFIG": str(kubeconfig)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
-    finally:
-        process.kill()
-        process.wait(timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +50,8 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
     ):
         config.install(CHART, RELEASE, values, timeout=60)
         try:
-            kubeconfig = _account_kubeconfig(control_plane, tmp_path / "kubeconfig")
-            with _operator(arguments, kubeconfig, log):
+            kubeconfig = account_kubeconfig(control_plane, HOME, RELEASE, tmp_path / "kubeconfig")
+            with running(PROGRAM, arguments, kubeconfig, log):
                 model = document()
                 model["metadata"]["namespace"] = MODELS
                 apply(control_plane, model)
@@ -156,8 +120,8 @@ def test_an_upgraded_operator_upgrades_the_definition(
             # Server-side apply leaves to Helm's manager what only Helm wrote: `network` stays.
             assert "formerField" in _fields(_definition(control_plane))
 
-            kubeconfig = _account_kubeconfig(control_plane, tmp_path / "kubeconfig")
-            with _operator([*container["args"], "--port=0", *own], kubeconfig, log):
+            kubeconfig = account_kubeconfig(control_plane, HOME, RELEASE, tmp_path / "kubeconfig")
+            with running(PROGRAM, [*container["args"], "--port=0", *own], kubeconfig, log):
                 eventually(
                     lambda: "upgraded to release" in log.read_text() or OUTDATED in log.read_text()
                 )
@@ -194,8 +158,8 @@ def test_a_namespace_without_the_label_is_left_alone(
         config.install(CHART, RELEASE, {}, timeout=60)
         try:
             eventually(lambda: "denied" in _made(control_plane))
-            kubeconfig = _account_kubeconfig(control_plane, tmp_path / "kubeconfig")
-            with _operator(arguments, kubeconfig, tmp_path / "operator.log"):
+            kubeconfig = account_kubeconfig(control_plane, HOME, RELEASE, tmp_path / "kubeconfig")
+            with running(PROGRAM, arguments, kubeconfig, tmp_path / "operator.log"):
                 model = document()
                 model["metadata"]["namespace"] = MODELS
                 apply(control_plane, model)

@@ -16,14 +16,15 @@ from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
 from support.bound_pods import empty_node
 from support.chart import CHART, RELEASE
+from support.chart_accounts import account_kubeconfig, running
 from support.clusters import namespace
 from support.definition import install_definition
 from support.eventually import eventually_async
 from support.gateways import MODEL
 from support.installed_router import (
-    account_kubeconfig,
+    NAME,
+    PROGRAM,
     replica,
-    router,
     router_arguments,
     set_ready,
 )
@@ -62,7 +63,7 @@ async def test_requests_follow_pods(
     ):
         config.install(CHART, RELEASE, values, timeout=60)
         try:
-            kubeconfig = account_kubeconfig(control_plane, home, tmp_path / "kubeconfig")
+            kubeconfig = account_kubeconfig(control_plane, home, NAME, tmp_path / "kubeconfig")
             await follow(values, api, tmp_path, node, kubeconfig, home=home)
         finally:
             config.uninstall(RELEASE, timeout=120)
@@ -94,7 +95,7 @@ async def follow(
         replica(api, folder / "engine", node),
         httpx.AsyncClient(timeout=60, headers={"authorization": "Bearer sk-a"}) as client,
     ):
-        with router([*router_arguments(values), *own], kubeconfig, folder / "router.log"):
+        with running(PROGRAM, [*router_arguments(values), *own], kubeconfig, folder / "router.log"):
 
             async def status() -> int:
                 url = f"http://127.0.0.1:{port}/v1/chat/completions"

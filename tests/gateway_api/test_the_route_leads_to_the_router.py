@@ -24,6 +24,7 @@ from PIL import Image
 from mm_devcluster.cluster import ClusterInfo
 from support.bound_pods import bind, empty_node
 from support.chart import CHART, RELEASE
+from support.chart_accounts import account_kubeconfig, running
 from support.clusters import apply, kubectl, namespace
 from support.contour import CONTROLLER, PORT_OFFSET, define_gateways, program, running_contour
 from support.definition import install_definition
@@ -32,10 +33,9 @@ from support.gateways import MODEL
 from support.images import data_url, encode
 from support.installed_router import (
     NAME,
-    account_kubeconfig,
+    PROGRAM,
     make_pod,
     replica,
-    router,
     router_arguments,
     set_ready,
 )
@@ -149,13 +149,16 @@ def release(
 @contextmanager
 def routing(api: Api, values: dict[str, Any], folder: Path, node: str) -> Iterator[None]:
     """Run the router, and make a pod that the chart's Service takes for it."""
-    kubeconfig = account_kubeconfig(api.cluster, api.namespace, folder / "kubeconfig")
+    kubeconfig = account_kubeconfig(api.cluster, api.namespace, NAME, folder / "kubeconfig")
     port, metrics = free_ports(2)
     splits = folder / "splits.json"
     splits.write_text("[]")
     own = [f"--port={port}", f"--metrics-port={metrics}", f"--splits-file={splits}"]
-    with router(
-        [*router_arguments(values), *own, "--lame-duck=0"], kubeconfig, folder / "router.log"
+    with running(
+        PROGRAM,
+        [*router_arguments(values), *own, "--lame-duck=0"],
+        kubeconfig,
+        folder / "router.log",
     ):
         make_pod(api, POD, api.read("service", NAME)["spec"]["selector"], port)
         bind(api, {"metadata": {"name": POD}}, node)

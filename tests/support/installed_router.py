@@ -5,24 +5,18 @@ Kubernetes' own controllers.
 """
 
 import json
-import os
-import signal
 import socket
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mm_api import labels
-from mm_devcluster.cluster import ClusterInfo
 from mm_operator.children.metadata import own_labels
 from support.bound_pods import bind
 from support.chart import RELEASE, of_kind
-from support.clusters import apply, kubectl
+from support.clusters import apply
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.model_documents import document
 from support.model_namespace import Api
@@ -41,18 +35,6 @@ def machine_address() -> str:
     return address
 
 
-def account_kubeconfig(cluster: ClusterInfo, home: str, path: Path) -> Path:
-    """Write a kubeconfig that is the router's account, with a token of an hour."""
-    config = yaml.safe_load(cluster.kubeconfig.read_text(encoding="utf-8"))
-    token = kubectl(cluster, "-n", home, "create", "token", NAME).strip()
-    config["users"] = [{"name": "account", "user": {"token": token}}]
-    for context in config["contexts"]:
-        context["context"]["user"] = "account"
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return path
-
-
 def router_arguments(values: dict[str, Any]) -> list[str]:
     """Return the arguments that the chart gives the router."""
     (deployment,) = (
@@ -61,25 +43,6 @@ def router_arguments(values: dict[str, Any]) -> list[str]:
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     arguments: list[str] = container["args"]
     return arguments
-
-
-@contextmanager
-def router(arguments: list[str], kubeconfig: Path, log: Path) -> Iterator[None]:
-    """Run the router; at the end it must drain in peace."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [PROGRAM, *arguments],
-            env=os.environ | {"KUBECONFIG": str(kubeconfig)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
-    finally:
-        process.kill()
-        process.wait(timeout=60)
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from mm_api.families.image_layouts.ended import (
     tiles_of_tower,
     tokens_of_grid,
 )
+from support.cases import cases
 from support.model_configs import MODELS
 
 NVILA = MODELS["nvila"].files["config.json"]
@@ -55,41 +56,38 @@ def vision_of(config: dict[str, Any], processor: dict[str, Any] | None = None) -
     return found.vision
 
 
-@pytest.mark.parametrize(
-    ("side", "merged", "expected"),
-    [
-        pytest.param(448, 3, 121, id="lite"),  # 32 x 32 patches, 33 with zeros
-        pytest.param(448, 2, 256, id="nvila"),
-        pytest.param(384, 2, 196, id="odd"),  # 27 x 27 patches, 28 with zeros
-        pytest.param(384, 3, 81, id="divisible"),
-    ],
+@cases(
+    "side merged expected",
+    {
+        "lite": (448, 3, 121),  # 32 x 32 patches, 33 with zeros
+        "nvila": (448, 2, 256),
+        "odd": (384, 2, 196),  # 27 x 27 patches, 28 with zeros
+        "divisible": (384, 3, 81),
+    },
 )
 def test_a_tile_is_rounded_up(side: int, merged: int, expected: int) -> None:
     """Zeros fill the last row and column of what becomes a feature."""
     assert features_of_square(side, 14, merged) == expected
 
 
-@pytest.mark.parametrize(
-    ("config", "tiles", "expected"),
-    [
-        pytest.param(LITE, 1, Tokens(121, 1), id="one-tile-has-no-view"),
-        pytest.param(LITE, 2, Tokens(3 * 121, 3), id="two-tiles-and-a-view"),
-        pytest.param(LITE, 12, Tokens(13 * 121, 13), id="most-tiles-and-a-view"),
-        pytest.param(NVILA, 9, Tokens(9 * 256, 1), id="scales-end-once"),
-        pytest.param(NVILA, 12, Tokens(12 * 256, 1), id="most-tiles-of-the-last-scale"),
-    ],
+@cases(
+    "config tiles expected",
+    {
+        "one-tile-has-no-view": (LITE, 1, Tokens(121, 1)),
+        "two-tiles-and-a-view": (LITE, 2, Tokens(3 * 121, 3)),
+        "most-tiles-and-a-view": (LITE, 12, Tokens(13 * 121, 13)),
+        "scales-end-once": (NVILA, 9, Tokens(9 * 256, 1)),
+        "most-tiles-of-the-last-scale": (NVILA, 12, Tokens(12 * 256, 1)),
+    },
 )
 def test_newlines_end_what_is_cut(config: dict[str, Any], tiles: int, expected: Tokens) -> None:
     """A newline a tile; tiles of the last scale are joined again, and have one together."""
     assert tokens_of_grid(vision_of(config), tiles) == expected
 
 
-@pytest.mark.parametrize(
-    ("config", "features", "newlines", "tower"),
-    [
-        pytest.param(LITE, 1573, 2 * 13, 13, id="tiles-and-view"),
-        pytest.param(NVILA, 3072, 1, 1 + 4 + 12, id="three-scales"),
-    ],
+@cases(
+    "config features newlines tower",
+    {"tiles-and-view": (LITE, 1573, 2 * 13, 13), "three-scales": (NVILA, 3072, 1, 1 + 4 + 12)},
 )
 def test_the_largest_image_is_planned(
     config: dict[str, Any], features: int, newlines: int, tower: int
@@ -109,10 +107,7 @@ def test_only_scales_take_several_images() -> None:
     assert (most(vision_of(LITE)), most(vision_of(NVILA))) == (1, None)
 
 
-@pytest.mark.parametrize(
-    ("config", "alone", "several"),
-    [pytest.param(LITE, 1573, 121, id="tiles"), pytest.param(NVILA, 3072, 256, id="scales")],
-)
+@cases("config alone several", {"tiles": (LITE, 1573, 121), "scales": (NVILA, 3072, 256)})
 def test_several_images_are_a_tile_each(config: dict[str, Any], alone: int, several: int) -> None:
     """VILA's code cuts up the one image of a request; TensorRT-LLM's class each of several."""
     vision, family = vision_of(config), FAMILIES["nvila"]
@@ -132,22 +127,21 @@ def test_a_smaller_one_shares_its_matrices() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "family"),
-    [
-        pytest.param({}, "nvila", id="scales"),
-        pytest.param({"dynamic_s2": False, "image_aspect_ratio": "dynamic"}, "nvila", id="tiles"),
-        pytest.param({"dynamic_s2": False, "image_aspect_ratio": "resize"}, "vila", id="squares"),
-        pytest.param(
+@cases(
+    "changes family",
+    {
+        "scales": ({}, "nvila"),
+        "tiles": ({"dynamic_s2": False, "image_aspect_ratio": "dynamic"}, "nvila"),
+        "squares": ({"dynamic_s2": False, "image_aspect_ratio": "resize"}, "vila"),
+        "projector": (
             {
                 "dynamic_s2": False,
                 "image_aspect_ratio": "resize",
                 "mm_projector_cfg": {"mm_projector_type": "mlp_downsample_2x2_fix"},
             },
             "nvila",
-            id="projector",
         ),
-    ],
+    },
 )
 def test_tiles_distinguish_it_from_vila(changes: dict[str, Any], family: str) -> None:
     """Both call themselves llava_llama."""
@@ -159,54 +153,45 @@ def section(key: str, **changes: Any) -> dict[str, Any]:
     return {key: NVILA[key] | changes}
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        pytest.param({"model_type": "vila"}, "model_type 'vila'", id="class-of-its-own"),
-        pytest.param({"architectures": ["VILAForCausalLM"]}, "LlavaLlamaModel", id="architecture"),
-        pytest.param(section("llm_cfg", _name_or_path="x/text"), "ends in 'llm'", id="folder"),
-        pytest.param({"resume_path": ""}, "resume_path is missing", id="projector-not-loaded"),
-        pytest.param({"model_dtype": "bfloat16"}, "model_dtype is 'bfloat16'", id="dtype"),
-        pytest.param(
+@cases(
+    "changes words",
+    {
+        "class-of-its-own": ({"model_type": "vila"}, "model_type 'vila'"),
+        "architecture": ({"architectures": ["VILAForCausalLM"]}, "LlavaLlamaModel"),
+        "folder": (section("llm_cfg", _name_or_path="x/text"), "ends in 'llm'"),
+        "projector-not-loaded": ({"resume_path": ""}, "resume_path is missing"),
+        "dtype": ({"model_dtype": "bfloat16"}, "model_dtype is 'bfloat16'"),
+        "tensors-are-not-resized": (
             {"dynamic_s2": False, "image_aspect_ratio": "resize"}
             | section("mm_projector_cfg", mm_projector_type="mlp_downsample_2x2_fix"),
             "image_aspect_ratio is 'resize'",
-            id="tensors-are-not-resized",
         ),
-        pytest.param({"dynamic_s2": False}, "contradict each other", id="scales-switched-off"),
-        pytest.param({"s2": True}, "contradict each other", id="squares-at-scales"),
-        pytest.param(section("llm_cfg", model_type="mistral"), "expected qwen2", id="text-model"),
-        pytest.param(
-            section("llm_cfg", use_sliding_window=True), "use_sliding_window", id="window"
-        ),
-        pytest.param(
-            section("vision_tower_cfg", architectures=["CLIPVisionModel"]), "Siglip", id="tower"
-        ),
-        pytest.param({"mm_vision_select_feature": "patch"}, "'cls_patch'", id="dropped-patch"),
-        pytest.param({"mm_vision_select_layer": 28}, "mm_vision_select_layer is 28", id="layer"),
-        pytest.param({"mm_vision_select_layer": "-2"}, "an integer from -28 to 27", id="text"),
-        pytest.param({"ps3": True}, "ps3 is true", id="looks-closer"),
-        pytest.param(
+        "scales-switched-off": ({"dynamic_s2": False}, "contradict each other"),
+        "squares-at-scales": ({"s2": True}, "contradict each other"),
+        "text-model": (section("llm_cfg", model_type="mistral"), "expected qwen2"),
+        "window": (section("llm_cfg", use_sliding_window=True), "use_sliding_window"),
+        "tower": (section("vision_tower_cfg", architectures=["CLIPVisionModel"]), "Siglip"),
+        "dropped-patch": ({"mm_vision_select_feature": "patch"}, "'cls_patch'"),
+        "layer": ({"mm_vision_select_layer": 28}, "mm_vision_select_layer is 28"),
+        "text": ({"mm_vision_select_layer": "-2"}, "an integer from -28 to 27"),
+        "looks-closer": ({"ps3": True}, "ps3 is true"),
+        "pooled": (
             {"image_encoder": '{"_target_": "llava.model.encoders.TSPImageEncoder"}'},
             "TSPImageEncoder",
-            id="pooled",
         ),
-        pytest.param(
-            {"image_encoder": ENCODER | {"end_tokens": None}}, "end_tokens", id="no-newline"
-        ),
-        pytest.param({"image_encoder": "{"}, "image_encoder is '{'", id="no-json"),
-        pytest.param({"chat_template": "mistral"}, "null or 'qwen2'", id="conversation"),
-        pytest.param(
+        "no-newline": ({"image_encoder": ENCODER | {"end_tokens": None}}, "end_tokens"),
+        "no-json": ({"image_encoder": "{"}, "image_encoder is '{'"),
+        "conversation": ({"chat_template": "mistral"}, "null or 'qwen2'"),
+        "projector": (
             section("mm_projector_cfg", mm_projector_type="mlp_downsample_3x3_s2"),
             "mlp_downsample_3x3_s2",
-            id="projector",
         ),
-        pytest.param({"s2_scales": "448"}, "two or more that rise", id="one-scale"),
-        pytest.param({"s2_scales": "448,900"}, "multiples", id="no-multiple"),
-        pytest.param({"s2_scales": "448,a"}, "s2_scales is '448,a'", id="no-number"),
-        pytest.param({"s2_resize_output_to_scale_idx": 0}, "expected -1", id="other-scale"),
-        pytest.param({"max_tiles": 8}, "expected 9 or more", id="fewer-tiles-than-squares"),
-    ],
+        "one-scale": ({"s2_scales": "448"}, "two or more that rise"),
+        "no-multiple": ({"s2_scales": "448,900"}, "multiples"),
+        "no-number": ({"s2_scales": "448,a"}, "s2_scales is '448,a'"),
+        "other-scale": ({"s2_resize_output_to_scale_idx": 0}, "expected -1"),
+        "fewer-tiles-than-squares": ({"max_tiles": 8}, "expected 9 or more"),
+    },
 )
 def test_what_the_class_does_not_read_is_refused(changes: dict[str, Any], words: str) -> None:
     """The key and what is expected of it."""

@@ -10,6 +10,7 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import FAMILIES
 from mm_api.families.image_layouts.views import grid_tokens
 from mm_api.families.llava_onevision import video_features
+from support.cases import cases
 from support.model_configs import (
     FIXED_FEATURES,
     MODELS,
@@ -88,15 +89,15 @@ def tokens_of_image(vision: VisionFacts, height: int, width: int) -> int:
     return side**2 + grid_tokens(rows, columns, side=side, limit=vision.grid_limit)
 
 
-@pytest.mark.parametrize(
-    ("height", "width", "expected"),
-    [
-        pytest.param(1168, 960, 8765, id="worst"),
-        pytest.param(1080, 1920, 7269, id="full-hd"),
-        pytest.param(480, 640, 2929, id="vga"),
-        pytest.param(384, 384, 1485, id="one-tile"),
-        pytest.param(2304, 2304, 7371, id="most-tiles"),
-    ],
+@cases(
+    "height width expected",
+    {
+        "worst": (1168, 960, 8765),
+        "full-hd": (1080, 1920, 7269),
+        "vga": (480, 640, 2929),
+        "one-tile": (384, 384, 1485),
+        "most-tiles": (2304, 2304, 7371),
+    },
 )
 def test_images_of_onevision(height: int, width: int, expected: int) -> None:
     """Sizes whose tokens are known; they prove the reference of the next test."""
@@ -137,15 +138,15 @@ def test_the_server_divides_the_features_back(family: str, batch: int, images: i
     assert (divided, limits.max_multimodal_len % (batch * images)) == (limits.features_per_image, 0)
 
 
-@pytest.mark.parametrize(
-    ("family", "engine", "expected"),
-    [
-        pytest.param("blip2-opt", {}, 256, id="blip2-opt"),
-        pytest.param("llava", {}, 4608, id="llava"),
-        pytest.param("vila", {"maxImagesPerRequest": 4}, 6272, id="vila-four-images"),
-        pytest.param("mllama", {}, 0, id="mllama-has-no-table"),
-        pytest.param("qwen2-vl", {"maxBatchSize": 4}, 4 * 1296, id="qwen2-vl"),
-    ],
+@cases(
+    "family engine expected",
+    {
+        "blip2-opt": ("blip2-opt", {}, 256),
+        "llava": ("llava", {}, 4608),
+        "vila-four-images": ("vila", {"maxImagesPerRequest": 4}, 6272),
+        "mllama-has-no-table": ("mllama", {}, 0),
+        "qwen2-vl": ("qwen2-vl", {"maxBatchSize": 4}, 4 * 1296),
+    },
 )
 def test_rows_of_the_table(family: str, engine: dict[str, int], expected: int) -> None:
     """Upstream's documented engines have these limits."""

@@ -6,21 +6,22 @@ import pytest
 
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
+from support.cases import cases
 from support.model_configs import MODELS, WITH_IMAGES, facts_of, planned
 
 LINES = [name for name in WITH_IMAGES if FAMILIES[name].layout.processor == "lines"]
 
 
 @pytest.mark.parametrize("family", LINES)
-@pytest.mark.parametrize(
-    ("processor", "words"),
-    [
-        pytest.param({"patch_size": {"height": 9, "width": 9}}, "of two checkpoints", id="patch"),
-        pytest.param({"patch_size": {"height": 14, "width": 16}}, "two checkpoints", id="oblong"),
-        pytest.param({"size": {"longest_edge": 1541}}, "expected a multiple", id="odd"),
-        pytest.param({"size": {"longest_edge": 15_680}}, "up to vision_config", id="too-large"),
-        pytest.param({"size": {"longest_edge": "all"}}, "whole number", id="no-number"),
-    ],
+@cases(
+    "processor words",
+    {
+        "patch": ({"patch_size": {"height": 9, "width": 9}}, "of two checkpoints"),
+        "oblong": ({"patch_size": {"height": 14, "width": 16}}, "two checkpoints"),
+        "odd": ({"size": {"longest_edge": 1541}}, "expected a multiple"),
+        "too-large": ({"size": {"longest_edge": 15_680}}, "up to vision_config"),
+        "no-number": ({"size": {"longest_edge": "all"}}, "whole number"),
+    },
 )
 def test_sizes_that_do_not_fit(family: str, processor: dict[str, Any], words: str) -> None:
     """Files of two checkpoints, or a processor that the tower has no positions for, are refused."""

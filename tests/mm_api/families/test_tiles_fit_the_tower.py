@@ -6,22 +6,21 @@ import pytest
 
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
+from support.cases import cases
 from support.model_configs import MODELS, WITH_IMAGES, facts_of
 
 NUMBERED = [n for n in WITH_IMAGES if FAMILIES[n].layout.processor == "numbered"]
 
 
 @pytest.mark.parametrize("family", NUMBERED)
-@pytest.mark.parametrize(
-    ("processor", "words"),
-    [
-        pytest.param(
-            {"max_image_size": {"longest_edge": 100}}, "expected vision_config", id="tile"
-        ),
-        pytest.param({"size": {"longest_edge": 1000}}, "expected a multiple", id="odd"),
-        pytest.param({"size": {"longest_edge": 46_592}}, "up to 4096", id="too-large"),
-        pytest.param({"size": {"longest_edge": "all"}}, "whole number", id="no-number"),
-    ],
+@cases(
+    "processor words",
+    {
+        "tile": ({"max_image_size": {"longest_edge": 100}}, "expected vision_config"),
+        "odd": ({"size": {"longest_edge": 1000}}, "expected a multiple"),
+        "too-large": ({"size": {"longest_edge": 46_592}}, "up to 4096"),
+        "no-number": ({"size": {"longest_edge": "all"}}, "whole number"),
+    },
 )
 def test_sizes_that_do_not_fit(family: str, processor: dict[str, Any], words: str) -> None:
     """A processor whose tiles the tower does not read is refused."""

@@ -10,16 +10,11 @@ import pytest
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.errors import RequestError
+from support.cases import cases
 from support.families.expected import noise_image
 from support.families.pipeline import Pipeline, build
 from support.families.recordings import RATE, WRITERS, noise, write
-from support.families.recordings_upstream import (
-    Samples,
-    Upstream,
-    answered,
-    prompt_of,
-    tensors_of,
-)
+from support.families.recordings_upstream import Samples, Upstream, answered, prompt_of, tensors_of
 
 
 @pytest.fixture(scope="module", params=sorted(WRITERS))
@@ -110,15 +105,15 @@ def test_features_are_counted(both: tuple[Pipeline, Upstream], samples: int) -> 
     assert count(samples) == int((given["input_ids"] == mark).sum())
 
 
-@pytest.mark.parametrize(
-    ("recordings", "marks", "words"),
-    [
-        pytest.param([noise(41, seed=1)], 1, "a recording has 656000 samples", id="too-long"),
-        pytest.param([noise(0.01, seed=1)], 1, "has 160 samples", id="too-short"),
-        pytest.param([noise(0.5, seed=1)], 2, r"2 .* placeholder\(s\) and .* 1 rec", id="unmarked"),
-        pytest.param([noise(0.1, seed=1)] * 9, 9, "9 recordings, at most 8", id="too-many"),
-        pytest.param([noise(0.1, seed=1) * np.nan], 1, "NaN", id="no-audio"),
-    ],
+@cases(
+    "recordings marks words",
+    {
+        "too-long": ([noise(41, seed=1)], 1, "a recording has 656000 samples"),
+        "too-short": ([noise(0.01, seed=1)], 1, "has 160 samples"),
+        "unmarked": ([noise(0.5, seed=1)], 2, r"2 .* placeholder\(s\) and .* 1 rec"),
+        "too-many": ([noise(0.1, seed=1)] * 9, 9, "9 recordings, at most 8"),
+        "no-audio": ([noise(0.1, seed=1) * np.nan], 1, "NaN"),
+    },
 )
 def test_bad_recordings(
     both: tuple[Pipeline, Upstream], recordings: list[Samples], marks: int, words: str

@@ -25,6 +25,7 @@ from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours
 from mm_runtime.serving.prompts.moments import Clip, timed
 from mm_runtime.serving.prompts.number_words import spelled_out
+from support.cases import cases
 from support.families import smolvlm
 from support.families.expected import noise_image
 
@@ -63,13 +64,9 @@ def test_pixels(size: tuple[int, int], longest: int) -> None:
     assert sum(found.rows) == ours.video_rows(3, size)
 
 
-@pytest.mark.parametrize(
-    ("kept", "stored", "seconds"),
-    [
-        pytest.param(3, 50, 7.3, id="seconds"),
-        pytest.param(21, 5000, 4000.4, id="an-hour"),
-        pytest.param(2, 2, None, id="no-times"),
-    ],
+@cases(
+    "kept stored seconds",
+    {"seconds": (3, 50, 7.3), "an-hour": (21, 5000, 4000.4), "no-times": (2, 2, None)},
 )
 def test_prompts(kept: int, stored: int, seconds: float | None) -> None:
     """The number of frames, the length, and each frame behind its time."""

@@ -38,41 +38,54 @@ TEMPLATE = (
 """That of Qwen2-VL's checkpoints, without their numbering of images."""
 
 
-def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration  # noqa: PLC0415
+def write_qwen(folder: Path, name: str, vision: dict[str, Any], text: dict[str, Any]) -> None:
+    """Write a checkpoint of a class of Qwen's, with the tokens and the tower's sizes of all.
 
-    vision = {
-        "depth": LAYERS,
-        "embed_dim": HIDDEN,
-        "num_heads": HEADS,
-        "hidden_size": HIDDEN,
-        "patch_size": PATCH,
-        "mlp_ratio": 2,
-    }
-    text = TEXT | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
-    text["rope_parameters"]["mrope_section"] = [2, 3, 3]
-    config = Qwen2VLConfig(
-        vision_config=vision,
-        text_config=text,
+    Args:
+        folder: gets its files.
+        name: the class's, as those of its configuration and its model begin.
+        vision: of the tower, beside the sizes.
+        text: beside the sizes; how positions are rotated.
+    """
+    import transformers  # noqa: PLC0415 (seconds)
+
+    rotated = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+    config = getattr(transformers, f"{name}Config")(
+        vision_config={
+            "depth": LAYERS,
+            "hidden_size": HIDDEN,
+            "num_heads": HEADS,
+            "patch_size": PATCH,
+            **vision,
+        },
+        text_config=TEXT | {"rope_parameters": rotated} | text,
         image_token_id=id_of("<|image_pad|>", TOKENS),
         video_token_id=id_of("<|video_pad|>", TOKENS),
         vision_start_token_id=id_of("<|vision_start|>", TOKENS),
         vision_end_token_id=id_of("<|vision_end|>", TOKENS),
         tie_word_embeddings=False,
     )
-    save(Qwen2VLForConditionalGeneration(config), folder)
+    save(getattr(transformers, f"{name}ForConditionalGeneration")(config), folder)
     write_tokenizer(folder, TOKENS)
+
+
+def write_images(folder: Path, **bounds: object) -> None:
+    """Write the processor of Qwen2-VL's images, and its template."""
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(
         folder,
         image_processor_type="Qwen2VLImageProcessor",
-        min_pixels=4 * SIDE * SIDE,
-        max_pixels=32 * SIDE * SIDE,
         patch_size=PATCH,
         temporal_patch_size=2,
         merge_size=2,
+        **(bounds or {"min_pixels": 4 * SIDE * SIDE, "max_pixels": 32 * SIDE * SIDE}),
     )
+
+
+def write(folder: Path) -> None:
+    """Write a checkpoint into a folder."""
+    write_qwen(folder, "Qwen2VL", {"embed_dim": HIDDEN, "mlp_ratio": 2}, {})
+    write_images(folder)
 
 
 def kinds_of_tokens(upstream: Any, ids: list[int], token: int, given: Any) -> dict[str, Any]:

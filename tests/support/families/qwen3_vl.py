@@ -5,18 +5,12 @@ from pathlib import Path
 
 from support.families.case import Case
 from support.families.checkpoints import (
-    HEADS,
     HIDDEN,
-    LAYERS,
-    PATCH,
     SIDE,
-    TEXT,
-    save,
-    write_processor,
 )
 from support.families.qwen2_vl import CASE as QWEN2_VL
-from support.families.qwen2_vl import TOKENS, video
-from support.families.words import id_of, name_extras, write_tokenizer
+from support.families.qwen2_vl import video, write_images, write_qwen
+from support.families.words import name_extras
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -35,41 +29,15 @@ TEMPLATE = (
 
 def write(folder: Path) -> None:
     """Write a checkpoint into a folder."""
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration  # noqa: PLC0415
-
-    vision = {
-        "depth": LAYERS,
-        "hidden_size": HIDDEN,
-        "num_heads": HEADS,
-        "intermediate_size": 48,
-        "out_hidden_size": HIDDEN,
-        "patch_size": PATCH,
-        "num_position_embeddings": 25,
-        "deepstack_visual_indexes": [0, 1],
-    }
-    text = TEXT | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "head_dim": 16}
-    text["rope_parameters"] |= {"mrope_section": [4, 2, 2], "mrope_interleaved": True}
-    config = Qwen3VLConfig(
-        vision_config=vision,
-        text_config=text,
-        image_token_id=id_of("<|image_pad|>", TOKENS),
-        video_token_id=id_of("<|video_pad|>", TOKENS),
-        vision_start_token_id=id_of("<|vision_start|>", TOKENS),
-        vision_end_token_id=id_of("<|vision_end|>", TOKENS),
-        tie_word_embeddings=False,
-    )
-    save(Qwen3VLForConditionalGeneration(config), folder)
-    write_tokenizer(folder, TOKENS)
+    inner = {"num_position_embeddings": 25, "deepstack_visual_indexes": [0, 1]}
+    tower = {"intermediate_size": 48, "out_hidden_size": HIDDEN, **inner}
+    rotated = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
+    text = {"head_dim": 16, "rope_parameters": rotated | {"mrope_interleaved": True}}
+    write_qwen(folder, "Qwen3VL", tower, text)
     name_extras(folder, "0123456789")
+    bounds = {"shortest_edge": 4 * SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
+    write_images(folder, size=bounds)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
-    write_processor(
-        folder,
-        image_processor_type="Qwen2VLImageProcessor",
-        size={"shortest_edge": 4 * SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE},
-        patch_size=PATCH,
-        temporal_patch_size=2,
-        merge_size=2,
-    )
     videos = {"size": {"shortest_edge": 4 * SIDE * SIDE, "longest_edge": 64 * SIDE * SIDE}}
     (folder / "video_preprocessor_config.json").write_text(json.dumps(videos))
 
