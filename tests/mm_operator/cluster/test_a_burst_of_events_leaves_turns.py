@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
-from kubernetes.aio.client import ApiClient, Configuration
 
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import CONFIG
+from support.answering_api import client_of
 
 EVENTS = 2000
 MOST_BETWEEN_TURNS = 100
@@ -52,18 +52,8 @@ async def client() -> AsyncIterator[Client]:
         await asyncio.sleep(60)
         return stream
 
-    app = web.Application()
-    app.router.add_get("/api/v1/namespaces/demo/configmaps", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = Client(
-        ApiClient(Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")),
-        timeout_seconds=60,
-    )
-    yield client
-    await client.close()
-    await runner.cleanup()
+    async with client_of(answer, "/api/v1/namespaces/demo/configmaps") as client:
+        yield client
 
 
 async def test_others_have_turns(client: Client) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes.aio.client import ApiClient, Configuration
 
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
@@ -16,6 +15,7 @@ from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import ServedNamespaces
 from mm_operator.cluster.resources import CONFIG, MODEL
+from support.answering_api import client_of
 from support.model_documents import document
 
 NAMESPACE = "demo"
@@ -73,18 +73,9 @@ class SilentServer:
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[SilentServer, Client]]:
     """The server and a client of it."""
-    silent, app = SilentServer(), web.Application()
-    app.router.add_get("/{rest:.*}", silent.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = Client(
-        ApiClient(Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")),
-        timeout_seconds=60,
-    )
-    yield silent, client
-    await client.close()
-    await runner.cleanup()
+    silent = SilentServer()
+    async with client_of(silent.answer) as client:
+        yield silent, client
 
 
 async def test_what_watches_have_not_brought_is_read(

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes.aio.client import ApiClient, Configuration
 
 from mm_operator.cluster.bounds import LIST_PAGE
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import CONFIG
+from support.answering_api import client_of
 
 PAGES = {"": (["a", "b"], "second"), "second": (["c"], "")}
 """Token of a page -> its objects and the token of the next."""
@@ -50,17 +50,8 @@ async def requested() -> AsyncIterator[tuple[Client, list[str]]]:
         metadata = {"resourceVersion": "7", "continue": following}
         return web.json_response({"items": items, "metadata": metadata})
 
-    app = web.Application()
-    app.router.add_get("/api/v1/namespaces/demo/configmaps", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    client = Client(ApiClient(Configuration(host=host)), timeout_seconds=60)
-    yield client, reported
-    await client.close()
-    await runner.cleanup()
+    async with client_of(answer, "/api/v1/namespaces/demo/configmaps") as client:
+        yield client, reported
 
 
 async def test_each_page_is_taken_and_the_end_reports_what_stays(

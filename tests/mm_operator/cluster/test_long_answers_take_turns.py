@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 from aiohttp import web
-from kubernetes.aio.client import ApiClient, Configuration
 
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import CONFIG
+from support.answering_api import client_of
 
 ANSWERS = 12
 PAGE = orjson.dumps(
@@ -30,18 +30,8 @@ async def client() -> AsyncIterator[Client]:
         await stream.write(PAGE[-1:])
         return stream
 
-    app = web.Application()
-    app.router.add_get("/api/v1/namespaces/demo/configmaps", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = Client(
-        ApiClient(Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")),
-        timeout_seconds=60,
-    )
-    yield client
-    await client.close()
-    await runner.cleanup()
+    async with client_of(answer, "/api/v1/namespaces/demo/configmaps") as client:
+        yield client
 
 
 async def test_one_is_parsed_in_a_turn(client: Client) -> None:

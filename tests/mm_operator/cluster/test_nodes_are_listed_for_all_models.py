@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes.aio.client import ApiClient, Configuration
 
 from mm_api.v1alpha1 import Toleration
-from mm_operator.cluster.client import Client
 from mm_operator.cluster.image_nodes import MOST_NODES, ImageNodeFinder
 from mm_operator.model import LOOK_SECONDS, ImageNeed
+from support.answering_api import client_of
 from support.cases import cases
 
 IMAGE = "example.org/runtime:1"
@@ -53,19 +52,8 @@ class Nodes:
 async def there() -> AsyncIterator[tuple[Nodes, ImageNodeFinder]]:
     """A server with nodes, and the finder of one operator."""
     nodes = Nodes([node("here"), node("missing", image="example.org/other:1")])
-    app = web.Application()
-    app.router.add_get("/api/v1/nodes", nodes.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    configuration = Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    client = Client(ApiClient(configuration), timeout_seconds=60)
-    try:
+    async with client_of(nodes.answer, "/api/v1/nodes") as client:
         yield nodes, ImageNodeFinder(client, lambda: nodes.now)
-    finally:
-        await client.close()
-        await runner.cleanup()
 
 
 def names(finder: ImageNodeFinder, uid: str) -> list[str]:

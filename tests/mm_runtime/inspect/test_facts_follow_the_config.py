@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
+from mm_api.documents.model_facts import ModelFacts
 from mm_api.families.detection import detect
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.cases import cases
 from support.hollow_checkpoint import LLAVA_CONFIG, LLAVA_PARAMETERS, shard, write_checkpoint
+from support.models import llava_7b_facts
 
 # config.json of llava-hf/llava-1.5-7b-hf, the parts that count: text_config has no sizes at all.
 LLAVA_7B: dict[str, Any] = {
@@ -47,26 +48,8 @@ def facts_of(source: Path, options: InspectOptions | None = None) -> ModelFacts:
 def test_real_config_with_missing_keys(tmp_path: Path) -> None:
     """The real LLaVA-1.5-7B leaves sizes out: they are LlamaConfig's defaults."""
     facts = facts_of(write_checkpoint(tmp_path, LLAVA_7B))
-    text = TextFacts(
-        hidden_size=4096,
-        intermediate_size=11008,
-        layers=32,
-        attention_heads=32,
-        key_value_heads=32,
-        head_size=128,
-        vocabulary_size=32064,
-        max_position_embeddings=4096,
-    )
-    vision = VisionFacts(
-        hidden_size=1024,
-        layers=24,
-        image_size=336,
-        patch_size=14,
-        features_per_image=576,
-        feature_layer=-2,
-        feature_select="default",
-    )
-    assert (text, vision, 32000) == (facts.text, facts.vision, facts.image_token_id)
+    known = llava_7b_facts()
+    assert (known.text, known.vision, 32000) == (facts.text, facts.vision, facts.image_token_id)
 
 
 @cases(
