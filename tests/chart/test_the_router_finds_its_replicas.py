@@ -21,13 +21,7 @@ from support.clusters import namespace
 from support.definition import install_definition
 from support.eventually import eventually_async
 from support.gateways import MODEL
-from support.installed_router import (
-    NAME,
-    PROGRAM,
-    replica,
-    router_arguments,
-    set_ready,
-)
+from support.installed_router import NAME, PROGRAM, replica, router_arguments, set_ready
 from support.model_namespace import Api
 from support.ports import free_ports
 

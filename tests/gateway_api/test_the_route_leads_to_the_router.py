@@ -31,14 +31,7 @@ from support.definition import install_definition
 from support.eventually import eventually_async
 from support.gateways import MODEL
 from support.images import data_url, encode
-from support.installed_router import (
-    NAME,
-    PROGRAM,
-    make_pod,
-    replica,
-    router_arguments,
-    set_ready,
-)
+from support.installed_router import NAME, PROGRAM, make_pod, replica, router_arguments, set_ready
 from support.model_namespace import Api
 from support.ports import free_ports
 from support.scripted_engine import ScriptedEngine

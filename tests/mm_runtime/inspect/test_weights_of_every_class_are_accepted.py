@@ -22,8 +22,7 @@ def has_class(family: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "family",
-    others_are_slow(filter(has_class, MODELS), "bart", "llava", "mllama", "qwen2-vl"),
+    "family", others_are_slow(filter(has_class, MODELS), "bart", "llava", "mllama", "qwen2-vl")
 )
 def test_weights_of_every_class_are_accepted(family: str) -> None:
     """Names and shapes of a published model, on torch's device without memory."""

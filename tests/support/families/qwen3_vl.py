@@ -4,10 +4,7 @@ import json
 from pathlib import Path
 
 from support.families.case import Case
-from support.families.checkpoints import (
-    HIDDEN,
-    SIDE,
-)
+from support.families.checkpoints import HIDDEN, SIDE
 from support.families.qwen2_vl import CASE as QWEN2_VL
 from support.families.qwen2_vl import video, write_images, write_qwen
 from support.families.words import name_extras
