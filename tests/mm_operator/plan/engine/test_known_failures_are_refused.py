@@ -1,5 +1,6 @@
 """What fails on a GPU for a known reason is refused before one is requested, and only that."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,9 +8,9 @@ import pytest
 from support.model_configs import facts_of, planned
 
 
-def case(code: str, path: str, family: str, bad: dict[str, Any], good: dict[str, Any]) -> object:
-    """Return one row: a code, the field it blames, and both sides."""
-    return pytest.param(code, path, family, bad, good, id=code)
+def case(family: str, code: str, field: str, bad: dict[str, Any], good: dict[str, Any]) -> object:
+    """Return one row: a code, the field of the spec that it blames, and both sides."""
+    return pytest.param(code, f"spec.{field}", family, bad, good, id=code)
 
 
 def engine(**fields: Any) -> dict[str, Any]:
@@ -20,376 +21,286 @@ def served(**fields: Any) -> dict[str, Any]:
     return {"version": "1.1.0", **engine(backend="PyTorch", **fields)}
 
 
+_bart = partial(case, "bart")
+_flan_t5 = partial(case, "flan-t5")
+_llava = partial(case, "llava")
+_mllama = partial(case, "mllama")
+_qwen2_vl = partial(case, "qwen2-vl")
+
 CASES = [
-    case(
+    _llava(
         "FamilyMismatch",
-        "spec.model.family",
-        "llava",
+        "model.family",
         {"model": {"family": "vila"}},
         {"model": {"family": "llava"}},
     ),
-    case(
-        "BackendGone",
-        "spec.engine.backend",
-        "llava",
-        {"version": "1.3.0"},
-        {"version": "1.3.0rc20"},
-    ),
-    case(
-        "VersionTooOld", "spec.build.image", "llava", {"version": "0.15.0"}, {"version": "0.16.0"}
-    ),
-    case(
-        "FamilyNeedsNewer",
-        "spec.build.image",
-        "qwen2-vl",
-        {"version": "0.18.2"},
-        {"version": "0.19.0"},
-    ),
-    case(
+    _llava("BackendGone", "engine.backend", {"version": "1.3.0"}, {"version": "1.3.0rc20"}),
+    _llava("VersionTooOld", "build.image", {"version": "0.15.0"}, {"version": "0.16.0"}),
+    _qwen2_vl("FamilyNeedsNewer", "build.image", {"version": "0.18.2"}, {"version": "0.19.0"}),
+    _qwen2_vl(
         "BackendTooOld",
-        "spec.engine.backend",
-        "qwen2-vl",
+        "engine.backend",
         {"version": "0.21.0", **engine(backend="PyTorch")},
         {"version": "1.0.0", **engine(backend="PyTorch")},
     ),
-    case(
+    _bart(
         "BackendFamily",
-        "spec.engine.backend",
-        "bart",
+        "engine.backend",
         {"version": "1.0.0", **engine(backend="PyTorch")},
         {"version": "1.0.0"},
     ),
     case(
-        "BackendFamily",
-        "spec.engine.backend",
         "vila",
+        "BackendFamily",
+        "engine.backend",
         {"version": "1.0.0", **engine(backend="PyTorch")},
         {"version": "1.0.0"},
     ),
-    case(
-        "BackendTextOnly",
-        "spec.engine.maxImagesPerRequest",
-        "mllama",
-        served(),
-        served(maxImagesPerRequest=0),
+    _mllama(
+        "BackendTextOnly", "engine.maxImagesPerRequest", served(), served(maxImagesPerRequest=0)
     ),
-    case(
+    _qwen2_vl(
         "QuantizationNotStaged",
-        "spec.engine.quantization",
-        "qwen2-vl",
+        "engine.quantization",
         served(quantization="INT4AWQ"),
         served(quantization="FP8"),
     ),
-    case(
-        "BeamsNotServed",
-        "spec.engine.maxBeamWidth",
-        "qwen2-vl",
-        served(maxBeamWidth=2),
-        served(maxBeamWidth=1),
+    _qwen2_vl(
+        "BeamsNotServed", "engine.maxBeamWidth", served(maxBeamWidth=2), served(maxBeamWidth=1)
     ),
-    case(
-        "DtypeNotServed",
-        "spec.engine.dtype",
-        "qwen2-vl",
-        served(dtype="float16"),
-        served(dtype="bfloat16"),
+    _qwen2_vl("DtypeNotServed", "engine.dtype", served(dtype="float16"), served(dtype="bfloat16")),
+    _qwen2_vl(
+        "NothingIsBuilt", "engine.plugins", served(plugins={"gemm_plugin": "auto"}), served()
     ),
-    case(
-        "NothingIsBuilt",
-        "spec.engine.plugins",
-        "qwen2-vl",
-        served(plugins={"gemm_plugin": "auto"}),
-        served(),
+    _qwen2_vl(
+        "NothingIsBuilt", "engine.extraBuildArgs", served(extraBuildArgs=["--fast_build"]), served()
     ),
-    case(
-        "NothingIsBuilt",
-        "spec.engine.extraBuildArgs",
-        "qwen2-vl",
-        served(extraBuildArgs=["--fast_build"]),
-        served(),
-    ),
-    case(
-        "DtypeNotSupported",
-        "spec.engine.dtype",
-        "flan-t5",
-        engine(dtype="float16"),
-        engine(dtype="float32"),
-    ),
-    case("DtypeNeedsGpu", "spec.engine.dtype", "mllama", {"gpu": "t4-16gb"}, {"gpu": "a100-40gb"}),
-    case(
+    _flan_t5("DtypeNotSupported", "engine.dtype", engine(dtype="float16"), engine(dtype="float32")),
+    _mllama("DtypeNeedsGpu", "engine.dtype", {"gpu": "t4-16gb"}, {"gpu": "a100-40gb"}),
+    _llava(
         "TableDtype",
-        "spec.engine.dtype",
-        "llava",
+        "engine.dtype",
         {"version": "0.19.0", **engine(dtype="bfloat16")},
         {"version": "0.20.0", **engine(dtype="bfloat16")},
     ),
     case(
-        "QuantizationNotSupported",
-        "spec.engine.quantization",
         "blip2-opt",
+        "QuantizationNotSupported",
+        "engine.quantization",
         engine(quantization="INT4AWQ"),
         engine(quantization="INT4WeightOnly"),
     ),
-    case(
+    _llava(
         "GpuNotSupported",
-        "spec.runtime.gpu.product",
-        "llava",
+        "runtime.gpu.product",
         {"version": "0.16.0", "gpu": "b200-180gb"},
         {"version": "0.17.0", "gpu": "b200-180gb"},
     ),
-    case(
+    _flan_t5(
         "GpuNotSupported",
-        "spec.runtime.gpu.product",
-        "flan-t5",
+        "runtime.gpu.product",
         {"gpu": "v100-32gb", **engine(dtype="float32")},
         {"gpu": "t4-16gb", **engine(dtype="float32")},
     ),
-    case(
+    _llava(
         "Fp8NeedsGpu",
-        "spec.engine.quantization",
-        "llava",
+        "engine.quantization",
         {"gpu": "a100-80gb", **engine(quantization="FP8")},
         {"gpu": "l40s-48gb", **engine(quantization="FP8")},
     ),
-    case(
+    _flan_t5(
         "TensorParallelHeads",
-        "spec.engine.parallelism.tensor",
-        "flan-t5",
+        "engine.parallelism.tensor",
         engine(parallelism={"tensor": 4}),
         engine(parallelism={"tensor": 3}),
     ),
-    case(
+    _qwen2_vl(
         "TensorParallelKeyValueHeads",
-        "spec.engine.parallelism.tensor",
-        "qwen2-vl",
+        "engine.parallelism.tensor",
         engine(parallelism={"tensor": 7}),
         engine(parallelism={"tensor": 4}),
     ),
     case(
-        "TensorParallel",
-        "spec.engine.parallelism.tensor",
         "whisper",
+        "TensorParallel",
+        "engine.parallelism.tensor",
         engine(parallelism={"tensor": 2}),
         {},
     ),
-    case(
+    _mllama(
         "PipelineParallel",
-        "spec.engine.parallelism.pipeline",
-        "mllama",
+        "engine.parallelism.pipeline",
         engine(parallelism={"pipeline": 2}),
         engine(parallelism={"tensor": 2}),
     ),
-    case(
+    _llava(
         "PipelineParallelLayers",
-        "spec.engine.parallelism.pipeline",
-        "llava",
+        "engine.parallelism.pipeline",
         engine(parallelism={"pipeline": 3}),
         engine(parallelism={"pipeline": 2}),
     ),
-    case(
+    _llava(
         "GpuCount",
-        "spec.runtime.gpu.count",
-        "llava",
+        "runtime.gpu.count",
         {"runtime": {"gpu": {"count": 2}}},
         {"runtime": {"gpu": {"count": 1}}},
     ),
-    case(
+    _qwen2_vl(
         "TooManyImages",
-        "spec.engine.maxImagesPerRequest",
-        "qwen2-vl",
+        "engine.maxImagesPerRequest",
         engine(maxImagesPerRequest=2),
         engine(maxImagesPerRequest=1),
     ),
-    case(
+    _llava(
         "NumTokensBelowInputLen",
-        "spec.engine.maxNumTokens",
-        "llava",
+        "engine.maxNumTokens",
         engine(maxNumTokens=1024),
         engine(maxNumTokens=2048),
     ),
-    case(
-        "NumTokensBelowBatch",
-        "spec.engine.maxNumTokens",
-        "bart",
-        engine(maxNumTokens=7),
-        engine(maxNumTokens=8),
+    _bart(
+        "NumTokensBelowBatch", "engine.maxNumTokens", engine(maxNumTokens=7), engine(maxNumTokens=8)
     ),
-    case(
-        "NoEncoder", "spec.engine.maxEncoderInputLen", "llava", engine(maxEncoderInputLen=100), {}
-    ),
-    case(
+    _llava("NoEncoder", "engine.maxEncoderInputLen", engine(maxEncoderInputLen=100), {}),
+    _llava(
         "NoCrossAttention",
-        "spec.engine.kvCache.crossFraction",
-        "llava",
+        "engine.kvCache.crossFraction",
         engine(kvCache={"crossFraction": "0.5"}),
         {},
     ),
-    case(
+    _llava(
         "PluginUnknown",
-        "spec.engine.plugins.fast",
-        "llava",
+        "engine.plugins.fast",
         engine(plugins={"fast": "on"}),
         engine(plugins={"use_fused_mlp": "enable"}),
     ),
     case(
-        "PluginOfFamily",
-        "spec.engine.plugins.context_fmha",
         "t5",
+        "PluginOfFamily",
+        "engine.plugins.context_fmha",
         engine(plugins={"context_fmha": "enable"}),
         engine(plugins={"context_fmha": "disable"}),
     ),
     case(
-        "PluginOfFamily",
-        "spec.engine.extraBuildArgs",
         "t5",
+        "PluginOfFamily",
+        "engine.extraBuildArgs",
         engine(extraBuildArgs=["--context_fmha", "enable"]),
         engine(extraBuildArgs=["--context_fmha=disable"]),
     ),
-    case(
+    _bart(
         "PluginOfFamily",
-        "spec.engine.plugins.context_fmha",
-        "bart",
+        "engine.plugins.context_fmha",
         engine(dtype="float32", plugins={"context_fmha": "enable"}),
         engine(dtype="float16", plugins={"context_fmha": "enable"}),
     ),
-    case(
+    _llava(
         "PluginDtype",
-        "spec.engine.plugins.gpt_attention_plugin",
-        "llava",
+        "engine.plugins.gpt_attention_plugin",
         engine(plugins={"gpt_attention_plugin": "bfloat16"}),
         engine(plugins={"gpt_attention_plugin": "float16"}),
     ),
-    case(
+    _llava(
         "PluginDtype",
-        "spec.engine.extraBuildArgs",
-        "llava",
+        "engine.extraBuildArgs",
         engine(extraBuildArgs=["--gpt_attention_plugin=bfloat16"]),
         engine(extraBuildArgs=["--gpt_attention_plugin=auto"]),
     ),
-    case(
+    _llava(
         "FlagUnknown",
-        "spec.engine.extraBuildArgs",
-        "llava",
+        "engine.extraBuildArgs",
         {"version": "1.0.0", **engine(extraBuildArgs=["--auto_parallel", "2"])},
         {"version": "0.18.2", **engine(extraBuildArgs=["--auto_parallel", "2"])},
     ),
-    case(
+    _llava(
         "FlagIsPlanned",
-        "spec.engine.extraBuildArgs",
-        "llava",
+        "engine.extraBuildArgs",
         engine(extraBuildArgs=["--max_batch_size=4"]),
         engine(extraBuildArgs=["--dry_run"]),
     ),
-    case(
+    _llava(
         "LookaheadPromptTable",
-        "spec.engine.extraBuildArgs",
-        "llava",
+        "engine.extraBuildArgs",
         engine(extraBuildArgs=["--speculative_decoding_mode", "lookahead_decoding"]),
         engine(extraBuildArgs=["--max_draft_len", "3"]),
     ),
     case(
-        "PickleRefused",
-        "spec.model.allowPickle",
         "nmt",
+        "PickleRefused",
+        "model.allowPickle",
         {"model": {"allowPickle": False}},
         {"model": {"allowPickle": True}},
     ),
-    case(
-        "SeqLenAbovePositions",
-        "spec.engine.maxSeqLen",
-        "llava",
-        engine(maxSeqLen=4097),
-        engine(maxSeqLen=4096),
+    _llava(
+        "SeqLenAbovePositions", "engine.maxSeqLen", engine(maxSeqLen=4097), engine(maxSeqLen=4096)
     ),
-    case(
+    _llava(
         "InputLenNotBelowSeqLen",
-        "spec.engine.maxInputLen",
-        "llava",
+        "engine.maxInputLen",
         engine(maxInputLen=2560, maxSeqLen=2560),
         engine(maxInputLen=2559, maxSeqLen=2560),
     ),
-    case(
-        "InputLenTooShort",
-        "spec.engine.maxInputLen",
-        "llava",
-        engine(maxInputLen=592),
-        engine(maxInputLen=593),
+    _llava(
+        "InputLenTooShort", "engine.maxInputLen", engine(maxInputLen=592), engine(maxInputLen=593)
     ),
-    case(
+    _bart(
         "EncoderInputLenAbovePositions",
-        "spec.engine.maxEncoderInputLen",
-        "bart",
+        "engine.maxEncoderInputLen",
         engine(maxEncoderInputLen=1025),
         engine(maxEncoderInputLen=1024),
     ),
-    case(
-        "DecoderInputLen",
-        "spec.engine.maxInputLen",
-        "bart",
-        engine(maxInputLen=3),
-        engine(maxInputLen=2),
-    ),
-    case("VideoNotSupported", "spec.engine.maxVideoFrames", "llava", engine(maxVideoFrames=8), {}),
-    case(
+    _bart("DecoderInputLen", "engine.maxInputLen", engine(maxInputLen=3), engine(maxInputLen=2)),
+    _llava("VideoNotSupported", "engine.maxVideoFrames", engine(maxVideoFrames=8), {}),
+    _llava(
         "UnboundedPool",
-        "spec.runtime.maxQueueSize",
-        "llava",
+        "runtime.maxQueueSize",
         {"gateway": {"enabled": False}, "runtime": {"maxQueueSize": 0}},
         {"gateway": {"enabled": False}, "runtime": {"maxQueueSize": 1}},
     ),
-    case(
+    _llava(
         "PoolTooSmall",
-        "spec.runtime.memoryPools.cuda",
-        "llava",
+        "runtime.memoryPools.cuda",
         {"runtime": {"memoryPools": {"cuda": "135Mi"}}},
         {"runtime": {"memoryPools": {"cuda": "136Mi"}}},
     ),
-    case(
+    _mllama(
         "PoolAboveGpuMemory",
-        "spec.runtime.memoryPools.cuda",
-        "mllama",
+        "runtime.memoryPools.cuda",
         {"runtime": {"maxConcurrency": 4000, "maxQueueSize": 4000}},
         {"runtime": {"maxConcurrency": 400, "maxQueueSize": 4000}},
     ),
-    case(
+    _mllama(
         "ReuseOfCrossAttention",
-        "spec.engine.kvCache.reuse",
-        "mllama",
+        "engine.kvCache.reuse",
         engine(kvCache={"reuse": True}),
         engine(kvCache={"reuse": False}),
     ),
-    case(
+    _qwen2_vl(
         "ReuseOfRotations",
-        "spec.engine.kvCache.reuse",
-        "qwen2-vl",
+        "engine.kvCache.reuse",
         engine(kvCache={"reuse": True}),
         engine(kvCache={"reuse": False}),
     ),
-    case(
+    _llava(
         "ReuseWithBeams",
-        "spec.engine.kvCache.reuse",
-        "llava",
+        "engine.kvCache.reuse",
         engine(kvCache={"reuse": True}, maxBeamWidth=2),
         engine(kvCache={"reuse": True}),
     ),
-    case(
+    _llava(
         "ReuseSharedByKeys",
-        "spec.engine.kvCache.reuse",
-        "llava",
+        "engine.kvCache.reuse",
         {**engine(kvCache={"reuse": True}), "gateway": {"authSecretRef": {"name": "keys"}}},
         {"gateway": {"authSecretRef": {"name": "keys"}}},
     ),
-    case(
+    _qwen2_vl(
         "ReuseOfImages",
-        "spec.engine.kvCache.reuse",
-        "qwen2-vl",
+        "engine.kvCache.reuse",
         served(kvCache={"reuse": True}),
         served(kvCache={"reuse": True}, maxImagesPerRequest=0),
     ),
-    case(
+    _llava(
         "KvFractionTooLarge",
-        "spec.engine.kvCache.freeGpuMemoryFraction",
-        "llava",
+        "engine.kvCache.freeGpuMemoryFraction",
         engine(kvCache={"freeGpuMemoryFraction": "0.99"}),
         engine(kvCache={"freeGpuMemoryFraction": "0.9"}),
     ),
