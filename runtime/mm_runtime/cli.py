@@ -192,7 +192,6 @@ def _add_gateway(commands: "Commands") -> None:
     command.add_argument(
         "--openai-server",
         type=_server_address,
-        default="",
         metavar="URL",
         help="of backends that are OpenAI servers: another one than that of the pod, "
         "http://HOST:PORT, to debug a gateway without a pod",
@@ -353,7 +352,7 @@ def _gateway(arguments: argparse.Namespace) -> int:
             manifest=arguments.manifest,
             serving=arguments.serving,
             backends=BACKENDS,
-            servers=Servers(arguments.triton, arguments.openai_server),
+            servers=Servers(arguments.triton, arguments.openai_server or ""),
             server_metrics=arguments.server_metrics,
             address=arguments.address,
             port=arguments.port,

@@ -50,6 +50,11 @@ def test_addresses(text: str) -> None:
     assert found.openai_server == "127.0.0.1:8000"
 
 
+def test_a_pods_gateway_has_no_address() -> None:
+    """The plan says where its server listens."""
+    assert parser().parse_args(_command("x:1")[:-2]).openai_server is None
+
+
 @pytest.mark.parametrize("text", ["https://127.0.0.1:8000", "http://host:8000/v1", "host"])
 def test_other_addresses_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With what was expected."""
