@@ -6,7 +6,7 @@ and one that comes or goes moves its own keys only.
 
 from collections.abc import Mapping
 
-from mm_router.placement import order
+from mm_api.rendezvous import order
 
 
 class Peers:

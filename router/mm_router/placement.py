@@ -5,11 +5,11 @@ Bounded Loads, 2016): a key's replica is the first in the key's own order that h
 do than the others. One that comes or goes moves only the keys that are its own.
 """
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mm_api.rendezvous import order
 from mm_router.affinity import Affinity
 
 FACTOR = 1.25
@@ -41,11 +41,6 @@ class Placement:
     by: By
 
 
-def order(key: bytes, replicas: Iterable[str]) -> list[str]:
-    """Return the replicas in the order in which a key prefers them."""
-    return sorted(replicas, key=lambda one: _score(key, one), reverse=True)
-
-
 def place(affinity: Affinity | None, outstanding: Mapping[str, int], *, turn: int) -> Placement:
     """Choose a replica.
 
@@ -73,7 +68,3 @@ def bound(outstanding: Mapping[str, int]) -> float:
     for it, or all of them.
     """
     return max(FREE, FACTOR * sum(outstanding.values()) / len(outstanding))
-
-
-def _score(key: bytes, replica: str) -> bytes:
-    return hashlib.blake2b(replica.encode(), key=key, digest_size=8).digest()

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mm_api.rendezvous import order
 from mm_router.affinity import Affinity, Basis
-from mm_router.placement import FACTOR, FREE, By, bound, order, place
+from mm_router.placement import FACTOR, FREE, By, bound, place
 from support.cases import cases
 
 KEYS = [Affinity(Basis.MEDIA, bytes([i, j])) for i in range(20) for j in range(20)]

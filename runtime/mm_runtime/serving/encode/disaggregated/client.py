@@ -11,6 +11,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_api.rendezvous import order
 from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.disaggregated.backoff import Backoff
 from mm_runtime.serving.encode.disaggregated.channel import EncoderChannel
@@ -19,7 +20,6 @@ from mm_runtime.serving.encode.disaggregated.responses import (
     InvalidResponseError,
     checked,
 )
-from mm_runtime.serving.encode.disaggregated.routing import order
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.vision.cache import digest
 from mm_runtime.serving.encode.vision.pixel_bytes import with_values

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mm_api.rendezvous import order
 from mm_runtime.serving.encode.disaggregated.backoff import FIRST_SECONDS, LONGEST_SECONDS, Backoff
-from mm_runtime.serving.encode.disaggregated.routing import order
 
 ENCODERS = [f"10.0.0.{number}:8001" for number in range(1, 6)]
 KEYS = [number.to_bytes(32) for number in range(1000)]
