@@ -21,7 +21,7 @@ _HEAD: Final = """\
 Written from the records of `crds/mm_api/families/`; `mmctl families` prints this table, and
 `pytest tests/families` shows facts, plan, answers and commands of every row.
 
-| family | backend | requests hold | TensorRT-LLM |
+| family | backend | requests hold | version |
 | --- | --- | --- | --- |
 """
 

@@ -17,6 +17,7 @@ from generated_files import settle
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Family
+from mm_api.vllm_classes import vllm_since
 from mm_ctl.cli import main as mmctl
 from mm_operator.plan.engine.fit import TERMS
 from mm_operator.plan.engine.tables import table
@@ -262,6 +263,8 @@ def _backends(family: Family) -> str:
     found = [one for one in ("Reference", "TensorRT") if family.is_served(one)]
     if family.pytorch:
         found.append("PyTorch" if family.pytorch.images else "PyTorch (text only)")
+    if vllm_since(family.architectures, sees=family.sees):
+        found.append("VLLM")
     return ", ".join(found) or "none: planned only"
 
 

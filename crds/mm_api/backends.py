@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Name = Literal["TensorRT", "PyTorch", "Reference"]
+Name = Literal["TensorRT", "PyTorch", "VLLM", "Reference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Traits:
             half exported.
         uses_trtllm: the image has TensorRT-LLM, and the plan is for its version.
         uses_triton: tritonserver serves it.
+        supervised: the server's container runs our program, which starts the server.
         needs_gpu: pods request a GPU, whatever the spec says.
     """
 
@@ -33,14 +34,18 @@ class Traits:
     runs_checkpoints: bool = False
     uses_trtllm: bool = False
     uses_triton: bool = False
+    supervised: bool = True
     needs_gpu: bool = True
 
 
 TENSORRT: Final = Traits("TensorRT", builds_engines=True, uses_trtllm=True, uses_triton=True)
 PYTORCH: Final = Traits("PyTorch", stages=True, uses_trtllm=True)
+VLLM: Final = Traits("VLLM", stages=True, supervised=False)
 REFERENCE: Final = Traits("Reference", runs_checkpoints=True, uses_triton=True, needs_gpu=False)
 
-BACKENDS: Final[Mapping[str, Traits]] = {one.name: one for one in (REFERENCE, TENSORRT, PYTORCH)}
+BACKENDS: Final[Mapping[str, Traits]] = {
+    one.name: one for one in (REFERENCE, TENSORRT, PYTORCH, VLLM)
+}
 DEFAULT: Final = REFERENCE.name
 """What `spec.engine.backend` is where a spec names none."""
 

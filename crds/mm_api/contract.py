@@ -16,6 +16,9 @@ GRPC_PORT: Final = 8001
 LORA_HOST_BYTES: Final = 1 << 30
 """Host memory for adapters of TensorRT-LLM's own backend, its default."""
 
+VLLM_IMAGE: Final = "vllm/vllm-openai:v0.26.0"
+"""The image of vLLM where no spec names one: the version that was measured on an H200."""
+
 METRICS_PORT: Final = 8002
 """Metrics, state and health of a server, from its supervisor."""
 
@@ -109,6 +112,7 @@ class Flag:
     KEEP = "--keep"
     MANIFEST = "--manifest"
     METRICS_PORT = "--metrics-port"
+    SERVER_METRICS = "--server-metrics"
     PAGE_ADDRESS = "--page-address"
     PLAN = "--plan"
     PLAN_SHA256 = "--plan-sha256"

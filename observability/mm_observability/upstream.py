@@ -41,7 +41,12 @@ TRTLLM_SERVE: Final = {
 1.3: versions from 1.1 on show latencies of requests alone, which the gateway measures for every
 backend."""
 
+VLLM: Final = frozenset(
+    {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"}
+)
+"""vllm/v1/metrics/loggers.py of 0.20.0 to 0.33.0."""
+
 CLIENT_LIBRARY: Final = frozenset({"process_resident_memory_bytes", "process_cpu_seconds_total"})
 """prometheus_client's ProcessCollector."""
 
-UPSTREAM: Final = TRITON | TRITON_WITH_GPU | frozenset(TRTLLM_SERVE) | CLIENT_LIBRARY
+UPSTREAM: Final = TRITON | TRITON_WITH_GPU | frozenset(TRTLLM_SERVE) | VLLM | CLIENT_LIBRARY

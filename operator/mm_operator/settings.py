@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from mm_api.contract import VLLM_IMAGE
 from mm_api.v1alpha1 import UserIds
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.cluster.definition import DefinitionUse
@@ -33,6 +34,9 @@ class Settings:
     runtime_image: str
     """Image of inspect, build and serving pods where a model names none. No default: a tag that
     does not exist would only show in pods that cannot start."""
+
+    vllm_image: str = VLLM_IMAGE
+    """Image of servers of backend VLLM where a model names none."""
 
     lease_namespace: str = "multimodal-system"
     """The operator's own namespace: where the Lease lives."""
@@ -126,6 +130,7 @@ class Settings:
         """Return the part that planning reads."""
         return PlanSettings(
             runtime_image=self.runtime_image,
+            vllm_image=self.vllm_image,
             builder_version=BUILDER_VERSION,
             every_namespace=not self.namespaces,
             scrape_annotations=self.scrape_annotations,
@@ -191,6 +196,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     run.add_argument(
         "--runtime-image", default=image, required=not image, help="image of a model's pods"
     )
+    flag("vllm-image", VLLM_IMAGE, help="image of servers of backend VLLM")
     flag("lease-namespace", "multimodal-system")
     flag("lease-name", "multimodal-operator")
     flag(

@@ -197,7 +197,7 @@ def _add_gateway(commands: "Commands") -> None:
         "http://HOST:PORT, to debug a gateway without a pod",
     )
     command.add_argument(
-        "--server-metrics",
+        Flag.SERVER_METRICS,
         default=f"127.0.0.1:{METRICS_PORT}",
         help="host:port of the server's metrics, shown after the gateway's own; empty: not shown",
     )

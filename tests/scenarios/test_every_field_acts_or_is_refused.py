@@ -27,9 +27,16 @@ BASES: Mapping[str, Mapping[str, Any]] = {
     "ReferenceOnGpu": {"runtime": {"gpu": {"count": 1}}, "vision": {"engine": "Torch"}},
     "TensorRT": {"engine": {"backend": "TensorRT"}, "build": {"trtllmVersion": "0.20.0"}},
     "PyTorch": {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}},
+    "VLLM": {"engine": {"backend": "VLLM"}},
 }
 GPU_NODES = (node("a", H100),)
-FAMILY = {"Reference": None, "ReferenceOnGpu": None, "TensorRT": "llava", "PyTorch": "qwen2-vl"}
+FAMILY = {
+    "Reference": None,
+    "ReferenceOnGpu": None,
+    "TensorRT": "llava",
+    "PyTorch": "qwen2-vl",
+    "VLLM": "qwen2-vl",
+}
 
 ELSEWHERE: Mapping[str, str] = {
     "autoscaling.": "tests/mm_operator/scaling",

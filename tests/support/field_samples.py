@@ -100,6 +100,7 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     "engine.maxBatchSize": Sample(4),
     "engine.dtype": Sample("bfloat16"),
     "engine.dtype@PyTorch": Sample("float16"),
+    "engine.dtype@VLLM": Sample("float16"),
     # Auto and On differ where it cannot be done; both begin with 1.2.
     "engine.guidedDecoding@PyTorch": Sample("Off", {"build": {"trtllmVersion": "1.2.0"}}),
     "engine.maxInputLen@Reference": Sample(100, {"engine": {"maxSeqLen": 120}}),
@@ -120,6 +121,7 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     ),
     "engine.plugins": Sample({"use_fused_mlp": "enable"}),
     "engine.extraBuildArgs": Sample(["--use_fused_mlp=enable"]),
+    "engine.extraArgs": Sample(["--kv-cache-dtype", "fp8"]),
     "engine.extraLlmApiOptions": Sample({"stream_interval": 4}),
 }
 
@@ -172,6 +174,10 @@ _OTHER: Final[Mapping[str, Sample]] = {
     ),
     "build.timeout": Sample("3h"),
     "build.ttlAfterFinished": Sample("12h"),
+    "runtime.vllmVersion": Sample("0.26.0"),
+    "runtime.image@VLLM": Sample("example.org/vllm:v0.26.0"),
+    "runtime.gpu.computeCapability@VLLM": Sample("7.5", {"runtime": {"gpu": _UNKNOWN_GPU}}),
+    "build.gpu.computeCapability@VLLM": Sample("7.5", {"build": {"gpu": _UNKNOWN_GPU}}),
     "runtime.image": Sample("example.org/tritonserver:25.06-trtllm-python-py3"),
     "runtime.memoryPools.cuda": Sample("4Gi"),
     "runtime.memoryPools.pinned": Sample("512Mi"),

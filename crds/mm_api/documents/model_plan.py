@@ -15,6 +15,7 @@ from mm_api.documents.build_plan import FINGERPRINT_PATTERN, BuildPlan
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel
 from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.documents.vllm_serve import VllmServe
 
 Bound = Literal["GatewayConcurrency", "ExecutorQueue"]
 
@@ -116,6 +117,12 @@ class MemoryPlan(Document):
     )
     cross_kv_cache_fraction: float | None = Field(
         default=None, description="Share of the cache for cross attention. None: not passed."
+    )
+    gpu_memory_utilization: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Backend VLLM: the part of a GPU that vLLM may take, contexts not counted.",
     )
     kv_pool_bytes: int = Field(ge=0, description="What the fraction sets aside at the least.")
     full_length_sequences: int = Field(
@@ -231,6 +238,9 @@ class ModelPlan(Document):
     engines: list[EngineCommand] = Field(default=[], description="In the order of the build.")
     serve: TrtllmServe | None = Field(
         default=None, description="Backend PyTorch: the server's command; nothing is built."
+    )
+    vllm: VllmServe | None = Field(
+        default=None, description="Backend VLLM: the server's command; nothing is built."
     )
     memory: MemoryPlan | None = None
     pool: PoolPlan | None = None

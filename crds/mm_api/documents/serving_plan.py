@@ -11,6 +11,7 @@ from mm_api.backends import Name
 from mm_api.base import Document
 from mm_api.documents.build_plan import FINGERPRINT_PATTERN
 from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.documents.vllm_serve import VllmServe
 
 Device = Literal["CPU", "CUDA"]
 
@@ -174,3 +175,11 @@ class ServingPlan(Document):
     trtllm_serve: TrtllmServe | None = Field(
         default=None, description="Backend PyTorch: the server's command. None: another backend."
     )
+    vllm_serve: VllmServe | None = Field(
+        default=None, description="Backend VLLM: the server's command. None: another backend."
+    )
+
+    @property
+    def written_by_server(self) -> bool:
+        """Return whether the server reads messages and files of media, and writes the prompts."""
+        return self.trtllm_serve is not None or self.vllm_serve is not None

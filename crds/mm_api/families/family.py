@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mm_api.backends import BACKENDS
+from mm_api.backends import BACKENDS, PYTORCH, VLLM
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid
 from mm_api.documents.model_facts import VisionFacts
@@ -24,6 +24,7 @@ from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.layouts import OtherLayout, added_token
 from mm_api.families.prompt import PromptStyle
 from mm_api.families.text_block import LLAMA, TextBlock
+from mm_api.vllm_classes import vllm_since
 
 MOST_RECORDINGS = 8
 """In one request: four minutes of audio where one has half a minute, 15 MB of samples."""
@@ -106,8 +107,9 @@ class Family:
     @property
     def backends(self) -> tuple[str, ...]:
         """Return those that serve it."""
-        found = (BACKENDS[one] for one in sorted(BACKENDS) if self.is_served(one))
-        return tuple(one.name for one in found if self.pytorch or not one.stages)
+        vllm = vllm_since(self.architectures, sees=self.sees)
+        has: dict[str, object] = {PYTORCH.name: self.pytorch, VLLM.name: vllm}
+        return tuple(one for one in sorted(BACKENDS) if self.is_served(one) and has.get(one, True))
 
     def encodes_at_once(self, backend: str) -> bool:
         """Return whether one pass of the tower reads all images of a request."""

@@ -112,7 +112,8 @@ class EngineSpec(ApiModel):
     backend: Name = Field(
         default=DEFAULT,
         description="What runs the language model: TensorRT-LLM engines, TensorRT-LLM on PyTorch, "
-        "or the Reference engine on transformers, on the processor or on one GPU.",
+        "vLLM as its image is, or the Reference engine on transformers, on the processor or on one "
+        "GPU.",
     )
     dtype: Dtype = Field(
         default="Auto", description="Type of weights and activations. Auto: the checkpoint's own."
@@ -187,6 +188,13 @@ class EngineSpec(ApiModel):
     extra_build_args: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=32)
     ] = Field(default=[], description="Arguments added at the end of trtllm-build's.")
+    extra_args: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=64)
+    ] = Field(
+        default=[],
+        description="Backend VLLM: arguments added at the end of `vllm serve`'s, names and values "
+        "apart. Those of the plan, and those that the image's version lacks, are refused by name.",
+    )
     extra_llm_api_options: Annotated[dict[str, Any], AfterValidator(_bounded)] | None = Field(
         default=None,
         description="Backend PyTorch: options for the file of `trtllm-serve "

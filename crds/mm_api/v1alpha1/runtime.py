@@ -72,7 +72,15 @@ class RuntimeSpec(Scheduling):
 
     image: ImageName | None = Field(
         default=None,
-        description="Image of the serving pods. Absent: the operator's --runtime-image.",
+        description="Image of the serving pods; with backend VLLM of the container `server` alone. "
+        "Absent: the operator's --runtime-image, or --vllm-image.",
+    )
+    vllm_version: (
+        Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){2}$", max_length=11)] | None
+    ) = Field(
+        default=None,
+        description="Backend VLLM: version of vLLM in the image, for example 0.26.0. Absent: "
+        "the one of the image's tag.",
     )
     gpu: RuntimeGpu = Field(default=RuntimeGpu(), description="GPUs of one replica.")
     pre_pull: PrePullSpec | None = Field(

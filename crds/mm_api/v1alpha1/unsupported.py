@@ -7,6 +7,7 @@ that gives a field its behaviour deletes its row here.
 from dataclasses import dataclass
 from typing import Final
 
+from mm_api.backends import BACKENDS
 from mm_api.families import FAMILIES
 
 Scalar = str | int | bool
@@ -42,8 +43,11 @@ class Unsupported:
 
 _REMOVE: Final = "remove the field"
 _REFERENCE: Final = ("Reference",)
-_PYTORCH: Final = ("PyTorch",)
-"""Runs encoder and language model in one process."""
+_SERVERS: Final = ("PyTorch", "VLLM")
+"""Run encoder and language model in one process."""
+
+_VLLM: Final = ("VLLM",)
+_OTHERS: Final = tuple(name for name in BACKENDS if name not in _VLLM)
 
 _OWN_PROCESS: Final = "an encoder in a process of its own on a GPU is"
 UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
@@ -77,9 +81,16 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         (1,),
         "expert parallelism is",
         "set engine.parallelism.expert to 1, or use backend PyTorch",
-        backends=(*_REFERENCE, "TensorRT"),
+        backends=(*_REFERENCE, "TensorRT", "VLLM"),
     ),
     Unsupported("engine.quantization", (), "quantization is", _REMOVE, backends=_REFERENCE),
+    Unsupported(
+        "engine.quantization",
+        (),
+        "quantizing a checkpoint is",
+        "remove the field: checkpoints that are quantized already are served as they are",
+        backends=_VLLM,
+    ),
     Unsupported(
         "engine.kvCache.freeGpuMemoryFraction",
         ("Auto",),
@@ -92,30 +103,77 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         (),
         "a share of the KV cache for the encoder is",
         _REMOVE,
-        backends=_REFERENCE,
+        backends=(*_REFERENCE, *_VLLM),
     ),
     Unsupported(
         "engine.kvCache.reuseBytes",
         (),
         "memory of its own for earlier requests (they stay in the KV cache) is",
         _REMOVE,
-        backends=("TensorRT", "PyTorch"),
+        backends=("TensorRT", *_SERVERS),
     ),
     Unsupported(
         "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE
     ),
-    Unsupported(
-        "engine.plugins", (), "settings of TensorRT-LLM plugins are", _REMOVE, backends=_REFERENCE
+    *(
+        Unsupported(path, (), what, _REMOVE, backends=(*_REFERENCE, *_VLLM))
+        for path, what in (
+            ("engine.plugins", "settings of TensorRT-LLM plugins are"),
+            ("engine.extraBuildArgs", "arguments of trtllm-build are"),
+            ("build.trtllmVersion", "a version of TensorRT-LLM is"),
+        )
     ),
     Unsupported(
-        "engine.extraBuildArgs", (), "arguments of trtllm-build are", _REMOVE, backends=_REFERENCE
+        "engine.extraArgs",
+        (),
+        "arguments of `vllm serve` are",
+        "remove the field, or use backend VLLM",
+        backends=_OTHERS,
+    ),
+    Unsupported(
+        "runtime.vllmVersion",
+        (),
+        "a version of vLLM is",
+        "remove the field, or use backend VLLM",
+        backends=_OTHERS,
+    ),
+    Unsupported(
+        "engine.maxBeamWidth",
+        (1,),
+        "beam search is",
+        "set engine.maxBeamWidth to 1",
+        backends=_VLLM,
+    ),
+    Unsupported(
+        "engine.guidedDecoding",
+        ("Auto",),
+        "switching answers of a form on or off is",
+        "set engine.guidedDecoding to Auto: vLLM keeps answers to a form by itself",
+        backends=_VLLM,
+    ),
+    Unsupported(
+        "vision.maxBatchSize",
+        (),
+        "a batch of images is",
+        "remove the field: vLLM encodes as many images as fill a step (engine.maxNumTokens)",
+        backends=_VLLM,
+    ),
+    *(
+        Unsupported(path, allowed, "Triton is", "remove the field: vLLM answers", backends=_VLLM)
+        for path, allowed in (
+            ("runtime.memoryPools.cuda", ("Auto",)),
+            ("runtime.memoryPools.pinned", ("Auto",)),
+            ("runtime.streaming", (True,)),
+            ("runtime.accumulateTokens", (False,)),
+            ("runtime.blsInstances", ()),
+        )
     ),
     Unsupported(
         "engine.extraLlmApiOptions",
         (),
         "options of trtllm-serve are",
         "remove the field, or use backend PyTorch",
-        backends=(*_REFERENCE, "TensorRT"),
+        backends=(*_REFERENCE, "TensorRT", "VLLM"),
     ),
     Unsupported(
         "vision.engine",
@@ -130,7 +188,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         ("ONNXRuntime",),
         "another vision engine than TensorRT-LLM's own is",
         _REMOVE,
-        backends=("TensorRT", "PyTorch"),
+        backends=("TensorRT", *_SERVERS),
     ),
     Unsupported(
         "vision.instancesPerGpu",
@@ -173,12 +231,9 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set engine.guidedDecoding to Auto: the Reference engine keeps answers to a form itself",
         backends=_REFERENCE,
     ),
-    Unsupported(
-        "build.trtllmVersion", (), "a version of TensorRT-LLM is", _REMOVE, backends=_REFERENCE
-    ),
     *(
         row
-        for backends, without_gpu in ((_REFERENCE, True), (_PYTORCH, False))
+        for backends, without_gpu in ((_REFERENCE, True), (_SERVERS, False))
         for row in (
             Unsupported(
                 "vision.sharing",
@@ -203,21 +258,21 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         (),
         "a share of a GPU that follows from a rate is",
         _REMOVE,
-        backends=("Reference", "PyTorch"),
+        backends=(*_REFERENCE, *_SERVERS),
     ),
     Unsupported(
         "vision.placement",
         ("Colocated",),
         "a vision encoder in pods of its own is",
-        "set vision.placement to Colocated: trtllm-serve encodes images itself",
-        backends=("PyTorch",),
+        "set vision.placement to Colocated: the server encodes images itself",
+        backends=_SERVERS,
     ),
     Unsupported(
         "runtime.triton.expose",
         (False,),
         "Triton's own ports are",
-        "set runtime.triton.expose to false: trtllm-serve answers, and no Triton runs",
-        backends=("PyTorch",),
+        "set runtime.triton.expose to false: another server answers, and no Triton runs",
+        backends=_SERVERS,
     ),
     Unsupported(
         "gateway.enabled",

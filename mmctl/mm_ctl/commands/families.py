@@ -8,11 +8,12 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 
-from mm_api.backends import PYTORCH, REFERENCE, TENSORRT
+from mm_api.backends import PYTORCH, REFERENCE, TENSORRT, VLLM
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.known_classes import CLASSES, why_not
 from mm_api.families.upstream_classes import CLASSES as PYTORCH_CLASSES
+from mm_api.vllm_classes import VERSIONS, vllm_since
 from mm_ctl.documents import UsageError
 from mm_operator.plan.engine.tables import table
 
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-_TITLES = ("FAMILY", "BACKEND", "READS", "TENSORRT-LLM")
+_TITLES = ("FAMILY", "BACKEND", "READS", "VERSION")
 _CLASS_TITLES = ("MODEL TYPE", "CLASS", "AS GENERIC")
 
 
@@ -80,16 +81,19 @@ def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
     if family.is_served(TENSORRT.name):
         reads = _reads(family, video=family.trtllm.videos)
         since = family.trtllm.since or engines["first"]
-        rows.append((TENSORRT.name, reads, f"{since} to {engines['last']}"))
+        rows.append((TENSORRT.name, reads, f"TensorRT-LLM {since} to {engines['last']}"))
     if (served := family.pytorch) is not None:
         reads = _reads(family, video=False) if served.images else "text"
-        rows.append((PYTORCH.name, reads, f"{served.since or pytorch} or newer"))
+        rows.append((PYTORCH.name, reads, f"TensorRT-LLM {served.since or pytorch} or newer"))
         if served.videos_since:
             reads = _reads(family, video=True)
-            rows.append((PYTORCH.name, reads, f"{served.videos_since} or newer"))
+            rows.append((PYTORCH.name, reads, f"TensorRT-LLM {served.videos_since} or newer"))
     for kind, server in PYTORCH_CLASSES.items() if not family.architectures else ():
         reads = "text, image" if server.images else "text"
-        rows.append((f"PyTorch, {kind}", reads, f"{server.since or pytorch} or newer"))
+        rows.append((f"PyTorch, {kind}", reads, f"TensorRT-LLM {server.since or pytorch} or newer"))
+    if (vllm := vllm_since(family.architectures, sees=family.sees)) or not family.architectures:
+        by_class = "" if vllm else ", by its registry"
+        rows.append((VLLM.name, "text, image", f"vLLM {vllm or VERSIONS[0]} or newer{by_class}"))
     for one in rows or [("none", "-", "-")]:
         yield (family.name, *one)
 

@@ -218,7 +218,9 @@ def _refuse_unused_options(
             " leave it out, or set spec.runtime.gpu.count to 1 or another spec.engine.backend"
         )
     if not spec.engine.traits.uses_trtllm and (given := flags_of(options, ("trtllm_version",))):
-        raise UsageError(f"{given}: backend Reference has no TensorRT-LLM: leave it out")
+        raise UsageError(
+            f"{given}: backend {spec.engine.backend} has no TensorRT-LLM: leave it out"
+        )
 
 
 def _gpu(options: argparse.Namespace, spec: MultimodalModelSpec) -> GpuModel:

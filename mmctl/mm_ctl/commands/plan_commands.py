@@ -16,6 +16,9 @@ def as_commands(planned: ModelPlan) -> str:
     """Return a script; a plan without commands becomes comments."""
     if planned.errors:
         return "\n".join(f"# {error.message}" for error in planned.errors)
+    if planned.vllm is not None:
+        where = f"# vLLM {planned.vllm.version}, in a folder where `checkpoint` is the checkpoint."
+        return f"{where}\n{folded(planned.vllm.argv)}"
     if not BACKENDS[planned.backend].uses_trtllm:
         return _REFERENCE
     product = planned.gpu.product if planned.gpu else "GPU"

@@ -50,7 +50,7 @@ def failures(labels: str = ALL, *, window: str = PANEL) -> str:
 def engine_requests(labels: str = ALL) -> str:
     """Return the language model's requests by state: active, waiting, max.
 
-    Of trtllm-serve, from 1.3 on, the first two.
+    Of trtllm-serve, from 1.3 on, and of vLLM the first two.
     """
     found = [per_model(series("nv_trt_llm_request_metrics", labels), "request_type")]
     found += [
@@ -58,6 +58,8 @@ def engine_requests(labels: str = ALL) -> str:
         for name, state in (
             ("trtllm_num_requests_running", "active"),
             ("trtllm_num_requests_waiting", "waiting"),
+            ("vllm:num_requests_running", "active"),
+            ("vllm:num_requests_waiting", "waiting"),
         )
     ]
     return " or ".join(found)
@@ -71,11 +73,12 @@ def pinned_pool_share(labels: str = ALL) -> str:
 
 
 def kv_cache_share(labels: str = ALL) -> str:
-    """Return how full the fullest key-value cache is: TensorRT-LLM's alone say it."""
+    """Return how full the fullest key-value cache is, of the engines that say it."""
     block = 'kv_cache_block_type="fraction"'
     engines = series("nv_trt_llm_kv_cache_block_metrics", labels, block)
     served = series("trtllm_kv_cache_utilization", labels)
-    return f"max by (namespace, model) ({engines} or {served})"
+    vllm = series("vllm:kv_cache_usage_perc", labels)
+    return f"max by (namespace, model) ({engines} or {served} or {vllm})"
 
 
 def _named(expression: str, label: str, value: str) -> str:

@@ -169,17 +169,23 @@ def _server_probes(page: str, start_seconds: int) -> Manifest:
 
 
 def build_gateway(
-    spec: MultimodalModelSpec, *, image: str, manifest: str, memory_bytes: int
+    spec: MultimodalModelSpec,
+    *,
+    image: str,
+    manifest: str,
+    memory_bytes: int,
+    server_page: str | None = None,
 ) -> Manifest:
     """Return the container with the OpenAI endpoint.
 
     `manifest`: path of the engine's manifest inside the pod. `memory_bytes`: what the gateway holds
-    itself to; the limit where the spec states none.
+    itself to; the limit where the spec states none. `server_page`: where the server's
+    metrics are; None: on its supervisor's page.
     """
-    arguments: list[str] = []
+    arguments: list[str] = [Flag.SERVER_METRICS, server_page] if server_page else []
     mounts: list[Manifest] = []
     if spec.gateway.auth_secret_ref:
-        arguments = [Flag.AUTH_TOKEN_FILE, f"{AUTH_MOUNT}/{AUTH_FILE}"]
+        arguments += [Flag.AUTH_TOKEN_FILE, f"{AUTH_MOUNT}/{AUTH_FILE}"]
         mounts = [{"name": "auth", "mountPath": AUTH_MOUNT, "readOnly": True}]
     return {
         "name": "gateway",

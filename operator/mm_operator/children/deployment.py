@@ -16,6 +16,7 @@ from mm_operator.children.serving_pod import (
     serving_deployment,
     serving_template,
 )
+from mm_operator.children.stock_server import stock_server
 from mm_operator.model import EnginePlan, Plan, Snapshot
 from mm_operator.plan.starts import server_start_seconds
 from mm_operator.plan.store import store_of
@@ -65,26 +66,28 @@ def _fresh_template(
     serving: ServingPlan,
     engine: EnginePlan,
 ) -> dict[str, Any]:
-    image = spec.runtime.image or snapshot.settings.runtime_image
+    image = snapshot.settings.own_image_of(spec)
     manifest = store_of(spec).manifest(serving.fingerprint)
     gpu = hardware.planned_gpu(spec, engine)
     host = engine.memory.host
-    encodes = serving.trtllm_serve is not None
     gateway = containers.build_gateway(
         spec,
         image=image,
         manifest=manifest,
-        memory_bytes=gateway_bytes(serving.gateway, encodes=encodes),
+        memory_bytes=gateway_bytes(serving.gateway, encodes=serving.written_by_server),
+        server_page=f"127.0.0.1:{serving.vllm_serve.port}" if serving.vllm_serve else None,
     )
     server = containers.build_server(
         spec,
-        image=image,
+        image=snapshot.settings.server_image_of(spec),
         manifest=manifest,
         gpu=gpu,
         host_bytes=host.total_bytes,
         memory_limit=host.planned_limit_bytes,
         start_seconds=server_start_seconds(snapshot, plan, host.total_bytes),
     )
+    if serving.vllm_serve is not None:
+        server = stock_server(server, serving.vllm_serve, manifest)
     return serving_template(
         snapshot,
         spec,

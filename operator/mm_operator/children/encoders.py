@@ -55,7 +55,7 @@ def _pod(
     encoders: EncoderPlan,
     engine: EnginePlan,
 ) -> ServingPod:
-    image = spec.runtime.image or snapshot.settings.runtime_image
+    image = snapshot.settings.own_image_of(spec)
     gpu = hardware.encoder_gpu(spec, engine)
     memory = engine.memory.encoder
     assert memory is not None  # noqa: S101  # called where there are encoders

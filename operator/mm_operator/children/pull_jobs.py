@@ -51,9 +51,9 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, node: str) -> Manifest:
     account = spec.runtime.service_account_name
     container: Manifest = {
         "name": "pull",
-        "image": spec.runtime.image or snapshot.settings.runtime_image,
+        "image": snapshot.settings.server_image_of(spec),
         "imagePullPolicy": "IfNotPresent",
-        "command": [Command.PROGRAM, "--help"],  # any program of the image: to start it is to pull
+        "command": _program(spec),  # any program of the image: to start it is to pull
         "env": pod.environment(),
         "resources": pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.runtime.resources),
         "securityContext": pod.container_security(),
@@ -74,6 +74,10 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec, node: str) -> Manifest:
         **placed,
         "affinity": _on(node, spec.runtime.affinity or {}),
     }
+
+
+def _program(spec: MultimodalModelSpec) -> list[str]:
+    return [Command.PROGRAM, "--help"] if spec.engine.traits.supervised else ["true"]
 
 
 def _on(node: str, given: dict[str, Any]) -> Manifest:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from mm_api.conditions import Reason
+from mm_api.contract import VLLM_IMAGE
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import MultimodalModelSpec, ScalingStatus, UserIds
 from mm_api.v1alpha1.network import NetworkSpec
@@ -80,6 +81,8 @@ class PlanSettings:
     """Image of inspect, build and serving pods unless the spec names another."""
     builder_version: str
     """Version of the build code; part of every fingerprint."""
+    vllm_image: str = VLLM_IMAGE
+    """Image of servers of backend VLLM unless the spec names another."""
     every_namespace: bool = True
     """The operator sees the models of every namespace."""
     scrape_annotations: bool = True
@@ -98,6 +101,17 @@ class PlanSettings:
     def user_ids_of(self, spec: MultimodalModelSpec) -> UserIds:
         """Return who chooses the user, group and fsGroup of a model's Jobs and pods."""
         return spec.runtime.user_ids or self.user_ids
+
+    def own_image_of(self, spec: MultimodalModelSpec) -> str:
+        """Return the image of a model's containers that run programs of ours."""
+        named = spec.runtime.image if spec.engine.traits.supervised else None
+        return named or self.runtime_image
+
+    def server_image_of(self, spec: MultimodalModelSpec) -> str:
+        """Return the image of a model's servers."""
+        if spec.engine.traits.supervised:
+            return self.own_image_of(spec)
+        return spec.runtime.image or self.vllm_image
 
     def pull_secrets_of(self, spec: MultimodalModelSpec) -> list[str]:
         """Return the names of the Secrets by which a model's images are pulled."""

@@ -89,7 +89,9 @@ def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) ->
         gpu=choose_gpu(spec, snapshot.gpu_nodes, before) if on_gpu else None,
         image=spec.build.image or settings.runtime_image,
         # The operator's own image of the Reference engine is not one of TensorRT-LLM.
-        serving_image=spec.runtime.image or (traits.uses_trtllm and settings.runtime_image) or None,
+        serving_image=spec.runtime.image
+        if traits.runs_checkpoints
+        else settings.server_image_of(spec),
         uid=snapshot.uid,
     )
 

@@ -64,7 +64,7 @@ def _need(snapshot: Snapshot, spec: MultimodalModelSpec, engine: EnginePlan) -> 
     # A claim for devices names its product itself; nodes need no label then.
     labelled = gpus is not None and spec.runtime.gpu.device_class_name is None
     return ImageNeed(
-        image=spec.runtime.image or snapshot.settings.runtime_image,
+        image=snapshot.settings.server_image_of(spec),
         node_labels=gpus.node_labels if gpus and labelled else dict(spec.runtime.node_selector),
         tolerations=tuple(spec.runtime.tolerations),
     )

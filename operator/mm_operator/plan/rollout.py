@@ -41,8 +41,10 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
         "drainSeconds": drain_seconds(spec),
         # How long unused engines stay changes nothing in a pod.
         "store": stated(spec.build.store.model_copy(update={"gc_after": None})),
-        "image": spec.runtime.image or snapshot.settings.runtime_image,
+        "image": snapshot.settings.server_image_of(spec),
     }
+    if not spec.engine.traits.supervised:
+        content["gatewayImage"] = snapshot.settings.own_image_of(spec)
     if not spec.runtime.image_pull_secrets and snapshot.settings.image_pull_secrets:
         content["pullSecrets"] = list(snapshot.settings.image_pull_secrets)
     network = spec.network.over(snapshot.settings.network).of_pods

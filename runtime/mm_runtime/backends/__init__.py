@@ -9,18 +9,20 @@ which alone imports this package, and hands down what a command needs.
 from collections.abc import Mapping
 from typing import Final
 
-from mm_api.backends import PYTORCH, REFERENCE, TENSORRT
+from mm_api.backends import PYTORCH, REFERENCE, TENSORRT, VLLM
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.backends.backend import Backend
 from mm_runtime.backends.pytorch import PyTorch
 from mm_runtime.backends.reference import Reference
 from mm_runtime.backends.tensorrt import TensorRT
+from mm_runtime.backends.vllm import Vllm
 from mm_runtime.engine_build.step import Step
 
 BACKENDS: Final[Mapping[str, Backend]] = {
     TENSORRT.name: TensorRT(),
     PYTORCH.name: PyTorch(),
     REFERENCE.name: Reference(),
+    VLLM.name: Vllm(),
 }
 
 

@@ -16,7 +16,7 @@ from support.model_namespace import Api
 
 pytestmark = pytest.mark.cluster
 
-BACKENDS = ("Reference", "TensorRT", "PyTorch")
+BACKENDS = ("Reference", "TensorRT", "PyTorch", "VLLM")
 
 
 def _specs() -> Iterator[dict[str, Any]]:

@@ -7,9 +7,10 @@ from typing import Protocol
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, Reason
 from mm_api.documents.quantization import StagedQuantization
-from mm_api.documents.serving_plan import Device, GpuSharing, KvCachePlan
+from mm_api.documents.serving_plan import Device, GpuSharing, KvCachePlan, MemoryPools
 from mm_api.documents.trtllm_build import GpuModel, TrtllmBuild
 from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.documents.vllm_serve import VllmServe
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.limits import Limits
@@ -47,6 +48,10 @@ class ServingParts:
     reuse_bytes: int | None = None
     sharing: GpuSharing | None = None
     trtllm_serve: TrtllmServe | None = None
+    vllm_serve: VllmServe | None = None
+    pools: MemoryPools | None = None
+    """None: those of Triton, as they were sized."""
+
     device: Device = "CPU"
     video_frames: int = 0
     """In one video; 0: none is taken."""

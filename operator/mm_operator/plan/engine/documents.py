@@ -83,7 +83,7 @@ def serving_plan(
         fingerprint=fingerprint,
         backend=spec.engine.backend,
         device=parts.device,
-        pools=pools.planned,
+        pools=parts.pools or pools.planned,
         max_queue_size=spec.runtime.max_queue_size,
         accumulate_tokens=spec.runtime.accumulate_tokens,
         streaming=spec.runtime.streaming,
@@ -101,6 +101,7 @@ def serving_plan(
             video_frames=parts.video_frames,
         ),
         trtllm_serve=parts.trtllm_serve,
+        vllm_serve=parts.vllm_serve,
     )
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from mm_api.contract import LORA_HOST_BYTES
+from mm_api.documents.build_plan import EngineLimits
+from mm_api.documents.model_facts import TextFacts
 from mm_api.documents.model_plan import EncoderMemory, GpuMemory, HostMemory, MemoryPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
@@ -169,18 +171,31 @@ def _other(terms: Terms, size: int) -> int:
     """Return activations of the largest step, sampling buffers, input copies, all-reduce."""
     text, limits = terms.target.facts.text, terms.limits.engine
     ranks = terms.request.tensor_parallel
-    heads = (text.attention_heads + 2 * text.key_value_heads) * text.head_size
-    # A step holds its input, the residual, the attention output, the projections and the
-    # perceptron's inside, the last two split over the ranks.
-    width = 3 * text.hidden_size + (heads + 2 * text.intermediate_size) // ranks
-    activations = limits.max_num_tokens * width * size
-    rows = limits.max_batch_size * limits.max_beam_width
-    sampling = rows * text.vocabulary_size * _LOGITS_BYTES * _LOGITS_COPIES
+    activations = limits.max_num_tokens * width_of(text, ranks) * size
     copies = terms.pools.engine_copies_bytes
-    reduce = 0
-    if ranks > 1:
-        reduce = _ALL_REDUCE_BUFFERS * ranks * _ALL_REDUCE_BYTES[ranks <= _PAIR]
-    return activations + sampling + copies + reduce + _encoder_buffers(terms, size)
+    buffers = sampling_bytes(limits, text) + copies + reduce_bytes(ranks)
+    return activations + buffers + _encoder_buffers(terms, size)
+
+
+def width_of(text: TextFacts, ranks: int) -> int:
+    """Return the numbers that a step holds for each of its tokens on one of `ranks` GPUs.
+
+    Its input, the residual, the attention output, the projections and the perceptron's inside, the
+    last two split over the ranks.
+    """
+    heads = (text.attention_heads + 2 * text.key_value_heads) * text.head_size
+    return 3 * text.hidden_size + (heads + 2 * text.intermediate_size) // ranks
+
+
+def sampling_bytes(limits: EngineLimits, text: TextFacts) -> int:
+    """Return what sampling a token for each sequence takes."""
+    rows = limits.max_batch_size * limits.max_beam_width
+    return rows * text.vocabulary_size * _LOGITS_BYTES * _LOGITS_COPIES
+
+
+def reduce_bytes(ranks: int) -> int:
+    """Return the workspace in which `ranks` GPUs add up their parts of a layer."""
+    return _ALL_REDUCE_BUFFERS * ranks * _ALL_REDUCE_BYTES[ranks <= _PAIR] if ranks > 1 else 0
 
 
 def _adapters(terms: Terms) -> int:

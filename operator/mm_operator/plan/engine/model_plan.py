@@ -40,8 +40,9 @@ def model_plan(inputs: Inputs) -> ModelPlan:
             "convert": commands.convert if commands else None,
             "engines": commands.engines if commands else [],
             "serve": planned.serving_plan.trtllm_serve,
+            "vllm": planned.serving_plan.vllm_serve,
             "memory": planned.memory,
-            "pool": planned.pool,
+            "pool": planned.pool if inputs.spec.engine.traits.supervised else None,
             "serving": ServingLimits(
                 gateway_concurrency=planned.gateway_concurrency,
                 triton_queue_size=planned.serving_plan.max_queue_size,

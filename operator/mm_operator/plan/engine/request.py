@@ -47,6 +47,9 @@ class PlanRequest:
     """Names of the adapters."""
     plugins: tuple[tuple[str, str], ...]
     extra_build_args: tuple[str, ...]
+    extra_args: tuple[str, ...]
+    """Arguments of `vllm serve`."""
+
     serve_options: tuple[Option, ...]
     """Options of trtllm-serve, by dotted names."""
     guided_decoding: str
@@ -93,6 +96,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),
         extra_build_args=tuple(engine.extra_build_args),
+        extra_args=tuple(engine.extra_args),
         serve_options=flattened(engine.extra_llm_api_options or {}),
         guided_decoding=engine.guided_decoding,
         family=spec.model.family,

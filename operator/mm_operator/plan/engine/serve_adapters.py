@@ -165,7 +165,11 @@ def adapter_bytes(
 def served_adapter_bytes(target: Target, *, ranks: int, dtype: str) -> AdapterBytes:
     """Return the bytes of a model's adapters on each GPU; none on other backends than PyTorch."""
     engine = target.spec.engine
-    lora = target.facts.lora if engine.traits.stages and engine.lora else None
+    lora = (
+        target.facts.lora
+        if engine.traits.uses_trtllm and engine.traits.stages and engine.lora
+        else None
+    )
     return adapter_bytes(lora, target.facts.text, ranks=ranks, dtype=dtype)
 
 

@@ -21,8 +21,12 @@ Version = tuple[int, int, int, int]
 @cache
 def table(name: str) -> Mapping[str, Any]:
     """Return one table of the package's data."""
-    text = (resources.files("mm_operator.plan.engine.data") / f"{name}.yaml").read_text("utf-8")
-    return dict(yaml.safe_load(text))
+    return dict(yaml.safe_load(data_of(f"{name}.yaml")))
+
+
+def data_of(name: str) -> str:
+    """Return the text of a file of the package's data."""
+    return (resources.files("mm_operator.plan.engine.data") / name).read_text("utf-8")
 
 
 def version_of(text: str) -> Version:

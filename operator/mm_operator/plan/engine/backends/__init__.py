@@ -12,6 +12,7 @@ from mm_operator.plan.engine.backends.pytorch import PyTorch
 from mm_operator.plan.engine.backends.reference import Reference
 from mm_operator.plan.engine.backends.reference_on_gpu import ReferenceOnGpu
 from mm_operator.plan.engine.backends.tensorrt import TensorRT
+from mm_operator.plan.engine.backends.vllm import Vllm, vllm_version
 from mm_operator.plan.engine.gpu import PATH
 from mm_operator.plan.engine.tables import trtllm_version
 from mm_operator.plan.engine.target import Inputs
@@ -29,6 +30,8 @@ def backend_of(inputs: Inputs) -> Backend:
         return ReferenceOnGpu(serving, gpu) if gpu else Reference(serving)
     if gpu is None:
         raise SpecError(Reason.GPU_UNKNOWN, "the GPU is not known: set it to a product", PATH)
+    if spec.engine.backend == "VLLM":
+        return Vllm(gpu, *vllm_version(serving, spec.runtime.vllm_version), serving)
     version, why = trtllm_version(
         inputs.image or spec.build.image, inputs.given_version or spec.build.trtllm_version, serving
     )

@@ -1,0 +1,22 @@
+"""How vLLM serves a staged checkpoint: the command of a stock image, and its environment.
+
+Part of `ModelPlan` (what `mmctl plan` prints) and of `ServingPlan` (what pods read): the two are
+equal word for word. The command runs in the engine's folder, where the checkpoint is `checkpoint`.
+"""
+
+from pydantic import Field
+
+from mm_api.base import Document
+
+
+class VllmServe(Document):
+    """`vllm serve` with its arguments."""
+
+    version: str = Field(description="Of vLLM; the serving image must have it.")
+    tensor_parallel: int = Field(default=1, ge=1)
+    pipeline_parallel: int = Field(default=1, ge=1)
+    port: int = Field(ge=1, le=65535)
+    argv: list[str] = Field(min_length=1)
+    environment: dict[str, str] = Field(
+        default={}, description="Beside what every container of ours has."
+    )

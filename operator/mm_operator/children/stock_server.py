@@ -1,0 +1,49 @@
+"""The server's container where its image is a stock one, with nothing of ours in it."""
+
+from mm_api.contract import CONFIG_MOUNT, WORK_MOUNT
+from mm_api.documents.vllm_serve import VllmServe
+from mm_operator.children.metadata import Manifest
+
+_CHECK = "import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/health', timeout=4)"
+"""The server listens on loopback, which the kubelet does not reach; its image has Python."""
+
+_START_PERIOD, _LIVE_PERIOD, _LIVE_FAILURES = 5, 30, 4
+"""A check starts Python, so it is made less often than that of a page. vLLM's /health answers while
+steps run; it fails for good when the engine's process is gone."""
+
+
+def stock_server(server: Manifest, serve: VllmServe, manifest: str) -> Manifest:
+    """Return the container with the command of the plan, and checks from inside.
+
+    Args:
+        server: as ours is built.
+        serve: how the server is called.
+        manifest: path of the engine's manifest inside the pod.
+    """
+    start = server["startupProbe"]
+    seconds = start["periodSeconds"] * start["failureThreshold"]
+    check = {
+        "exec": {"command": ["python3", "-c", _CHECK.format(port=serve.port)]},
+        "timeoutSeconds": 10,
+    }
+    starting = {"periodSeconds": _START_PERIOD, "failureThreshold": -(-seconds // _START_PERIOD)}
+    living = {"periodSeconds": _LIVE_PERIOD, "failureThreshold": _LIVE_FAILURES}
+    kept = ("name", "image", "imagePullPolicy", "restartPolicy", "resources", "lifecycle")
+    return {
+        **{name: server[name] for name in (*kept, "securityContext", "terminationMessagePolicy")},
+        # An entry point would come first: images of vLLM have different ones.
+        "command": serve.argv[:1],
+        "args": serve.argv[1:],
+        "workingDir": manifest.rpartition("/")[0],
+        "env": [
+            *server["env"],
+            *({"name": name, "value": value} for name, value in serve.environment.items()),
+        ],
+        "startupProbe": check | starting,
+        "livenessProbe": check | living,
+        "volumeMounts": [
+            one
+            for one in server["volumeMounts"]
+            if one["mountPath"] not in {CONFIG_MOUNT, WORK_MOUNT}
+        ],
+    }

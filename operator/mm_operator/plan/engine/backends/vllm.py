@@ -1,0 +1,388 @@
+"""vLLM, unmodified: the checkpoint is served as it was staged, by the plan's command."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mm_api.backends import REFERENCE
+from mm_api.contract import HTTP_PORT, VLLM_IMAGE
+from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, CHECKPOINT_FOLDER
+from mm_api.documents.model_facts import LoraFacts, ModelFacts
+from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, Reason
+from mm_api.documents.serving_plan import MemoryPools
+from mm_api.documents.trtllm_build import GpuModel
+from mm_api.documents.vllm_serve import VllmServe
+from mm_api.dtypes import DTYPE_BYTES
+from mm_api.v1alpha1.quantity import bytes_of
+from mm_api.v1alpha1.vision import VisionEngine
+from mm_api.vllm_classes import NEEDS_CODE, VERSIONS, classes_of, supported
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine import checks
+from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
+from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
+from mm_operator.plan.engine.backends.vllm_arguments import (
+    CACHE_TYPE,
+    check_arguments,
+    given,
+    kind_of,
+    nearest_version,
+)
+from mm_operator.plan.engine.backends.vllm_memory import (
+    BLOCK_TOKENS,
+    Terms,
+    plan_vllm_memory,
+    shm_bytes,
+)
+from mm_operator.plan.engine.cache import cache_size
+from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.dtypes import BFLOAT16_SINCE, FP8_SINCE, capability
+from mm_operator.plan.engine.fit import verdict
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.pools import Pools
+from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.stored import check_stored_for_servers
+from mm_operator.plan.engine.suggestions import suggest
+from mm_operator.plan.engine.target import Target
+
+HOST: Final = "127.0.0.1"
+"""Only the gateway beside it connects: vLLM fetches any URL that it is given."""
+
+_TAG = re.compile(r":v?(\d+\.\d+\.\d+)(?:[-.+@]|$)")
+
+_HALF = "float16"
+_ENVIRONMENT: Final = {
+    "HF_HUB_OFFLINE": "1",  # the store is the only source: a pod does not reach out
+    "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CACHE_ROOT": "/tmp/vllm",  # noqa: S108  # an emptyDir of the pod's own
+    "XDG_CACHE_HOME": "/tmp/cache",  # noqa: S108
+}
+_ESTIMATE: Final = PlanWarning(
+    code="VllmEstimate",
+    message="bytes beside weights, keys and values are bounds that were compared with a driver's "
+    "count of LLaVA shapes of 7 B and 1.3 B (vLLM 0.26.0, H200); vLLM's own profile decides how "
+    "many keys and values there are",
+)
+
+
+def vllm_version(image: str | None, stated: str | None) -> tuple[str, str]:
+    """Return the vLLM version of an image, and where it is known from.
+
+    Args:
+        image: a reference such as `vllm/vllm-openai:v0.26.0`; None: the operator's own default.
+        stated: spec.runtime.vllmVersion, which wins over the tag.
+
+    Raises:
+        SpecError: the tag names none, and nothing is stated; or no table holds for it.
+    """
+    image = image or VLLM_IMAGE
+    tag = _TAG.search(image.partition("@")[0])
+    version = stated or (tag[1] if tag else "")
+    if not version:
+        raise SpecError(
+            "ImageUnknown",
+            f"the vLLM of {image} is not known: its tag names none, as v{VERSIONS[-1]} does: set "
+            "spec.runtime.vllmVersion",
+            "spec.runtime.vllmVersion",
+        )
+    nearest_version(version)
+    if stated:
+        return version, "as written in spec.runtime.vllmVersion"
+    return version, f"of the tag of {image}"
+
+
+def check_class(now: Case) -> Iterator[SpecError]:
+    """Yield an error for a checkpoint that the version has no class for."""
+    kind = now.facts.architecture
+    if _supported(now) is None:
+        spans = " and ".join(f"{one.first} to {one.last}" for one in classes_of(kind))
+        where = f"{spans} have it: use an image of those" if spans else "none that is known has"
+        if kind in NEEDS_CODE:
+            where = "that runs without code of the checkpoint, which is not staged"
+        yield plan_error(
+            "engine.backend",
+            "BackendFamily",
+            f"vLLM {now.version} has no class {kind}; {where}; or use backend {REFERENCE.name}",
+        )
+    elif not now.family.sees:
+        yield plan_error(
+            "engine.backend",
+            "BackendFamily",
+            f"the gateway sends vLLM chats with texts and images, which {now.family.name} does not "
+            f"read: use backend {REFERENCE.name}",
+        )
+
+
+def _supported(now: Case) -> tuple[str, ...] | None:
+    return supported(now.facts.architecture, nearest_version(now.version))
+
+
+def check_adapters(now: Case) -> Iterator[SpecError]:
+    """Yield errors for adapters that the class does not apply, or of too high a rank."""
+    if not now.request.lora:
+        return
+    kind = now.facts.architecture
+    if "LoRA" not in (_supported(now) or ()):
+        yield plan_error(
+            "engine.lora",
+            "LoraNotApplied",
+            f"vLLM {now.version} applies no adapters to {kind}: remove the field, or use backend "
+            f"{REFERENCE.name}",
+        )
+    yield from check_inspected(now.request.lora, now.facts)
+    ranks = _ranks(now.version)
+    if now.facts.lora and now.facts.lora.rank > ranks[-1]:
+        yield plan_error(
+            "engine.lora",
+            "LoraRank",
+            f"an adapter has rank {now.facts.lora.rank}, and vLLM takes {ranks[-1]} at the most: "
+            f"use adapters of a lower rank, or backend {REFERENCE.name}",
+        )
+
+
+def check_split(now: Case) -> Iterator[SpecError]:
+    """Yield errors for ranks that the model cannot be split over."""
+    yield from checks.check_parallelism(now)
+    if now.request.pipeline_parallel > 1 and "PP" not in (_supported(now) or ()):
+        yield plan_error(
+            "engine.parallelism.pipeline",
+            "PipelineParallel",
+            f"vLLM {now.version} does not split {now.facts.architecture} by layers: set it to 1",
+        )
+
+
+def check_media(now: Case) -> Iterator[SpecError]:
+    """Yield an error for videos: the gateway sends vLLM images alone."""
+    if now.request.max_video_frames is not None:
+        yield plan_error(
+            "engine.maxVideoFrames",
+            "VideoNotSupported",
+            f"videos are not sent to vLLM in this version: remove the field, or use backend "
+            f"{REFERENCE.name}",
+        )
+
+
+def check_cache_type(now: Case) -> Iterator[SpecError]:
+    """Yield an error for keys and values of FP8 on a GPU that has no such numbers."""
+    if _cache_format(now.request, now.facts) == "FP8" and capability(now.gpu) < FP8_SINCE:
+        yield plan_error(
+            "engine.extraArgs",
+            "Fp8NeedsGpu",
+            f"--{CACHE_TYPE}: FP8 needs compute capability 8.9, and {now.gpu.product} has "
+            f"{now.gpu.compute_capability}: remove it, or use another GPU",
+        )
+
+
+_CHECKS: Final = (
+    checks.check_family,
+    check_class,
+    check_stored_for_servers,
+    check_split,
+    check_media,
+    checks.check_limits,
+    check_adapters,
+    check_arguments,
+    check_cache_type,
+    checks.check_source,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vllm:
+    """A stock server, planned."""
+
+    gpu: GpuModel
+    vllm_version: str
+    version_reason: str
+    serving_image: str | None
+    trtllm_version: None = None
+    vision_engine: VisionEngine | None = "Torch"
+
+    def request(self, target: Target) -> PlanRequest:
+        """Return what the spec requests."""
+        return request_of(target.spec)
+
+    def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
+        """Yield every hit of every check."""
+        case = Case(request, target.facts, target.family, self.gpu, self.vllm_version, target.model)
+        return (problem for check in _CHECKS for problem in check(case))
+
+    def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
+        """Return the spec's type, else the checkpoint's own; of float32 it is a half."""
+        bfloat = capability(self.gpu) >= BFLOAT16_SINCE
+        if request.dtype != "Auto":
+            chosen, reason = request.dtype, "as written in spec.engine.dtype"
+        elif target.facts.dtype in {_HALF, "bfloat16"}:
+            chosen, reason = target.facts.dtype, "the checkpoint's own"
+        else:
+            chosen = "bfloat16" if bfloat else _HALF
+            reason = f"half of the checkpoint's {target.facts.dtype}"
+        if chosen == "bfloat16" and not bfloat:
+            raise SpecError(
+                "DtypeNeedsGpu",
+                f"bfloat16 needs compute capability 8.0, and {self.gpu.product} has "
+                f"{self.gpu.compute_capability}: use {_HALF}, or another GPU",
+                "spec.engine.dtype",
+            )
+        return chosen, Reason(field="dtype", value=chosen, reason=reason)
+
+    def pool_copies(self, target: Target, request: PlanRequest) -> int:  # noqa: ARG002
+        """Return none: there is no Triton."""
+        return 0
+
+    def memory(
+        self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
+    ) -> MemoryPlan:
+        """Return the bytes on the GPU of each rank."""
+        cache = cache_size(
+            target.facts,
+            target.family,
+            limits.engine,
+            ranks=request.tensor_parallel,
+            stages=request.pipeline_parallel,
+            dtype=dtype,
+            quantization=_cache_format(request, target.facts),
+            tokens_per_block=BLOCK_TOKENS,
+            cross_fraction=None,
+        )
+        adapters = _adapter_bytes(target.facts, request, dtype, self.vllm_version)
+        terms = Terms(target, request, limits, dtype, self.gpu, cache, adapters)
+        return plan_vllm_memory(terms, pools)
+
+    def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
+        """Yield steps that are shorter than an image, and a share that holds no full batch."""
+        features, step = sizes.limits.features_per_image, sizes.limits.engine.max_num_tokens
+        if sizes.request.max_images and step < features:
+            yield SpecError(
+                "NumTokensBelowImage",
+                f"{step} is below the {features} features of an image, which are one step's: "
+                "raise it",
+                "spec.engine.maxNumTokens",
+            )
+        memory, batch = sizes.memory, sizes.limits.engine.max_batch_size
+        if sizes.request.kv_fraction is not None and memory.full_length_sequences < 1:
+            yield SpecError(
+                "KvFractionTooSmall",
+                f"{sizes.request.kv_fraction} leaves {memory.kv_pool_bytes:,} bytes for keys and "
+                f"values, and one sequence of {batch} takes more: raise it, or use Auto",
+                "spec.engine.kvCache.freeGpuMemoryFraction",
+            )
+
+    def fit(self, target: Target, sizes: Sizes) -> Fit:
+        """Return whether the fullest GPU holds its terms, and the smallest changes that would."""
+        found = verdict(sizes.memory)
+        if found.verdict == "Fits":
+            return found
+        options = suggest(target, sizes.request, self, ())
+        return found.model_copy(update={"suggestions": list(options)})
+
+    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002
+        """Return the adapters that lie beside the checkpoint."""
+        return BuildParts(lora=planned_adapters(target.spec, target.facts) or None)
+
+    def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
+        """Return the server's command."""
+        split = target.spec.engine.parallelism
+        ranks = split.tensor * split.pipeline
+        return ServingParts(
+            vllm_serve=VllmServe(
+                version=self.vllm_version,
+                tensor_parallel=split.tensor,
+                pipeline_parallel=split.pipeline,
+                port=HTTP_PORT,
+                argv=_argv(target, sizes, self.vllm_version),
+                environment=_ENVIRONMENT,
+            ),
+            pools=MemoryPools(cuda_bytes=0, pinned_bytes=0, shm_bytes=shm_bytes(ranks)),
+            warnings=(
+                *(PlanWarning(code="Family", message=note) for note in target.family.notes),
+                _ESTIMATE,
+            ),
+        )
+
+    def reasons(self, sizes: Sizes) -> list[Reason]:
+        """Return the reasons of version, dtype, limits and utilization."""
+        gpu = sizes.memory.per_gpu[0]
+        return [
+            Reason(field="vllmVersion", value=self.vllm_version, reason=self.version_reason),
+            sizes.dtype_reason,
+            *sizes.limits.reasons,
+            Reason(
+                field="gpuMemoryUtilization",
+                value=str(sizes.memory.gpu_memory_utilization),
+                reason=f"{sizes.request.kv_fraction or 'all'} of what "
+                f"{gpu.total_bytes - gpu.kv_cache_bytes:,} bytes of other terms leave, the context "
+                "outside of it",
+            ),
+        ]
+
+
+def _cache_format(request: PlanRequest, facts: ModelFacts) -> str | None:
+    for name, values in given(request.extra_args):
+        if name == CACHE_TYPE and values and values[0] != "auto":
+            return "FP8" if values[0].startswith("fp8") else None
+    return facts.quantization.kv_cache if facts.quantization else None
+
+
+def _argv(target: Target, sizes: Sizes, version: str) -> list[str]:
+    """Return the command; names of the extra arguments were checked."""
+    limits, split, memory = sizes.limits.engine, target.spec.engine.parallelism, sizes.memory
+    images = limits.max_images_per_request
+    flags: dict[str, str | int | float | None] = {
+        "served-model-name": target.model,
+        "host": HOST,
+        "port": HTTP_PORT,
+        "dtype": sizes.dtype,
+        "max-model-len": limits.max_seq_len,
+        "max-num-seqs": limits.max_batch_size,
+        "max-num-batched-tokens": limits.max_num_tokens,
+        "gpu-memory-utilization": memory.gpu_memory_utilization,
+        "limit-mm-per-prompt": json.dumps(
+            {"image": images, "video": 0, "audio": 0}, separators=(",", ":")
+        ),
+        "mm-processor-cache-gb": bytes_of(target.spec.vision.feature_cache_bytes) / (1 << 30),
+        "tensor-parallel-size": split.tensor,
+        "pipeline-parallel-size": split.pipeline,
+        "enable-prefix-caching" if sizes.request.reuse else "no-enable-prefix-caching": None,
+        # A checkpoint's generation_config.json may cap answers, which the gateway does.
+        "override-generation-config": json.dumps({"max_new_tokens": limits.max_seq_len}),
+        # The gateway writes prompts, as on the other backends; nothing else reaches the server.
+        "trust-request-chat-template": None,
+    }
+    if target.spec.model.trust_remote_code:
+        flags["trust-remote-code"] = None
+    lora = target.facts.lora
+    if sizes.request.lora and lora is not None:
+        rank = next(one for one in _ranks(version) if one >= lora.rank)
+        flags |= {"enable-lora": None, "max-loras": len(lora.adapters), "max-lora-rank": rank}
+    argv = ["vllm", "serve", CHECKPOINT_FOLDER]
+    for name, value in flags.items():
+        argv += [f"--{name}"] if value is None else [f"--{name}", str(value)]
+    if sizes.request.lora and lora is not None:
+        argv += [
+            "--lora-modules",
+            *(f"{one}={ADAPTERS_FOLDER}/{one}" for one in sizes.request.lora),
+        ]
+    return [*argv, *sizes.request.extra_args]
+
+
+def _ranks(version: str) -> list[int]:
+    kind = kind_of("max-lora-rank", version)
+    return sorted(int(one) for one in kind)
+
+
+def _adapter_bytes(facts: ModelFacts, request: PlanRequest, dtype: str, version: str) -> int:
+    """Return what slots of all adapters take on each GPU: vLLM changes every matrix of a layer."""
+    lora: LoraFacts | None = facts.lora
+    if not request.lora or lora is None:
+        return 0
+    text, ranks = facts.text, _ranks(version)
+    rank = next((one for one in ranks if one >= lora.rank), ranks[-1])
+    heads, pairs = (
+        count * text.head_size for count in (text.attention_heads, text.key_value_heads)
+    )
+    lengths = 4 * text.hidden_size + 2 * heads + 2 * pairs
+    lengths += 3 * (text.hidden_size + text.intermediate_size)
+    return len(lora.adapters) * rank * text.layers * lengths * DTYPE_BYTES[dtype]

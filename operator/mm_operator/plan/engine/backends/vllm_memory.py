@@ -1,0 +1,170 @@
+"""Bytes of vLLM on each GPU, term by term, and the part of a GPU that its flag names.
+
+vLLM takes `--gpu-memory-utilization` of all of a GPU, less what its profile run needed, for keys
+and values; its CUDA context was there before and comes on top (vllm/v1/worker/gpu_worker.py).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil, floor
+
+from mm_api.documents.model_plan import GpuMemory, MemoryPlan
+from mm_api.documents.trtllm_build import GpuModel
+from mm_api.dtypes import DTYPE_BYTES
+from mm_operator.plan.engine.cache import CacheSize
+from mm_operator.plan.engine.container_memory import CUDA_PROCESS_BYTES, planned_host
+from mm_operator.plan.engine.container_memory import PROCESS_BYTES as HOST_PROCESS_BYTES
+from mm_operator.plan.engine.encoder_memory import vision_activation_bytes, vision_engine_bytes
+from mm_operator.plan.engine.encoders import server_cache_bytes
+from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.memory import PROCESS_BYTES, reduce_bytes, sampling_bytes, width_of
+from mm_operator.plan.engine.pools import Pools
+from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.stored import weights_format
+from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.units import MIB
+from mm_operator.plan.engine.weights import Split, kept_bytes, weights_bytes
+
+BLOCK_TOKENS = 16
+"""Length of a block of keys and values, vLLM's default on CUDA."""
+
+_STEPS = 10_000
+"""The part is written with four digits: 14 MB of an H200."""
+
+_GRAPH_LAYER_BYTES = 384 << 10
+"""What a CUDA graph takes for each layer: launches, and a share of the pool. Chosen so that what a
+driver counted beside keys and values (15,872 and 4,924 MiB) is not above the plan."""
+_MODES = 2
+"""Each size is captured at once and piecewise (FULL_AND_PIECEWISE, vLLM's default)."""
+_SMALL, _MIDDLE, _LARGEST, _GRAPHS_A_SEQUENCE = 8, 256, 512, 2
+"""Captured sizes: 1, 2, 4, each 8th up to 256 and each 16th to twice the sequences, at most 512
+(_set_cudagraph_sizes of vllm/config/vllm.py)."""
+
+_LIBRARY_BYTES = 512 * MIB
+"""Beside tensors and context: workspaces of cuBLAS and FlashAttention, compiled kernels, and blocks
+that torch keeps. Chosen as the graphs' bytes."""
+
+_QUEUE_BYTES = 160 * MIB
+"""A message queue in /dev/shm: ten chunks of 16 MiB (shm_broadcast.py)."""
+_SHM_BYTES, _NCCL_BYTES = 256 * MIB, 1 << 30
+
+_CACHES = 2
+"""The media cache is kept by the API's process and by the engine's (docs/configuration/optimization
+of vLLM)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What goes into the memory of a GPU."""
+
+    target: Target
+    request: PlanRequest
+    limits: Limits
+    dtype: str
+    gpu: GpuModel
+    cache: CacheSize
+    adapter_bytes: int
+
+
+def shm_bytes(ranks: int) -> int:
+    """Return the size of /dev/shm: one rank needs little, several talk through it."""
+    return _SHM_BYTES + (ranks > 1) * (_NCCL_BYTES + (1 + ranks) * _QUEUE_BYTES)
+
+
+def plan_vllm_memory(terms: Terms, pools: Pools) -> MemoryPlan:
+    """Return every term on every rank, and the utilization that follows."""
+    ranks = terms.request.tensor_parallel * terms.request.pipeline_parallel
+    per_gpu = [_rank(terms, rank) for rank in range(ranks)]
+    full = max(per_gpu, key=lambda one: one.total_bytes)
+    # At its start vLLM refuses a part that is not free, and its context is not; what libraries
+    # take later was not there when its profile ran.
+    outside = full.context_bytes + _LIBRARY_BYTES
+    inside = full.total_bytes - full.kv_cache_bytes - outside
+    most = floor((terms.gpu.memory_bytes - outside) / terms.gpu.memory_bytes * _STEPS)
+    left = max(0, most * terms.gpu.memory_bytes // _STEPS - inside)
+    wanted = inside + int((terms.request.kv_fraction or 1.0) * left)
+    part = min(most, ceil(wanted / terms.gpu.memory_bytes * _STEPS)) / _STEPS
+    pool = max(0, int(part * terms.gpu.memory_bytes) - inside)
+    vision = sum(gpu.vision_engine_bytes for gpu in per_gpu)
+    parts = {
+        "weights_bytes": sum(gpu.weights_bytes for gpu in per_gpu),
+        "vision_bytes": vision,
+        "feature_cache_bytes": _CACHES * server_cache_bytes(terms.target.spec),
+    }
+    shared = pools.planned.model_copy(update={"cuda_bytes": 0, "pinned_bytes": 0})
+    return MemoryPlan(
+        per_gpu=per_gpu,
+        host=planned_host(
+            terms.target,
+            shared.model_copy(update={"shm_bytes": shm_bytes(ranks)}),
+            parts,
+            step_bytes=sum(gpu.other_bytes + gpu.prompt_table_bytes for gpu in per_gpu),
+            loading_bytes=ranks * terms.target.facts.weight_bytes,  # each rank reads every file
+            process_bytes=HOST_PROCESS_BYTES + (1 + ranks) * CUDA_PROCESS_BYTES,
+        ),
+        kv_bytes_per_token=terms.cache.bytes_per_token,
+        cross_kv_bytes_per_token=0,
+        kv_cache_free_gpu_memory_fraction=terms.request.kv_fraction or 1.0,
+        gpu_memory_utilization=part,
+        kv_pool_bytes=pool,
+        full_length_sequences=pool // terms.cache.sequence_bytes,
+        pinned_pool_bytes=0,
+        shm_bytes=shm_bytes(ranks),
+    )
+
+
+def images_at_once(limits: Limits, request: PlanRequest) -> int:
+    """Return how many images the profile run encodes together: those that fill a step."""
+    if not limits.features_per_image or not request.max_images:
+        return 0
+    fill = max(1, limits.engine.max_num_tokens // limits.features_per_image)
+    return min(fill, limits.engine.max_batch_size * request.max_images)
+
+
+def graph_sizes(sequences: int, tokens: int) -> Iterator[int]:
+    """Yield the numbers of tokens that graphs are captured for."""
+    most = min(_GRAPHS_A_SEQUENCE * sequences, _LARGEST, tokens)
+    sizes = [1, 2, 4, *range(_SMALL, _MIDDLE, _SMALL), *range(_MIDDLE, _LARGEST + 1, 2 * _SMALL)]
+    return (one for one in sizes if one <= most)
+
+
+def _rank(terms: Terms, rank: int) -> GpuMemory:
+    request, limits = terms.request, terms.limits.engine
+    facts, size = terms.target.facts, DTYPE_BYTES[terms.dtype]
+    # Attention in the towers knows where an image ends; no mask is stored.
+    layout = replace(terms.target.family.layout, masked=False)
+    family = replace(terms.target.family, layout=layout)
+    tensor, sees = request.tensor_parallel, facts.vision is not None and request.max_images > 0
+    split = Split(tensor, request.pipeline_parallel, rank // tensor, request.expert_parallel)
+    first = rank < tensor
+    images = images_at_once(terms.limits, request) if first and sees else 0
+    tiles = images * (layout.tiles_per_image(facts.vision) if facts.vision else 0)
+    step = max(limits.max_num_tokens, terms.limits.features_per_image)
+    graphs = len(list(graph_sizes(limits.max_batch_size, limits.max_num_tokens)))
+    other = limits.max_num_tokens * width_of(facts.text, tensor) * size
+    other += sampling_bytes(limits, facts.text) + reduce_bytes(tensor)
+    other += _MODES * graphs * facts.text.layers * _GRAPH_LAYER_BYTES
+    parts = {
+        "weights_bytes": weights_bytes(
+            facts,
+            family,
+            split,
+            dtype=terms.dtype,
+            quantization=weights_format(None, facts),
+        )
+        + kept_bytes(facts, family, split, dtype=terms.dtype),
+        "vision_engine_bytes": vision_engine_bytes(facts, family) if first else 0,
+        "vision_activation_bytes": vision_activation_bytes(facts, family, tiles),
+        # Features that wait for their place in a step: vLLM's encoder cache is a step of them.
+        "prompt_table_bytes": 2 * step * facts.row_size * size if images else 0,
+        "cuda_pool_bytes": 0,
+        "kv_cache_bytes": terms.cache.needed_bytes,
+        "context_bytes": PROCESS_BYTES,
+        "other_bytes": other + _LIBRARY_BYTES + terms.adapter_bytes,
+    }
+    return GpuMemory(
+        rank=rank,
+        **parts,
+        total_bytes=sum(parts.values()),
+        gpu_memory_bytes=terms.gpu.memory_bytes,
+    )

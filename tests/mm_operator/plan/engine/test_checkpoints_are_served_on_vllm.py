@@ -1,0 +1,238 @@
+"""Backend VLLM: the plan is a command of a stock image, right for its version, or a refusal.
+
+What a driver counted of vLLM 0.26.0 on an H200 beside keys and values is of the facts of bench/gpu.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import ModelPlan
+from mm_api.families import FAMILIES
+from mm_api.vllm_classes import VERSIONS, vllm_since
+from mm_operator.digests import plain
+from mm_operator.plan.engine.backends.vllm_arguments import OWNED, kind_of
+from support.golden import Golden
+from support.model_configs import MODELS, facts_of, planned
+
+RESULT = Path(__file__).parents[4] / "bench" / "gpu" / "results" / "memory.json"
+COUNTED_MIB = {"1.3b": 4924, "7b": 15872}
+"""nvidia-smi after the load of bench/gpu, less the keys and values that its flags named."""
+
+SERVED = tuple(
+    name for name, one in FAMILIES.items() if vllm_since(one.architectures, sees=one.sees)
+)
+GPU = "h200-141gb"
+
+
+def on_vllm(family: str, version: str | None = None, **engine: Any) -> ModelPlan:
+    """Return the plan of a family's model."""
+    facts, gpu = engine.pop("facts", None), engine.pop("gpu", GPU)
+    runtime = {"runtime": {"vllmVersion": version}} if version else {}
+    fields = {"backend": "VLLM", **engine}
+    return planned(family, fields, gpu=gpu, facts=facts, model={}, **runtime)
+
+
+def flags_of(plan: ModelPlan) -> dict[str, list[str]]:
+    """Return the command's flags with their values."""
+    assert plan.errors == []
+    assert plan.vllm is not None
+    found: dict[str, list[str]] = {}
+    for word in plan.vllm.argv[3:]:
+        if word.startswith("--"):
+            found[word[2:]] = []
+        else:
+            [*_, last] = found.values()
+            last.append(word)
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("family", ["llava", "qwen2-5-vl"])
+def test_every_flag_exists(family: str, version: str) -> None:
+    """No command has a flag that this version's own parser does not take, in its kind."""
+    flags = flags_of(on_vllm(family, version, parallelism={"tensor": 2}))
+    for name, values in flags.items():
+        kind = kind_of(name, version) or kind_of(name.removeprefix("no-"), version)
+        assert kind is not None, name
+        assert bool(values) == (kind not in ("switch", "toggle")), name
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen2-5-vl"])
+def test_plans_are_as_recorded(family: str, golden: Golden) -> None:
+    """Limits, bytes and command, word for word."""
+    plan = plain(on_vllm(family))
+    keys = ("limits", "vllm", "memory", "fit", "reasons", "warnings", "errors")
+    recorded = yaml.safe_dump({key: plan[key] for key in keys}, sort_keys=False)
+    golden.check(f"vllm/{family}.yaml", recorded)
+
+
+@pytest.mark.parametrize("size", COUNTED_MIB)
+def test_the_plan_holds_what_was_counted(size: str) -> None:
+    """Never below what the driver counted beside keys and values, nor 10 % above it."""
+    sizes = json.loads(RESULT.read_text(encoding="utf-8"))["sizes"]
+    facts = next(one["facts"] for name, one in sizes.items() if name.startswith(size))
+    plan = on_vllm(
+        "llava",
+        facts=ModelFacts.model_validate(facts),
+        maxBatchSize=32,
+        maxSeqLen=1024,
+        maxNumTokens=8192,
+    )
+    assert plan.memory is not None
+    (gpu,) = plan.memory.per_gpu
+    beside = (gpu.total_bytes - gpu.kv_cache_bytes) / 2**20
+
+    assert COUNTED_MIB[size] <= beside <= 1.1 * COUNTED_MIB[size]
+
+
+@pytest.mark.parametrize("share", ["Auto", "0.5"])
+def test_the_utilization_follows_from_the_plan(share: str) -> None:
+    """Context and libraries stay outside of it; of the rest, keys and values get their share."""
+    plan = on_vllm("llava", kvCache={"freeGpuMemoryFraction": share})
+    memory = plan.memory
+    assert memory is not None
+    assert memory.gpu_memory_utilization is not None
+    (gpu,) = memory.per_gpu
+    part = memory.gpu_memory_utilization * gpu.gpu_memory_bytes
+
+    assert flags_of(plan)["gpu-memory-utilization"] == [str(memory.gpu_memory_utilization)]
+    assert part + gpu.context_bytes < gpu.gpu_memory_bytes
+    assert memory.kv_pool_bytes + gpu.weights_bytes + gpu.vision_engine_bytes < part
+    assert (part > 0.9 * gpu.gpu_memory_bytes) == (share == "Auto")
+
+
+def test_fields_reach_the_command() -> None:
+    """Limits, split, prefix cache, code of a checkpoint and what the spec adds, last."""
+    flags = flags_of(
+        on_vllm(
+            "qwen2-5-vl",
+            maxBatchSize=3,
+            maxImagesPerRequest=4,
+            maxSeqLen=8192,
+            parallelism={"tensor": 2},
+            kvCache={"reuse": True},
+            extraArgs=["--kv-cache-dtype", "fp8"],
+        )
+    )
+    assert flags["max-num-seqs"] == ["3"]
+    assert flags["limit-mm-per-prompt"] == ['{"image":4,"video":0,"audio":0}']
+    assert flags["max-model-len"] == ["8192"]
+    assert flags["tensor-parallel-size"] == ["2"]
+    assert flags["enable-prefix-caching"] == []
+    assert list(flags)[-1] == "kv-cache-dtype"
+
+
+def test_keys_of_one_byte_take_half() -> None:
+    """--kv-cache-dtype fp8 is counted."""
+    wide, half = on_vllm("llava"), on_vllm("llava", extraArgs=["--kv-cache-dtype", "fp8"])
+    assert wide.memory is not None
+    assert half.memory is not None
+
+    assert wide.memory.kv_bytes_per_token == 2 * half.memory.kv_bytes_per_token
+
+
+REFUSED = {
+    "planned": (["--max-model-len", "9"], "OptionOfPlan", "set spec.engine.maxSeqLen"),
+    "negated": (["--no-enable-prefix-caching"], "OptionOfPlan", "spec.engine.kvCache.reuse"),
+    "parser": (["--tool-call-parser=hermes"], "OptionOfPlan", "the gateway reads calls of tools"),
+    "unplanned": (["--speculative-config", "{}"], "OptionNotPlanned", "counts no second model"),
+    "unknown": (["--max-num-seq", "4"], "OptionUnknown", "the nearest are --max-num-seqs"),
+    "bare": (["fp8"], "OptionUnknown", "fp8: it is no argument"),
+    "short": (["-tp", "2"], "OptionUnknown", "-tp: it is no argument"),
+    "key": (["--limit-mm-per-prompt.image", "9"], "OptionOfPlan", "maxImagesPerRequest"),
+    "choice": (["--kv-cache-dtype", "fp7"], "OptionValue", "fp7 is not auto or bfloat16"),
+    "number": (["--max-logprobs", "many"], "OptionValue", "many is not one integer"),
+    "switch": (["--enforce-eager", "true"], "OptionValue", "an argument without a value"),
+    "twice": (["--enforce-eager", "--no-enforce-eager"], "OptionsExclude", "given twice"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_arguments_are_refused_by_name(case: str) -> None:
+    """The message has the argument, what is wrong with it, and a way out."""
+    arguments, code, message = REFUSED[case]
+    (problem,) = on_vllm("llava", "0.26.0", extraArgs=arguments).errors
+
+    assert (problem.code, problem.path) == (code, "spec.engine.extraArgs")
+    assert message in problem.message
+
+
+def test_what_the_plan_decides_is_an_argument() -> None:
+    """No name of the list is misspelled: some version has each."""
+    found = {name for name in OWNED for version in VERSIONS if kind_of(name, version)}
+    assert found == set(OWNED)
+
+
+@pytest.mark.parametrize("family", sorted({*MODELS} - {*SERVED, "generic"}))
+def test_a_family_without_a_class_is_refused(family: str) -> None:
+    """Before a GPU is taken, with the versions that have the class, or another backend."""
+    problems = on_vllm(family).errors
+
+    assert ("spec.engine.backend", "BackendFamily") in {(one.path, one.code) for one in problems}
+    assert any("use backend Reference" in one.message for one in problems)
+
+
+@pytest.mark.parametrize("family", SERVED)
+def test_a_family_with_a_class_is_planned(family: str) -> None:
+    """With the defaults of the spec."""
+    assert on_vllm(family).errors == []
+
+
+IMAGES = {
+    "tag": ({"image": "registry.example.org:5000/vllm/vllm-openai:v0.24.0-cu129"}, "0.24.0"),
+    "default": ({}, "0.26.0"),
+    "stated": ({"image": "example.org/ours:1", "vllmVersion": "0.23.0"}, "0.23.0"),
+    "digest": ({"image": "a/b@sha256:0", "vllmVersion": "0.26.0"}, "0.26.0"),
+}
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_the_version_is_read_or_stated(case: str) -> None:
+    """Of the image's tag; what the spec states wins."""
+    runtime, version = IMAGES[case]
+    plan = planned("llava", {"backend": "VLLM"}, gpu=GPU, model={}, runtime=runtime)
+    assert plan.vllm is not None
+
+    assert plan.vllm.version == version
+
+
+UNKNOWN = {
+    "tag": ({"image": "example.org/ours:1"}, "ImageUnknown"),
+    "older": ({"vllmVersion": "0.10.2"}, "VersionUnknown"),
+    "newer": ({"image": "vllm/vllm-openai:v9.0.0"}, "VersionUnknown"),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_an_unknown_version_is_refused(case: str) -> None:
+    """With the field that states one."""
+    runtime, code = UNKNOWN[case]
+    (problem,) = planned("llava", {"backend": "VLLM"}, gpu=GPU, model={}, runtime=runtime).errors
+
+    assert (problem.code, problem.path) == (code, "spec.runtime.vllmVersion")
+
+
+def test_what_does_not_fit_says_what_would() -> None:
+    """7 B in 16 bits on a GPU of 16 GB: in bytes, with more GPUs or less work."""
+    plan = on_vllm("llava", gpu="l4-24gb", maxBatchSize=64)
+    assert plan.fit is not None
+
+    assert plan.fit.verdict == "DoesNotFit"
+    assert "bytes are missing on GPU 0" in plan.fit.message
+    assert {change.path for one in plan.fit.suggestions for change in one.changes} >= {
+        "spec.engine.parallelism.tensor"
+    }
+
+
+def test_facts_of_other_files_are_another_stage() -> None:
+    """The staged files are the checkpoint's, however they are served."""
+    one, other = on_vllm("llava"), on_vllm("llava", maxBatchSize=2)
+    changed = facts_of("llava").model_copy(update={"source_digest": "sha256:" + "1" * 64})
+
+    assert one.fingerprint == other.fingerprint
+    assert on_vllm("llava", facts=changed).fingerprint != one.fingerprint
