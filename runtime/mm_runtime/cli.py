@@ -238,6 +238,7 @@ def _add_documents(command: argparse.ArgumentParser) -> None:
 def _inspect(arguments: argparse.Namespace) -> int:
     from mm_runtime.adapters.facts import with_adapters  # noqa: PLC0415 (see module)
     from mm_runtime.doctor.image_check import check_inspect_image  # noqa: PLC0415
+    from mm_runtime.engine_build.commands.verify_weights import refuse_other_class  # noqa: PLC0415
     from mm_runtime.inspect.checkpoint import InspectOptions  # noqa: PLC0415
     from mm_runtime.inspect.report import facts_report, refusal_report  # noqa: PLC0415
     from mm_runtime.inspect.source import inspect_source  # noqa: PLC0415
@@ -246,7 +247,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     code = ExitCode.OK
     try:
         check_inspect_image(arguments.source, *(source for _, source in arguments.adapter))
-        facts = inspect_source(arguments.source, options)
+        facts = inspect_source(arguments.source, options, compare=refuse_other_class)
         text = facts_report(with_adapters(facts, arguments.adapter))
     except InspectRefusedError as refused:
         log.error("%s: %s", refused.reason, refused.message)  # noqa: TRY400 (for a person)

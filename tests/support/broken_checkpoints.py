@@ -67,5 +67,5 @@ def shard(folder: Path) -> tuple[Path, Path]:
     for name, part in zip(names, parts, strict=True):
         write_tensors(folder / name, part)
     weight_map = {one: name for name, part in zip(names, parts, strict=True) for one in part}
-    (folder / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     return folder / names[0], folder / names[1]

@@ -140,5 +140,5 @@ def shard(directory: Path) -> None:
     last = {"b": tensors.pop("b")}
     write_safetensors(directory / first, tensors)
     write_safetensors(directory / second, last)
-    index = {"weight_map": dict.fromkeys(tensors, first) | {"b": second}}
+    index = {"metadata": {}, "weight_map": dict.fromkeys(tensors, first) | {"b": second}}
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))

@@ -1,7 +1,7 @@
 """PURE: what importing a module of ours loads, and what else it imports while it works."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,15 +11,16 @@ SOURCES = ROOT / "runtime" / "mm_runtime" / "sources"
 OURS = ("mm_api", "mm_edge", "mm_runtime")
 
 
-def packages_of(*roots: Path) -> dict[str, list[str]]:
+def packages_of(*roots: Path, guarded: Iterable[Path] = ()) -> dict[str, list[str]]:
     """Return third-party package -> our files that load it, of all that may run behind the roots.
 
     Our own modules are followed wherever they are imported. Packages count where importing one of
     these files loads them: what a function imports is for the image that needs the function. So are
-    clients of sources, which only commands that fetch open.
+    clients of sources, which only commands that fetch open, and what `guarded` files load, which
+    look for a package first.
     """
     found: dict[str, list[str]] = {}
-    seen, open_files = set(roots), list(roots)
+    seen, open_files = {*roots, *guarded}, list(roots)
     while open_files:
         file = open_files.pop()
         loaded, later = imports_of(file)

@@ -9,7 +9,7 @@ from typing import Any
 
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_sizes
-from mm_api.families.layouts import JoinedWeights, OtherLayout, Shapes
+from mm_api.families.layouts import JoinedWeights, OtherLayout
 
 DECODERS = ("qwen2", "qwen3", "llama")
 """Model types of language models whose blocks are planned and served."""
@@ -26,9 +26,6 @@ DECODER_KEYS = (
 
 TOWER = tower_sizes(3200, 12800, 48, 25, 224, 14) | {"num_channels": 3}
 """Defaults of InternVisionConfig, those of InternViT-6B."""
-
-MERGED = 2
-"""Patches a side that become one feature: downsample_ratio is 0.5."""
 
 EXPECTED: tuple[tuple[str, Any, Any], ...] = (
     ("downsample_ratio", 0.5, 0.5),
@@ -181,73 +178,6 @@ JOINED = (
 )
 
 
-def shapes(given: JsonObject) -> Shapes:
-    """Return every weight with its shape."""
-    found = config(given)
-    return _tower_shapes(found["vision_config"]) | _other_shapes(found)
-
-
-def _linear(name: str, outputs: int, inputs: int, *, bias: bool = True) -> dict[str, Any]:
-    found: dict[str, Any] = {f"{name}.weight": (outputs, inputs)}
-    return found | ({f"{name}.bias": (outputs,)} if bias else {})
-
-
-def _tower_shapes(tower: JsonObject) -> dict[str, tuple[int, ...]]:
-    wide, inner, patch = tower["hidden_size"], tower["intermediate_size"], tower["patch_size"]
-    positions = (tower["image_size"] // patch) ** 2 + 1
-    start = "vision_model.embeddings"
-    found: dict[str, tuple[int, ...]] = {
-        f"{start}.class_embedding": (1, 1, wide),
-        f"{start}.position_embedding": (1, positions, wide),
-        f"{start}.patch_embedding.weight": (wide, tower["num_channels"], patch, patch),
-        f"{start}.patch_embedding.bias": (wide,),
-    }
-    vectors = ["ls1", "ls2", "norm1.weight", "norm2.weight"]
-    vectors += ["norm1.bias", "norm2.bias"] if tower["norm_type"] == "layer_norm" else []
-    vectors += ["attn.q_norm.weight", "attn.k_norm.weight"] if tower["use_qk_norm"] else []
-    for number in range(tower["num_hidden_layers"]):
-        layer = f"vision_model.encoder.layers.{number}"
-        found |= {f"{layer}.{name}": (wide,) for name in vectors}
-        found |= _linear(f"{layer}.attn.qkv", 3 * wide, wide, bias=tower["attention_bias"])
-        found |= _linear(f"{layer}.attn.proj", wide, wide)
-        found |= _linear(f"{layer}.mlp.fc1", inner, wide)
-        found |= _linear(f"{layer}.mlp.fc2", wide, inner)
-    return found
-
-
-def _other_shapes(found: JsonObject) -> dict[str, tuple[int, ...]]:
-    """Return the weights of the projector and of the language model."""
-    text = found["text_config"]
-    kind, size = text["model_type"], Sizes(text, {}, "llm_config")
-    hidden, heads, head = size.heads("hidden_size", "num_attention_heads")
-    queries, keys = heads * head, size("num_key_value_heads", heads) * head
-    inner, vocabulary = size("intermediate_size"), size("vocab_size")
-    joined = found["vision_config"]["hidden_size"] * MERGED**2
-    weights: dict[str, tuple[int, ...]] = {"mlp1.0.weight": (joined,), "mlp1.0.bias": (joined,)}
-    weights |= _linear("mlp1.1", hidden, joined) | _linear("mlp1.3", hidden, hidden)
-    weights["language_model.model.embed_tokens.weight"] = (vocabulary, hidden)
-    weights["language_model.model.norm.weight"] = (hidden,)
-    if not text["tie_word_embeddings"]:
-        weights["language_model.lm_head.weight"] = (vocabulary, hidden)
-    biased = kind == "qwen2" or bool(text.get("attention_bias"))
-    for number in range(size("num_hidden_layers")):
-        layer = f"language_model.model.layers.{number}"
-        attention = f"{layer}.self_attn"
-        weights |= _linear(f"{attention}.q_proj", queries, hidden, bias=biased)
-        weights |= _linear(f"{attention}.k_proj", keys, hidden, bias=biased)
-        weights |= _linear(f"{attention}.v_proj", keys, hidden, bias=biased)
-        weights |= {f"{attention}.o_proj.weight": (hidden, queries)}
-        if kind == "qwen3":
-            weights |= {f"{attention}.{one}.weight": (head,) for one in ("q_norm", "k_norm")}
-        weights |= {
-            f"{layer}.mlp.{one}.weight": (inner, hidden) for one in ("gate_proj", "up_proj")
-        }
-        weights |= {f"{layer}.mlp.down_proj.weight": (hidden, inner)}
-        norms = ("input_layernorm", "post_attention_layernorm")
-        weights |= {f"{layer}.{one}.weight": (hidden,) for one in norms}
-    return weights
-
-
 INTERNVL_CHAT = OtherLayout(
     model_type="internvl_chat",
     config=config,
@@ -257,5 +187,4 @@ INTERNVL_CHAT = OtherLayout(
     end_token="<|im_end|>",  # noqa: S106 (as above)
     names=NAMES,
     joined=JOINED,
-    shapes=shapes,
 )

@@ -51,11 +51,11 @@ class OtherLayout:
 
     joined: tuple[JoinedWeights, ...]
 
-    shapes: Callable[[JsonObject], Shapes]
-    """Every weight that the checkpoint must have, under its own name."""
-
     beside: tuple[str, ...] = ()
     """Regular expressions of weights that the class has no module for: they are read elsewhere."""
+
+    shapes_beside: Callable[[JsonObject], Shapes] | None = None
+    """Each weight of `beside`, under its own name; None: the class has all."""
 
 
 def added_token(name: str, documents: Mapping[str, JsonObject]) -> int | None:

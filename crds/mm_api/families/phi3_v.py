@@ -209,17 +209,13 @@ def chat(given: JsonObject) -> str:
     )
 
 
-def shapes(given: JsonObject) -> Shapes:
-    """Return every weight with its shape."""
-    return _tower_shapes(given) | _decoder_shapes(given)
-
-
-def _tower_shapes(given: JsonObject) -> dict[str, tuple[int, ...]]:
+def shapes_beside(given: JsonObject) -> Shapes:
+    """Return the weights of tower and projection, which no class of transformers has, by shape."""
     tower, _ = tower_of(given)
     wide, inner, hidden = (
         tower["hidden_size"],
         tower["intermediate_size"],
-        _size(given)("hidden_size"),
+        Sizes(given, TEXT)("hidden_size"),
     )
     positions, joined = (tower["image_size"] // PATCH) ** 2 + 1, MERGED**2 * wide
     found: dict[str, tuple[int, ...]] = {
@@ -246,34 +242,6 @@ def _tower_shapes(given: JsonObject) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _size(given: JsonObject) -> Sizes:
-    return Sizes(given, TEXT)
-
-
-def _decoder_shapes(given: JsonObject) -> dict[str, tuple[int, ...]]:
-    size = _size(given)
-    hidden, heads, head = size.heads("hidden_size", "num_attention_heads")
-    pairs, inner = size("num_key_value_heads", heads), size("intermediate_size")
-    vocabulary = size("vocab_size")
-    found: dict[str, tuple[int, ...]] = {
-        "model.embed_tokens.weight": (vocabulary, hidden),
-        "model.norm.weight": (hidden,),
-    }
-    if not given.get("tie_word_embeddings", False):
-        found["lm_head.weight"] = (vocabulary, hidden)
-    for number in range(size("num_hidden_layers")):
-        layer = f"model.layers.{number}"
-        found |= {
-            f"{layer}.self_attn.qkv_proj.weight": ((heads + 2 * pairs) * head, hidden),
-            f"{layer}.self_attn.o_proj.weight": (hidden, heads * head),
-            f"{layer}.mlp.gate_up_proj.weight": (2 * inner, hidden),
-            f"{layer}.mlp.down_proj.weight": (hidden, inner),
-            f"{layer}.input_layernorm.weight": (hidden,),
-            f"{layer}.post_attention_layernorm.weight": (hidden,),
-        }
-    return found
-
-
 PHI3_V = OtherLayout(
     model_type="phi3_v",
     config=config,
@@ -283,6 +251,6 @@ PHI3_V = OtherLayout(
     end_token="<|end|>",  # noqa: S106 (a token of a vocabulary)
     names=(),
     joined=(),
-    shapes=shapes,
     beside=(r"^model\.vision_embed_tokens\.",),
+    shapes_beside=shapes_beside,
 )

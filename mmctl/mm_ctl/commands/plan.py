@@ -32,6 +32,12 @@ from mm_runtime.inspect.checkpoint import InspectOptions
 
 HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"
 FITS, INVALID, DOES_NOT_FIT = 0, 2, 3
+_NOT_COMPARED = PlanWarning(
+    code="ClassNotCompared",
+    message="Not looked at here, and refused by the inspect Job, which has torch: weights outside "
+    "of layers that are missing, left over or of another shape, and values of config.json that "
+    "transformers' class does not know (rope_type, hidden_act)",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +104,9 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
         image=options.image,
         version=options.trtllm_version,
     )
-    return planned.model_copy(update={"warnings": [*assumed, *planned.warnings]})
+    inspected = options.checkpoint is None and not Path(options.facts).is_dir()
+    beside = [*assumed, *([] if inspected else [_NOT_COMPARED])]
+    return planned.model_copy(update={"warnings": [*beside, *planned.warnings]})
 
 
 def planned_from(

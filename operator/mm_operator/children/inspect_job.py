@@ -1,7 +1,11 @@
-"""The Job that reads a checkpoint's small files and reports its facts. It needs no GPU."""
+"""The Job that reads a checkpoint's small files and headers, and reports its facts.
+
+It needs no GPU.
+"""
 
 from mm_api import labels
 from mm_api.contract import INSPECT_PERMANENT, Command, Flag
+from mm_api.evaluation import PROCESS_BYTES
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import pod, sources, volumes
 from mm_operator.children.job_pod import build_job_pod, build_job_template, failure_policy
@@ -15,7 +19,9 @@ LIMIT_SECONDS = 1800
 RETRIES = 2
 """Inside one Job, for lost nodes and evictions; the operator tries again later."""
 
-_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
+_REQUESTS = {"cpu": "100m", "memory": f"{PROCESS_BYTES >> 20}Mi"}
+"""The checkpoint's class is made without memory for its weights, in torch."""
+
 _MEMORY_LIMIT = "1Gi"
 """Digests are read in pieces and only headers are parsed: a hostile file must not take the node."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
+from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_runtime.engine_build.step import Step, module_step
 from mm_runtime.errors import PermanentError
@@ -42,18 +43,19 @@ def checkpoint_steps(plan: BuildPlan, *folders: str, unpickles: bool = True) -> 
 
 
 def weights_steps(plan: BuildPlan, folder: str) -> Iterator[Step]:
-    """Yield what compares all weights with their class, before an engine is made.
-
-    Nothing where transformers has no class of just these parts, or of weights that are quantized.
-    """
-    family = FAMILIES[plan.engine.family]
-    if family.sees == (plan.facts.vision is not None) and plan.facts.quantization is None:
+    """Yield what compares all weights with their class, before an engine is made."""
+    if has_class(plan.facts):
         yield module_step(
             plan,
             "verify-weights",
             "compare the names and shapes of all weights with the checkpoint's class",
             inputs=(folder,),
         )
+
+
+def has_class(facts: ModelFacts) -> bool:
+    """Return whether transformers has a class of just the parts of a checkpoint."""
+    return FAMILIES[facts.family].sees == (facts.vision is not None)
 
 
 def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:

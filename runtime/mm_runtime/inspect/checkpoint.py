@@ -155,7 +155,8 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     config, family, dimensions = found.config, found.family, found.dimensions
     stored = _weights(source, family, config, options)
     if found.layout is not None:
-        check_shapes(source, stored, found.layout.shapes(config))
+        beside = found.layout.shapes_beside
+        check_shapes(source, stored, beside(config) if beside else {})
     elif stored.format == "safetensors" and FAMILIES[family].architectures:
         check_stored(
             weights.read_headers(source, stored.files),

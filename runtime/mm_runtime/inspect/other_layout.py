@@ -1,8 +1,4 @@
-"""Weights of a checkpoint in another layout, compared with what its config.json describes.
-
-transformers fills a weight that is missing with random numbers and continues; here it is refused
-before a GPU is taken.
-"""
+"""Weights of a checkpoint in another layout that no class of transformers has."""
 
 from pathlib import Path
 

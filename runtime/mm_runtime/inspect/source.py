@@ -1,7 +1,8 @@
 """Inspecting a source by its address: a directory, the Hub, a bucket."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from mm_api.documents.model_facts import InspectReason, ModelFacts
 from mm_runtime.errors import InspectRefusedError
@@ -11,13 +12,20 @@ from mm_runtime.sources.address import parse_address
 from mm_runtime.sources.checkout import checked_out
 
 
+def _nothing(facts: ModelFacts, folder: Path) -> None:
+    """Look no further than configurations and headers say without the checkpoint's class."""
+
+
 def inspect_source(
-    text: str, options: InspectOptions, environment: Mapping[str, str] | None = None
+    text: str,
+    options: InspectOptions,
+    environment: Mapping[str, str] | None = None,
+    compare: Callable[[ModelFacts, Path], None] = _nothing,
 ) -> ModelFacts:
     """Return the facts of the checkpoint at an address.
 
     `text`: The value of `--source`. `environment`: Endpoints and credentials; None means this
-    process's.
+    process's. `compare`: compares configurations and headers with the checkpoint's class, by torch.
 
     Raises:
         InspectRefusedError: it cannot be served; the message says why and what to do.
@@ -30,6 +38,7 @@ def inspect_source(
     ):
         try:
             facts = inspect(checkout.directory, options)
+            compare(facts, checkout.directory)
         except InspectRefusedError as refused:
             raise replace(refused, message=checkout.explain(refused.message)) from refused
         return facts.model_copy(update={"source_revision": checkout.commit})

@@ -196,6 +196,8 @@ def _check_index(source: Path, index: str, files: tuple[str, ...]) -> None:
     """Refuse an index whose files are not all there."""
     if not files:
         raise _invalid(f"{index} has no weight_map")
+    if not isinstance(read_object(source / index, R.WEIGHTS_INVALID).get("metadata"), dict):
+        raise _invalid(f"{index} has no metadata, an object that transformers reads with it")
     foreign = [name for name in files if Path(name).name != name]
     if foreign:
         raise _invalid(f"{index} names {foreign[0]!r}, which is not a file beside it")

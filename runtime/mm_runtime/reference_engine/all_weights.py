@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from mm_api.checkpoint.quantized import SCALES
 from mm_runtime.errors import WeightsUnusableError
 
 NAMED = 3
@@ -20,11 +21,14 @@ NAMED = 3
 Shape = Sequence[int]
 
 
-def load_weights(kind: Any, folder: Path, *, in_part: bool = False, **given: Any) -> Any:
+def load_weights(
+    kind: Any, folder: Path, *, in_part: bool = False, packed: int = 0, **given: Any
+) -> Any:
     """Return a model of a class of transformers with every weight that the class has.
 
     `in_part`: the model lacks modules whose weights are in the checkpoint, so that those left over
-    say nothing. Another loader must take them. `given`: arguments of `from_pretrained`.
+    say nothing. Another loader must take them. `given`: arguments of `from_pretrained`. `packed`:
+    numbers of a row that lie in one of a quantized matrix, with scales beside it; 0: none does.
 
     Raises:
         WeightsUnusableError: a weight is missing, left over, or has another shape.
@@ -42,12 +46,16 @@ def load_weights(kind: Any, folder: Path, *, in_part: bool = False, **given: Any
     )
     # Computed buffers are in older checkpoints, and transformers before 5 reports them.
     computed = {name for name, _ in model.named_buffers()}
-    _refuse(
-        type(model).__name__,
-        report["missing_keys"],
-        () if in_part else set(report["unexpected_keys"]) - computed,
-        {name: (expected, found) for name, found, expected in report["mismatched_keys"]},
-    )
+    left_over = set(report["unexpected_keys"]) - computed
+    reshaped = {name: (expected, found) for name, found, expected in report["mismatched_keys"]}
+    if packed:
+        left_over = {name for name in left_over if not name.endswith(SCALES)}
+        reshaped = {
+            name: (expected, found)
+            for name, (expected, found) in reshaped.items()
+            if [*found[:-1], found[-1] * packed] != [*expected]
+        }
+    _refuse(type(model).__name__, report["missing_keys"], () if in_part else left_over, reshaped)
     return model
 
 

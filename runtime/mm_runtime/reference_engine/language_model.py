@@ -15,6 +15,7 @@ import transformers
 from numpy.typing import NDArray
 from transformers.utils import logging as transformers_logging
 
+from mm_api.documents.model_facts import StoredQuantization
 from mm_api.families import FAMILIES
 from mm_api.families.checkpoint_files import Decoder
 from mm_api.families.family import Family
@@ -340,7 +341,9 @@ def refuse_beams(request: Request) -> None:
         )
 
 
-def load_nowhere(family: Family, folder: Path) -> None:
+def load_nowhere(
+    family: Family, folder: Path, quantization: StoredQuantization | None = None
+) -> None:
     """Compare a checkpoint with its class, whose modules get no memory.
 
     Of checkpoints in parts it is the language model's: the others have loaders of their own.
@@ -352,7 +355,12 @@ def load_nowhere(family: Family, folder: Path) -> None:
         kind, folder = transformers.AutoModelForCausalLM, folder / LANGUAGE_MODEL
     else:
         kind = getattr(transformers, family.transformers_class)
-    load_full_model(kind, folder, torch.float32, device_map="meta")
+    more: dict[str, Any] = {}
+    if quantization is not None:  # transformers knows no class of Model-Optimizer's matrices
+        config = transformers.AutoConfig.from_pretrained(folder)
+        vars(config).pop("quantization_config", None)
+        more = {"config": config, "packed": 2 if quantization.weights == "NVFP4" else 1}
+    load_full_model(kind, folder, torch.float32, device_map="meta", **more)
 
 
 def load_full_model(

@@ -139,6 +139,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "stale-shard": (stale_shard, "left_over.weight"),
     "tensor-in-two-shards": (tensor_in_two_shards, "of another checkpoint"),
     "tensor-in-no-shard": (tensor_in_no_shard, "more.weight"),
+    "index-without-metadata": (
+        lambda s: shard(s) and (s / INDEX).write_text('{"weight_map": {"a": "b.safetensors"}}'),
+        "has no metadata",
+    ),
     "variant-alone": (lambda s: (s / SINGLE).rename(s / "model.fp16.safetensors"), "model.fp16"),
     **{
         f"method-{method}": (quantized(quant_method=method), f"quant_method = '{method}'")
@@ -220,6 +224,46 @@ def test_both_refuse(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert words in error.message
     assert code == 2
     assert error.message in capsys.readouterr().err
+
+
+OF_THE_CLASS: dict[str, tuple[Change, str]] = {
+    "norm-missing": (without("language_model.model.norm"), "language_model.norm.weight"),
+    "projector-missing": (without("projector.linear_2.bias"), "linear_2.bias"),
+    "patches-left-over": (
+        lambda s: write_tensors(
+            s / SINGLE,
+            (held := read_tensors(s / SINGLE)) | {"vision_tower.pre.weight": held[EMBEDDING]},
+        ),
+        "1 left over",
+    ),
+    "projector-halved": (
+        reshaped("multi_modal_projector.linear_1.weight", 64, 128),
+        "linear_1.weight has the shape [64, 128], expected [128, 128]",
+    ),
+    "rope-type": (
+        configured(text_config={"rope_scaling": {"rope_type": "spiral", "factor": 2.0}}),
+        "text_config.rope_scaling.rope_type is 'spiral'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OF_THE_CLASS)
+def test_what_only_the_class_shows(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Job has torch, and refuses it. `mmctl` has none, and says what it has not looked at."""
+    change, words = OF_THE_CLASS[case]
+    source = copied("tiny-llava", tmp_path / "source")
+    change(source)
+
+    error = inspected(source, tmp_path / "log").error
+    capsys.readouterr()
+    code = planned(source, tmp_path)
+
+    assert error is not None
+    assert words in error.message
+    warnings = {one.code for one in ModelPlan.from_json(capsys.readouterr().out).warnings}
+    assert (code, warnings) == (0, {"ClassNotCompared"})
 
 
 def copied_weights(name: str) -> Change:

@@ -16,11 +16,12 @@ from mm_api.families import FAMILIES
 from mm_runtime.backends import steps
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.commands.towers import WITH_TOWERS, load_tower
-from mm_runtime.engine_build.commands.verify_weights import compare_with_class
+from mm_runtime.engine_build.commands.verify_weights import refuse_other_class
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.errors import InspectRefusedError, WeightsUnusableError
-from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.inspect.checkpoint import InspectOptions
 from mm_runtime.inspect.finite import refuse_not_finite
+from mm_runtime.inspect.source import inspect_source
 from mm_runtime.sources.address import parse_address
 from mm_runtime.sources.origin import opened
 from support.build_sites import Site
@@ -77,9 +78,8 @@ FAULTS: dict[str, Callable[[Weights, str], Weights]] = {
 
 def read(checkpoint: Path) -> None:
     """Do what a build does with a checkpoint before anything is made of it."""
-    plan = plan_of(inspect(checkpoint, InspectOptions()))
+    plan = plan_of(inspect_source(str(checkpoint), InspectOptions(), compare=refuse_other_class))
     refuse_not_finite(checkpoint.rglob("*.safetensors"))
-    compare_with_class(plan, checkpoint)
     # Of a family whose class has no tower, loading that looks at the same weights once more.
     if (
         FAMILIES[plan.facts.family].checkpoint.decoder == "Complete"

@@ -9,12 +9,12 @@ from mm_api.documents.model_facts import MESSAGE_LIMIT_BYTES, InspectReason, Ins
 from mm_runtime.cli import main
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.report import refusal_report
-from support.hollow_checkpoint import LLAVA_CONFIG, write_checkpoint
+from support.broken_checkpoints import copied, edit_json
 
 
 def test_facts_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command prints the result and writes the same into the termination log."""
-    source = write_checkpoint(tmp_path / "checkpoint")
+    source = copied("tiny-llava", tmp_path / "checkpoint")
     message = tmp_path / "termination-log"
     code = main(["inspect", "--source", str(source), "--termination-log", str(message)])
     printed = capsys.readouterr().out.strip()
@@ -47,7 +47,8 @@ def test_long_messages_are_shortened(text: str) -> None:
 
 def test_absurd_names_are_refused(tmp_path: Path) -> None:
     """Facts that cannot fit become a refusal, never a message that Kubernetes cuts."""
-    source = write_checkpoint(tmp_path, {**LLAVA_CONFIG, "architectures": ["X" * 5000]})
+    source = copied("tiny-llava", tmp_path / "checkpoint")
+    edit_json(source / "config.json", architectures=["X" * 5000])
     message = tmp_path / "message"
     code = main(["inspect", "--source", str(source), "--termination-log", str(message)])
     result = InspectResult.from_json(message.read_text())

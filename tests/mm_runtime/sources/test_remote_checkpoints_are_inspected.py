@@ -15,9 +15,9 @@ from mm_runtime.errors import InspectInterruptedError, InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
 from mm_runtime.sources import hub as hub_module
+from support.broken_checkpoints import copied
 from support.cases import cases
 from support.certificates import signed_by_itself
-from support.hollow_checkpoint import write_checkpoint
 from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
 from support.s3_server import KEY, SECRET, S3Server
 
@@ -139,7 +139,7 @@ def test_hub_that_stays_down_is_no_refusal(
 def test_a_certificate_that_is_not_trusted_is_no_outage(tmp_path: Path) -> None:
     """A private authority's Hub is refused at once, and read where the authority is trusted."""
     certificate = signed_by_itself(tmp_path, "hub")
-    folder = write_checkpoint(tmp_path / "on-the-hub")
+    folder = copied("tiny-llava", tmp_path / "on-the-hub")
     with serving_hub(folder, certificate=certificate) as hub:
         refused = inspected_in_a_process(tmp_path, HF_ENDPOINT=hub.endpoint)
         trusted = inspected_in_a_process(

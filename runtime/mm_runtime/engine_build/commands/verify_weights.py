@@ -4,36 +4,44 @@ Nothing is computed and no module gets memory. Whether numbers are finite, `fetc
 """
 
 import logging
+from collections.abc import Iterator
+from importlib import metadata, util
 from pathlib import Path
 
-from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.model_facts import InspectReason, ModelFacts
 from mm_api.evaluation import PROCESS_BYTES
 from mm_api.families import FAMILIES
+from mm_runtime.engine_build.checkpoint_steps import has_class
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
-from mm_runtime.errors import WeightsUnusableError
+from mm_runtime.errors import InspectRefusedError, PermanentError, WeightsUnusableError
+from mm_runtime.inspect.small_files import JsonObject, read_optional
 
 log = logging.getLogger(__name__)
+
+_OURS = 5
+"""First release of transformers that the runtime image holds. TensorRT-LLM's images have older ones
+without some classes, and serve such checkpoints all the same."""
+
+_SAID = 400
+"""Characters of an error of transformers: some list every class that there is."""
 
 
 def verify_weights(context: StepContext) -> None:
     """Refuse a checkpoint whose weights are not those of its class.
 
     Raises:
+        PermanentError: the container has too little memory to look.
         WeightsUnusableError: as `load_weights`.
     """
     limit = memory_limit()
     if limit is not None and limit < PROCESS_BYTES:
-        log.warning(
-            "the weights are not compared with their class (pods of backend Reference do it when"
-            " they start): it takes %d MiB, and this container may have %d; raise"
-            " spec.build.resources.limits.memory",
-            PROCESS_BYTES >> 20,
-            limit >> 20,
+        raise PermanentError(
+            f"spec.build.resources.limits.memory lets the build have {limit >> 20} MiB, and to"
+            f" compare the weights with their class takes {PROCESS_BYTES >> 20} MiB: raise it."
         )
-        return
     try:
-        compare_with_class(context.plan, context.paths.weights)
+        compare_with_class(context.plan.facts, context.paths.weights)
     except WeightsUnusableError:
         raise
     except Exception as error:
@@ -42,7 +50,7 @@ def verify_weights(context: StepContext) -> None:
         log.warning("transformers of this image has no class to compare the weights: %s", error)
 
 
-def compare_with_class(plan: BuildPlan, folder: Path) -> None:
+def compare_with_class(facts: ModelFacts, folder: Path) -> None:
     """Load the class of a checkpoint, or of its language model, onto no device.
 
     `folder`: of the checkpoint as the Reference engine reads it.
@@ -54,11 +62,64 @@ def compare_with_class(plan: BuildPlan, folder: Path) -> None:
     from mm_runtime.engine_build.commands.towers import vila  # noqa: PLC0415
     from mm_runtime.reference_engine.language_model import load_nowhere  # noqa: PLC0415
 
-    family = FAMILIES[plan.facts.family]
-    load_nowhere(family, folder)
+    family = FAMILIES[facts.family]
+    load_nowhere(family, folder, facts.quantization)
     if family.checkpoint.in_parts:
-        vila.read_parts(folder, plan.facts, device_map="meta")
+        vila.read_parts(folder, facts, device_map="meta")
     log.info("the weights are those of the checkpoint's class")
+
+
+def refuse_other_class(facts: ModelFacts, folder: Path) -> None:
+    """Refuse a checkpoint that its class does not load, from configurations and headers alone.
+
+    Args:
+        facts: of its inspection.
+        folder: of its small files and headers; the numbers may be a hole.
+
+    Raises:
+        InspectRefusedError: `WeightsInvalid`: weights are missing, left over, or have another
+            shape; `ConfigInvalid`: the class cannot be made of config.json.
+    """
+    if unseen := _unseen(facts):
+        log.warning("weights are not compared with their class, the build does it: %s", unseen)
+        return
+    try:
+        compare_with_class(facts, folder)
+    except WeightsUnusableError as error:
+        raise InspectRefusedError(InspectReason.WEIGHTS_INVALID, str(error)) from error
+    except Exception as error:
+        # Whatever a class does with a value that it does not know, pods would do the same.
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        version = metadata.version("transformers")
+        if int(version.partition(".")[0]) < _OURS:
+            log.warning("weights are not compared with their class: %s (%s)", said, version)
+            return
+        stated = ", ".join(_quoted(read_optional(folder / "config.json"), said))
+        raise InspectRefusedError(
+            InspectReason.CONFIG_INVALID,
+            f"transformers {version} cannot make the class of config.json"
+            f"{stated and f' ({stated})'}: {said[:_SAID].rstrip('.')}. Correct the value, or use"
+            " the config.json that was published with these weights.",
+        ) from error
+
+
+def _unseen(facts: ModelFacts) -> str:
+    """Return why a class cannot be looked at here; empty: it can."""
+    if facts.weight_format != "safetensors":
+        return "pickles have no headers"
+    if not has_class(facts):
+        return f"transformers has no class of the parts of family {facts.family}"
+    installed = all(map(util.find_spec, ("torch", "transformers")))
+    return "" if installed else "torch and transformers are not installed"
+
+
+def _quoted(config: JsonObject, said: str, prefix: str = "") -> Iterator[str]:
+    """Yield the keys of a configuration whose texts an error quotes."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from _quoted(value, said, f"{prefix}{key}.")
+        elif value and any(form % (value,) in said for form in ("'%s'", '"%s"', ": %s.")):
+            yield f"{prefix}{key} is {value!r}"
 
 
 if __name__ == "__main__":

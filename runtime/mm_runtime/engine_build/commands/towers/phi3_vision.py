@@ -15,7 +15,7 @@ import torch
 import transformers
 from safetensors import safe_open
 
-from mm_api.families.phi3_v import LINE_END, PROJECTION, SEPARATOR, TOWER, shapes, tower_of
+from mm_api.families.phi3_v import LINE_END, PROJECTION, SEPARATOR, TOWER, shapes_beside, tower_of
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.llava_onevision import NEWLINE
 from mm_runtime.engine_build.commands.towers.tower import (
@@ -63,8 +63,8 @@ def load(source: TowerSource) -> Tower:
     """Return the vision half of a Phi-3-vision checkpoint."""
     vision, weights = source.vision, _weights(source.llm)
     given = json.loads((source.llm / "config.json").read_text(encoding="utf-8"))
-    described = {name: one for name, one in shapes(given).items() if BESIDE in name}
-    compare("Phi-3-vision's vision half", described, _without_buffers(shapes_of(weights)))
+    found = _without_buffers(shapes_of(weights))
+    compare("Phi-3-vision's vision half", shapes_beside(given), found)
     sizes, _ = tower_of(given)
     # State 0 is what the first layer reads; layers behind the selected state change nothing.
     layers = vision.feature_layer % (vision.layers + 1)
