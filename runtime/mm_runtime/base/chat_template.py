@@ -27,12 +27,21 @@ from jinja2.exceptions import (
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import Macro
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from mm_api.families.prompt import PromptStyle
+from mm_runtime.base.bounded_templates import (
+    BoundedEnvironment,
+    TemplateTooLargeError,
+    bounded,
+    one_prompt,
+    written,
+)
 
 PROBE = "a probe of the template"
+
+_MOST_FORM = 1024
+"""Characters of a date's format that are read."""
 
 _NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
 
@@ -103,6 +112,7 @@ class PromptTemplate:
         special_tokens: Mapping[str, str],
         style: PromptStyle,
         now: Callable[[], datetime] = datetime.now,
+        file: str = "chat_template.jinja",
     ) -> None:
         """Compile the template.
 
@@ -113,6 +123,7 @@ class PromptTemplate:
         """
         self._template = _compiled(source, now)
         self._special = special_tokens
+        self._file = file
         self._style = style
         self._takes_parts = self._detect_parts()
 
@@ -151,7 +162,13 @@ class PromptTemplate:
     def _render(self, messages: list[dict[str, Any]], given: Mapping[str, Any]) -> str:
         always = {"documents": None, **self._special}
         try:
-            return self._template.render({**always, **given, "messages": messages})
+            with one_prompt():
+                return self._template.render({**always, **given, "messages": messages})
+        except TemplateTooLargeError as error:
+            raise TemplateRefusedError(
+                f"the model's chat template ({self._file}) would make too much of this"
+                f" conversation: {error}, or send less"
+            ) from error
         except _FAILURES as error:
             raise TemplateRefusedError(
                 f"the model's chat template does not take this conversation ({error})"
@@ -207,6 +224,8 @@ def is_deliberate(refused: TemplateRefusedError) -> bool:
 def lacks_name(refused: TemplateRefusedError) -> bool:
     """Return whether it uses a function, a filter or a variable that there is not."""
     cause = refused.__cause__
+    if isinstance(cause, TemplateTooLargeError):
+        return True  # other conversations of the kind would not be smaller
     unknown = isinstance(cause, TemplateRuntimeError) and str(cause).startswith("No ")
     undefined = isinstance(cause, UndefinedError) and _UNDEFINED.fullmatch(str(cause))
     return unknown or bool(undefined)
@@ -254,13 +273,13 @@ def _cut(prompt: str) -> str:
 
 
 def _compiled(source: str, now: Callable[[], datetime]) -> Template:
-    environment = ImmutableSandboxedEnvironment(
+    environment = BoundedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
     )
-    environment.filters["tojson"] = _to_json
+    environment.filters["tojson"] = bounded("tojson", _to_json)
     environment.globals |= {
         "raise_exception": _raise,
-        "strftime_now": lambda form: now().strftime(form),
+        "strftime_now": lambda form: now().strftime(form[:_MOST_FORM]),
         "dict": _Dictionary(),
         "namespace": _Namespace,
     }
@@ -316,6 +335,7 @@ def _check_name(name: object) -> None:
 
 
 def _raise(message: str) -> NoReturn:
+    written(message)  # whatever prints the error would have to write it
     raise TemplateError(message)
 
 

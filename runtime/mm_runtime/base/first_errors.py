@@ -40,6 +40,7 @@ _ERROR: Final = re.compile(
     r"|\b(?:ERROR|CRITICAL|FATAL)\b"
     r"|^(?:[-\w./]+: )?(?:fatal )?[Ee]rror: "
     r"|^(?:\w+\.)*\w+(?:Error|Exception): "
+    r"|^Fatal Python error: "
     r"|^terminate called|^\s*what\(\):|^Segmentation fault|^Signal \(\d+\) received"
     r"|[Oo]ut of memory|cannot open shared object file|undefined symbol|^Killed$"
 )
@@ -51,6 +52,8 @@ _NO_CAUSE: Final = re.compile(
 )
 """Lines of another level, what comes of other errors, or of a machine without a GPU, where models
 run all the same."""
+
+_VALIDATION: Final = re.compile(r"\d validation errors? for \w+$")
 
 _DIGIT: Final = re.compile(r"\d")
 
@@ -85,10 +88,11 @@ class FirstErrors:
             self._ignored = self._ignored and not ends
         elif text.startswith("Exception ignored in"):
             self._ignored = True
-        elif self._open and text.startswith((" ", "\t")):
-            # What `Error(s) in loading state_dict:` is about follows below.
+        elif self._open and (text.startswith((" ", "\t")) or _VALIDATION.search(self._found[-1])):
+            # What `Error(s) in loading state_dict:` is about follows below. pydantic names
+            # the field in a line of its own, before what is wrong with it.
             self._found[-1] = f"{self._found[-1]} {text.strip()}"[:CHARACTERS]
-            self._open = False
+            self._open = not text.startswith((" ", "\t"))
         elif row := _ROW.match(text):
             self._keep(self._rows, f"model {row[1]}: {row[2]}")
         elif _ERROR.search(line) and not _NO_CAUSE.search(line):
@@ -98,7 +102,8 @@ class FirstErrors:
         text = steady(text[:CHARACTERS]).strip(' "')
         if len(kept) < MOST and not any(text in one for one in kept):
             kept.append(text)
-            self._open = kept is self._found and text.endswith(":")
+            more_follows = text.endswith(":") or _VALIDATION.search(text)
+            self._open = kept is self._found and bool(more_follows)
 
     @property
     def found(self) -> list[str]:

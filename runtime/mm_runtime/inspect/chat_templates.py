@@ -101,7 +101,7 @@ def _compiled(
             f" {_MOST_CHARACTERS}. Copy the file that was published with the weights."
         )
     try:
-        return PromptTemplate(found.source, special, style)
+        return PromptTemplate(found.source, special, style, file=found.file)
     except (TemplateSyntaxError, RecursionError) as error:
         raise _failed(found, error, "when it is compiled") from error
 

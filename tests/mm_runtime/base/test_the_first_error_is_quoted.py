@@ -127,7 +127,32 @@ AttributeError: 'Handle' object has no attribute 'h'
 [rank1]: torch.distributed.DistBackendError: unhandled system error
 """
 
+BUS = """\
+I1129 10:00:00.1 1 python_be.cc:2289] TRITONBACKEND_ModelInstanceInitialize: tensorrt_llm_0_0
+Fatal Python error: Bus error
+
+Thread 0x00007f0a (most recent call first):
+  File "/opt/model.py", line 4 in load
+Signal (7) received.
+"""
+
+FIELD = """\
+Traceback (most recent call last):
+  File "/usr/bin/trtllm-serve", line 8, in <module>
+    sys.exit(main())
+pydantic_core._pydantic_core.ValidationError: 1 validation error for TorchLlmArgs
+enable_chunked
+  Extra inputs are not permitted [type=extra_forbidden, input_value=True, input_type=bool]
+"""
+
 LOGS = [
+    pytest.param(BUS, "Fatal Python error: Bus error", id="memory-map-cut-off"),
+    pytest.param(
+        FIELD,
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for TorchLlmArgs "
+        "enable_chunked Extra inputs are not permitted",
+        id="field-that-is-refused",
+    ),
     pytest.param(
         IMPORT,
         "Failed to initialize Python stub: ModuleNotFoundError: No module named 'gptqmodel'",
