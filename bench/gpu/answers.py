@@ -4,7 +4,8 @@
 
 One engine (vision engine Torch) behind Triton and the gateway, with the device of its serving plan
 CPU and then CUDA. Logits: the language model alone, a prompt with image rows and 40 tokens decoded.
-With `--devices CPU` it runs without a GPU.
+With `--devices CPU` it runs without a GPU. `--vision-engine TensorRT` builds one on the GPU, which
+serves on CUDA alone.
 """
 
 import argparse
@@ -92,15 +93,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS / "answers.json")
     parser.add_argument("--devices", nargs="+", default=["CPU", "CUDA"])
+    parser.add_argument("--vision-engine", choices=("Torch", "TensorRT"), default="Torch")
     options = parser.parse_args()
+    tensorrt = options.vision_engine == "TensorRT"
+    devices: list[Device] = ["CUDA"] if tensorrt else options.devices
+    spec = {**SPEC, "vision": {"engine": options.vision_engine}}
     right = [one.answer for one in samples()]
     served: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="answers-") as temporary:
         folder = Path(temporary)
-        site = make_site(folder / "site", CHECKPOINT, device="CPU", spec=SPEC)
-        for device in options.devices:
+        site = make_site(
+            folder / "site", CHECKPOINT, device="CUDA" if tensorrt else "CPU", spec=spec
+        )
+        for device in devices:
             served[device] = answers(site, device, folder / f"serve-{device}")
-    first = served[options.devices[0]]["answers"]
+    first = served[devices[0]]["answers"]
     reference = logits("CPU", "float32")
     result = {
         "questions": len(right),
@@ -115,7 +122,7 @@ def main() -> None:
         },
         "logits_against_cpu_float32": {
             f"{device} {dtype}": compared(logits(device, dtype), reference)
-            for device in options.devices
+            for device in devices
             for dtype in ("float32", "float16", "bfloat16")
         },
     }

@@ -3,10 +3,11 @@
     python bench/gpu/memory.py --out bench/gpu/results/memory.json
 
 Each size is planned by the operator's code, built and served, all at the same time; `:TimeSlicing`
-instead of MPS. Then as many requests as the gateway lets in, with images, with long prompts and
-answers; nvidia-smi counts the memory of all processes of the server. Torch returns nothing to the
-driver, so what it counts afterwards is the peak of each process. Of host memory the kernel keeps
-each process's peak (VmHWM, with mapped files) and what is its own (RssAnon) or shared (RssShmem).
+instead of MPS, `::TensorRT` with a vision engine of TensorRT, which has to be there. Then as many
+requests as the gateway lets in, with images, with long prompts and answers; nvidia-smi counts the
+memory of all processes of the server. Torch returns nothing to the driver, so what it counts
+afterwards is the peak of each process. Of host memory the kernel keeps each process's peak (VmHWM,
+with mapped files) and what is its own (RssAnon) or shared (RssShmem).
 """
 
 import argparse
@@ -86,10 +87,10 @@ def checkpoint_of(name: str, folder: Path, device: str) -> Path:
 
 def measured(case: str, checkpoint: Path, folder: Path, device: str) -> dict[str, object]:
     """Return planned and counted bytes of one size."""
-    name, _, sharing = case.partition(":")
+    name, sharing, vision_engine = [*case.split(":"), "", ""][:3]
     began = time.monotonic()
     seconds = {}
-    vision = {"engine": "Torch", **({"sharing": sharing} if sharing else {})}
+    vision = {"engine": vision_engine or "Torch", **({"sharing": sharing} if sharing else {})}
     # bench/gpu/evaluation.py compares answers; here their minutes would only delay.
     spec = {"engine": LIMITS[name], "vision": vision, "build": {"evaluation": "Off"}}
     site = make_site(folder / "site", checkpoint, device=device, spec=spec)

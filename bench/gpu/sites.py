@@ -13,10 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import gpu_record  # noqa: F401 - makes the tests' helpers importable
 import httpx
 import numpy as np
 import psutil
+from gpu_record import machine
 from PIL import Image
 
 from mm_api.documents.model_facts import InspectResult
@@ -28,7 +28,6 @@ from mm_operator.plan.engine.tables import gpu_of
 from mm_operator.plan.engine.target import Inputs
 from support.tiny_llava import BuiltEngine
 
-GPU = "NVIDIA-H100-80GB-HBM3"
 BUILD_SECONDS = 540
 ANSWER_SECONDS = 120
 SOURCE = {"source": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}
@@ -51,6 +50,11 @@ class Site:
         return BuiltEngine(self.engine.directory, folder / "plan.json")
 
 
+def product() -> str:
+    """Return this machine's GPU as NVIDIA's device plug-in labels a node with it."""
+    return str(machine()["gpu"]).partition(",")[0].replace(" ", "-")
+
+
 def planned(checkpoint: Path, *, device: str, spec: Mapping[str, Any]) -> EnginePlan:
     """Return the operator's plan of a checkpoint on the Reference engine.
 
@@ -70,7 +74,7 @@ def planned(checkpoint: Path, *, device: str, spec: Mapping[str, Any]) -> Engine
             spec=MultimodalModelSpec.model_validate({"model": SOURCE, **spec, "runtime": runtime}),
             facts=facts,
             builder_version="1",
-            gpu=gpu_of(GPU) if count else None,
+            gpu=gpu_of(product()) if count else None,
         )
     )
     assert not isinstance(found, Refusal), found.problems

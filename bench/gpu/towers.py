@@ -12,54 +12,24 @@ TensorRT and its Python module have to be there.
 """
 
 import argparse
-import statistics
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from checkpoints import write_llava
 from gpu_record import RESULTS, write
 from real_towers import FAMILY_NAMES, exported
-from tensorrt_towers import all_compared
+from tensorrt_towers import BATCHES, all_compared, rates
 
 from mm_runtime.engine_build.commands.export_vision import write_program
 from mm_runtime.engine_build.commands.towers import load_tower
 from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
-from mm_runtime.serving.device import open_device, wait_for
+from mm_runtime.serving.device import open_device
 from mm_runtime.serving.encode.vision.torch_runner import TorchRunner
 
-BATCHES = (1, 2, 4, 8, 16)
 SIDE, LARGEST = 336, 16
-
-
-def images_per_second(
-    runner: TorchRunner, device: torch.device, batch: int, times: int
-) -> tuple[float, float]:
-    """Return the rate of single runs, each waited for, and of runs that are only started."""
-    pixels = np.random.default_rng(batch).normal(size=(batch, 3, SIDE, SIDE)).astype(np.float32)
-    given = {"pixel_values": pixels}
-    for _ in range(3):
-        runner(given)
-    taken = []
-    for _ in range(times):
-        wait_for(device)
-        began = time.perf_counter()
-        runner(given)
-        wait_for(device)
-        taken.append(time.perf_counter() - began)
-    on_gpu: dict[str, Any] = {"pixel_values": torch.from_numpy(pixels).to(device)}
-    runner(on_gpu)
-    wait_for(device)
-    began = time.perf_counter()
-    for _ in range(times):
-        runner(on_gpu)
-    wait_for(device)
-    queued = (time.perf_counter() - began) / times
-    return round(batch / statistics.median(taken), 1), round(batch / queued, 1)
 
 
 def main() -> None:
@@ -80,6 +50,8 @@ def main() -> None:
         write(target, "python bench/gpu/towers.py --engine TensorRT", {"towers": towers})
         return
     ways = {}
+    pixels = np.random.default_rng(1).normal(size=(1, 3, SIDE, SIDE)).astype(np.float32)
+    image = {"pixel_values": pixels}
     with tempfile.TemporaryDirectory(prefix="towers-") as temporary:
         checkpoint = write_llava(Path(temporary) / "checkpoint", "tower", device="cuda")
         torch.cuda.empty_cache()
@@ -94,12 +66,10 @@ def main() -> None:
             ("float16, CUDA graphs", True, LARGEST),
         ):
             runner = TorchRunner(model, device=device, keeps=True, half=half, graphs=graphs)
-            rates = {
-                batch: images_per_second(runner, device, batch, options.times) for batch in BATCHES
-            }
+            found = {batch: rates(runner, image, device, batch, options.times) for batch in BATCHES}
             ways[way] = {
-                "images_per_second": {batch: rate for batch, (rate, _) in rates.items()},
-                "without_copies": {batch: rate for batch, (_, rate) in rates.items()},
+                "images_per_second": {batch: rate for batch, (rate, _) in found.items()},
+                "without_copies": {batch: rate for batch, (_, rate) in found.items()},
             }
             print(way, ways[way], flush=True)
     write(
