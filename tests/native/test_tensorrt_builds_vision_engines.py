@@ -3,8 +3,10 @@
 Parser and builder are those of TensorRT for RTX, which need no GPU; what runs is the stand-in.
 """
 
+import gc
 import importlib
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -84,6 +86,29 @@ def test_the_serving_code_opens_it(
     monkeypatch.setattr("mm_runtime.serving.device.compute_capability", lambda: "8.0")
     with pytest.raises(ValueError, match=r"NVIDIA-H200 \(9\.0\), and this GPU has .* 8\.0"):
         check_origin(engine.root, engine.manifest)
+
+
+def test_captured_runs_keep_their_contexts(
+    engine: EngineDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay of a graph whose context was gone killed the process (TensorRT 10.6, H200)."""
+    runner_module = importlib.import_module(RUNNER)
+    runner = runner_module.TensorRTRunner(engine.vision_folder / "model.engine")
+    made: list[Any] = []
+
+    class Context:
+        """What a graph runs on."""
+
+    def context() -> Context:
+        one = Context()
+        made.append(weakref.ref(one))
+        return one
+
+    monkeypatch.setattr(runner.engine, "context", context)
+    captured = runner._fixed()
+    del captured  # a capture keeps the graph and the result alone
+    gc.collect()
+    assert made[0]() is not None
 
 
 def test_a_damaged_engine_is_refused(engine: EngineDirectory) -> None:

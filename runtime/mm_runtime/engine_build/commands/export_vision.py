@@ -98,18 +98,22 @@ def write_onnx(tower: Tower, path: Path, *, opset: int) -> None:
     with warnings.catch_warnings():
         # That two inputs share their batch is intended.
         warnings.filterwarnings("ignore", message="# The axis name")
-        torch.onnx.export(
+        program: Any = torch.onnx.export(
             tower.module,
             tower.torch_inputs(tower.samples[0]),
-            str(path),
             input_names=[one.name for one in tower.inputs],
             output_names=[OUTPUT_NAME],
             opset_version=opset,
             dynamo=True,
             dynamic_shapes=_dynamic_shapes(tower),
-            external_data=_needs_external_data(tower.module),
             verbose=False,
         )
+    for node in program.model.graph:
+        reduction = node.attributes.get("reduction")
+        # TensorRT 10.6 refuses a ScatterND with this attribute, even where it has its default.
+        if node.op_type == "ScatterND" and reduction and reduction.as_string() == "none":
+            del node.attributes["reduction"]
+    program.save(str(path), external_data=_needs_external_data(tower.module))
     onnx.checker.check_model(str(path))
 
 

@@ -186,7 +186,7 @@ class TensorRTRunner(DeviceRunner):
         Raises:
             OSError, ValueError, GpuUnusableError, torch.OutOfMemoryError: as `TensorRTEngine`.
         """
-        self.engine = TensorRTEngine(path)
+        self.engine, self._contexts = TensorRTEngine(path), list[Any]()
         device = self.engine.device
         super().__init__(device, keeps=keeps, normalisation=normalisation, leave_as=leave_as)
         self._tensors = tensors(self.engine) if tensors else None
@@ -208,7 +208,10 @@ class TensorRTRunner(DeviceRunner):
         return self._on_device(values).to(self.engine.type_of(name)).contiguous()
 
     def _fixed(self) -> Module:
-        return self._running(self.engine.context())
+        # A captured run keeps its shapes, and its graph runs on what the context holds: a replay
+        # after the context's end killed the process (TensorRT 10.6, H200).
+        self._contexts.append(self.engine.context())
+        return self._running(self._contexts[-1])
 
     def _running(self, context: Any) -> Module:
         return lambda **tensors: self.engine.launch(tensors, context)
