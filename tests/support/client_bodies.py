@@ -1,11 +1,12 @@
 """Bodies as SDKs and other clients write them: what each adds to a plain request, or leaves out.
 
-Shapes of messages are those of LangChain's, Vercel's, LlamaIndex's and go-openai's converters;
-parameters are those that the clients and servers named document.
+`SOURCES` has the file and the version that each shape was read in.
 """
 
 from dataclasses import dataclass
 from typing import Any
+
+from support.images import data_url, encode, plain_image
 
 CHAT, TEXT, RESPONSE = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 QUESTION = {"role": "user", "content": "will it rain ?"}
@@ -25,8 +26,57 @@ TOOL = {"type": "function", "function": RAIN}
 SHOWN = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image"}]}
 THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": "dry"}
 REFUSAL = {"type": "refusal", "refusal": "no"}
+PDF = {"file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"}
+IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": data_url(encode(plain_image()))}}
+FILE = {"type": "file", "file": PDF}
+FORMAT = {**IMAGE, "image_url": {**IMAGE["image_url"], "format": "image/png"}}
+SAID = {"role": "assistant", "content": "no"}
+NAMED = "messages[2].tool_name"
 HINT: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
 HINTED = {"type": "text", "text": "hi", **HINT}
+
+
+_LLAMA = "llama-index-integrations/llms/llama-index-llms-openai/llama_index/llms/openai/utils.py"
+_LITELLM = "BerriAI/litellm 0026911a: litellm/llms/openai/chat/gpt_transformation.py"
+_OPENAI = "openai/openai-python 3.52.0: src/openai/types/"
+SOURCES = {
+    "go-openai": "sashabaranov/go-openai 1.42.0: chat.go",
+    "langchain": "langchain-ai/langchain 00539b50: "
+    "libs/partners/openai/langchain_openai/chat_models/base.py",
+    "langchain-js": "langchain-ai/langchainjs, @langchain/openai 1.5.6: "
+    "libs/providers/langchain-openai/src/converters/completions.ts",
+    "litellm": _LITELLM,
+    "llama-index": f"run-llama/llama_index 01509f95: {_LLAMA}",
+    "ollama": "ollama/ollama 0.33.0-rc2: openai/openai.go",
+    "ollama-python": "ollama/ollama-python 0.6.2: ollama/_types.py",
+    "open-webui": "open-webui/open-webui 004a45f5: backend/open_webui/routers/openai.py",
+    "openai": f"{_OPENAI}chat/completion_create_params.py, responses/response_create_params.py",
+    "openai-go": "openai/openai-go 3.76.0: README.md",
+    "vercel-ai": "vercel/ai, @ai-sdk/openai-compatible 3.0.35: packages/openai-compatible/src/chat/"
+    "convert-to-openai-compatible-chat-messages.ts",
+    "vercel-openai": "vercel/ai, @ai-sdk/openai 4.0.46: "
+    "packages/openai/src/chat/convert-to-openai-chat-messages.ts",
+    "vllm": "vllm-project/vllm 001eadcf: vllm/entrypoints/chat_utils.py",
+}
+"""Client -> repository, version and file; a row's client begins with one of them."""
+
+NOT_READ = {
+    *(
+        "anthropic",
+        "autogen",
+        "crewai",
+        "deepseek",
+        "glm",
+        "mistral",
+        "openrouter",
+        "semantic-kernel",
+    ),
+    "spring-ai",
+}
+"""Clients whose shapes are those of their documentation; no source was read."""
+
+RULE = "rule-"
+"""Begins a row that no client sends: what the rule refuses."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +92,11 @@ class Sent:
 def chat(client: str, *messages: dict[str, Any], refused: str = "", **fields: Any) -> Sent:
     """Return a chat; without messages it has one question."""
     return Sent(client, {"messages": list(messages) or [QUESTION], **fields}, refused=refused)
+
+
+def part(*parts: dict[str, Any]) -> dict[str, Any]:
+    """Return a message of the user's with parts."""
+    return {"role": "user", "content": list(parts)}
 
 
 def history(client: str, called: dict[str, Any], found: dict[str, Any] | None = None) -> Sent:
@@ -65,10 +120,21 @@ HISTORIES = (
         "openai-python-exclude-none", {name: one for name, one in CALLED.items() if one is not None}
     ),
     history("openai-go", {"role": "assistant", "tool_calls": [CALL]}),
-    history("go-openai", {**CALLED, "content": ""}),
+    history("go-openai", {"role": "assistant", "tool_calls": [_call(type="")]}),
+    history("langchain", CALLED, {**FOUND, "content": [{"type": "text", "text": "no"}]}),
     history("langchain-content-blocks", {**CALLED, "content": []}),
-    history("langchain-js", {**CALLED, "content": "", "name": None}),
-    history("vercel-ai", {**CALLED, "content": ""}),
+    history(
+        "langchain-js",
+        {**CALLED, "content": []},
+        {**FOUND, "content": [{"type": "text", "text": "no"}]},
+    ),
+    history("llama-index", {**CALLED, "tool_calls": [CALL]}, {**FOUND, "name": "rain"}),
+    history("vercel-ai", {**CALLED, "reasoning_content": "dry"}),
+    history(
+        "vercel-ai-gemini",
+        {**CALLED, "tool_calls": [_call(extra_content={"google": {"thought_signature": "x"}})]},
+    ),
+    history("ollama-go", {**CALLED, "reasoning": "dry", "tool_calls": [_call(index=0)]}),
     history("litellm", {**CALLED, "provider_specific_fields": {}, "reasoning_content": None}),
     history("open-webui-joined-deltas", {**CALLED, "tool_calls": [_call(index=0)]}),
     history("semantic-kernel", {**CALLED, "tool_calls": [_call(type=None)]}),
@@ -94,7 +160,7 @@ HISTORIES = (
     ),
     history("spring-ai", {**CALLED, "content": "", "refusal": "", "audio": None}),
     history(
-        "ollama",
+        "ollama-python",
         {
             "role": "assistant",
             "content": "",
@@ -120,7 +186,7 @@ REFUSED = (
     chat("openai-python", QUESTION, {"role": "assistant", "content": None, "refusal": "no"}),
     chat("langchain", QUESTION, {"role": "assistant", "content": "", "refusal": "no"}),
     chat("openai-parts", QUESTION, {"role": "assistant", "content": [REFUSAL]}),
-    chat("text", QUESTION, {"role": "assistant", "content": "no"}),
+    chat("openai-text", QUESTION, {"role": "assistant", "content": "no"}),
     Sent("openai", {"input": [QUESTION, {"role": "assistant", "content": [REFUSAL]}]}, RESPONSE),
 )
 """An assistant that has refused, likewise."""
@@ -167,39 +233,62 @@ BODIES = (
     chat("openai-go", {**QUESTION, "name": ""}, temperature=0.0, top_p=0, logprobs=False),
     chat(
         "langchain",
-        QUESTION,
+        stream=False,
         temperature=0.7,
         n=1,
-        stream=False,
-        stop=None,
-        max_tokens=8,
+        seed=1,
+        top_p=1.0,
+        stop=["\nObservation:"],
+        max_completion_tokens=8,
         presence_penalty=0.0,
         frequency_penalty=0.0,
-        seed=None,
-        top_p=1,
-        logprobs=None,
-        reasoning_effort=None,
-        response_format={"type": "text"},
+        store=False,
+        tools=[TOOL],
+        tool_choice="auto",
     ),
-    chat("langchain-js", QUESTION, stream=False, user=None, functions=None, function_call=None),
-    chat("litellm", QUESTION, max_tokens=8, extra_headers=None, drop_params=None, caching=None),
-    chat(
-        "open-webui",
-        QUESTION,
-        stream=True,
-        stop=[],
-        seed=0,
-        top_k=0,
-        min_p=0.0,
-        frequency_penalty=0,
-        mirostat=0,
-    ),
-    chat("llama-index", {**QUESTION, "content": [{"type": "text", "text": "hi"}]}, temperature=0.1),
-    chat("vercel-ai", QUESTION, tool_choice="auto", tools=[TOOL], response_format=None, user=None),
+    chat("langchain-audio", QUESTION, {**SAID, "audio": {"id": "a"}}, refused="messages[1].audio"),
+    chat("langchain-image", QUESTION, CALLED, {**FOUND, "content": [IMAGE]}),
+    chat("langchain-js", QUESTION, stream=False, temperature=1, n=1, parallel_tool_calls=True),
+    chat("langchain-js-file", part(FILE), refused="messages[0].content[0]"),
+    chat("litellm", part({**IMAGE, "image_url": IMAGE["image_url"]["url"]}), max_tokens=8),
+    chat("litellm-format", part(FORMAT), refused="messages[0].content[0].image_url.format"),
+    chat("open-webui", part(IMAGE), stream=True, stop=[], seed=0, temperature=0.8, top_p=0.9),
+    chat("open-webui-title", stream=False, max_completion_tokens=8),
+    chat("open-webui-file", part(FILE), refused="messages[0].content[0]"),
+    chat("llama-index", {**QUESTION, "content": None}, refused="messages[0].content"),
+    chat("llama-index", stream=False, temperature=0.1, max_tokens=8),
+    chat("vercel-ai", stream=True, stream_options={"include_usage": True}, max_tokens=8, seed=1),
+    chat("vercel-ai-image", part(IMAGE), tools=[TOOL], tool_choice="auto"),
+    chat("vercel-ai-file", part(FILE), refused="messages[0].content[0]"),
+    chat("vercel-openai", part({**IMAGE, "prompt_cache_breakpoint": {"mode": "explicit"}})),
+    chat("go-openai", part({"type": "text"}), stream=False),
     chat("semantic-kernel", temperature=1, top_p=1, n=1, stop=[], max_tokens=8.0),
     chat("autogen", {"role": "system", "content": ""}, QUESTION, functions=[], stop=""),
     chat("crewai", QUESTION, stop=["\nObservation:"], tools=None, tool_choice=None),
-    chat("ollama", QUESTION, options={}, format="", think=False, keep_alive=None, raw=False),
+    chat(
+        "ollama",
+        stream=False,
+        stop=None,
+        tools=None,
+        logprobs=None,
+        top_logprobs=0,
+        response_format=None,
+        stream_options=None,
+        _debug_render_only=False,
+    ),
+    Sent(
+        "ollama",
+        {"prompt": "hi", "frequency_penalty": 0, "top_p": 0, "suffix": "", "stop": None}
+        | {"presence_penalty": 0, "logprobs": None, "_debug_render_only": False},
+        TEXT,
+    ),
+    chat("ollama-string", part({"type": "image_url", "image_url": IMAGE["image_url"]["url"]})),
+    chat("ollama-python", options={}, format="", think=False, keep_alive=None),
+    chat("ollama-python", {**QUESTION, "images": ["iVBO"]}, refused="messages[0].images"),
+    chat("ollama-python", QUESTION, CALLED, {**FOUND, "tool_name": "x"}, refused=NAMED),
+    chat("vllm-input-image", part({"type": "input_image"}), refused="messages[0].content[0]"),
+    chat("vllm-no-type", part({"image_url": "https://a.org/b"}), refused="messages[0].content[0]"),
+    chat("vllm-uuid", part({**IMAGE, "uuid": "a"}), refused="messages[0].content[0].uuid"),
     chat(
         "vllm",
         QUESTION,
@@ -230,7 +319,7 @@ BODIES = (
         priority=0,
         return_tokens_as_token_ids=None,
     ),
-    chat("go-without-results", QUESTION, CALLED, {"role": "tool", "tool_call_id": "call_1"}),
+    chat("go-openai-without-results", QUESTION, CALLED, {"role": "tool", "tool_call_id": "call_1"}),
     chat("glm", thinking={"type": "disabled"}, enable_thinking=False, models=[], n_predict=-1),
     chat("glm-thinks", thinking={"type": "enabled"}, refused="thinking"),
     chat("openrouter-thinks", reasoning={"enabled": True}, refused="reasoning"),
@@ -286,14 +375,16 @@ BODIES = (
     chat("ollama-options", options={"num_ctx": 4096}, refused="options"),
     chat("ollama-think", think=True, refused="think"),
     chat("litellm-unknown", mock_response="x", refused="mock_response"),
-    chat("no-content", {"role": "user"}, refused="messages[0].content"),
-    chat("no-parts", {"role": "user", "content": []}, refused="messages[0].content"),
-    chat("user-thinks", {**QUESTION, "thinking": "dry"}, refused="messages[0].thinking"),
-    chat("a-part-thinks", {**QUESTION, "content": [THOUGHT]}, refused="messages[0].content"),
-    chat("user-refuses", {**QUESTION, "content": [REFUSAL]}, refused="messages[0].content"),
-    chat("no-hint", {**QUESTION, "cache_control": 1}, refused="messages[0].cache_control"),
+    chat(f"{RULE}no-content", {"role": "user"}, refused="messages[0].content"),
+    chat(f"{RULE}no-parts", {"role": "user", "content": []}, refused="messages[0].content"),
+    chat(f"{RULE}user-thinks", {**QUESTION, "thinking": "dry"}, refused="messages[0].thinking"),
+    chat(f"{RULE}a-part-thinks", {**QUESTION, "content": [THOUGHT]}, refused="messages[0].content"),
+    chat(f"{RULE}user-refuses", {**QUESTION, "content": [REFUSAL]}, refused="messages[0].content"),
+    chat(f"{RULE}no-hint", {**QUESTION, "cache_control": 1}, refused="messages[0].cache_control"),
     chat("langchain-hints", {**QUESTION, "content": [HINTED]}, tools=[{**TOOL, **HINT}], **HINT),
-    Sent("agents-image", {"input": [SHOWN]}, RESPONSE, refused="input[0].output[0].image_url"),
+    Sent(
+        "openai-agents-image", {"input": [SHOWN]}, RESPONSE, refused="input[0].output[0].image_url"
+    ),
     Sent("openai-background", {"input": "hi", "background": True}, RESPONSE, "background"),
     Sent("openai-effort", {"input": "hi", "reasoning": {"effort": "low"}}, RESPONSE, "reasoning"),
     Sent("openai-suffix", {"prompt": "hi", "suffix": "!"}, TEXT, "suffix"),

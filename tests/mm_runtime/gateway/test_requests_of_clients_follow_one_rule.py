@@ -73,6 +73,13 @@ async def test_a_body_is_answered_or_refused_by_name(tmp_path: Path, one: Sent) 
     assert (answer.status_code, param) == (400 if one.refused else 200, one.refused), answer.text
 
 
+def test_each_client_has_its_source() -> None:
+    """Repository, version and file, or that none was read."""
+    known = (*client_bodies.SOURCES, *client_bodies.NOT_READ, client_bodies.RULE)
+    rows = (*BODIES, *HISTORIES, *client_bodies.REFUSED)
+    assert [one.client for one in rows if not one.client.startswith(known)] == []
+
+
 @pytest.mark.parametrize(
     "same",
     [HISTORIES, NO_ARGUMENTS, client_bodies.REFUSED],

@@ -40,7 +40,7 @@ OF_OTHER_SERVERS = _by_name(
     (({},), "chat_template_kwargs media_io_kwargs mm_processor_kwargs options provider vllm_xargs"),
     ((False,), "continue_final_message early_stopping enable_thinking ignore_eos"),
     ((False,), "include_stop_str_in_output raw return_token_ids return_tokens_as_token_ids"),
-    ((False,), "safe_prompt separate_reasoning think use_beam_search"),
+    ((False,), "safe_prompt separate_reasoning think use_beam_search _debug_render_only"),
     ((False, True), "include_reasoning"),
     ((1,), "length_penalty repeat_penalty tfs_z typical_p"),
     ((0,), "dry_multiplier dynatemp_range min_p mirostat no_repeat_ngram_size priority"),
