@@ -19,7 +19,9 @@ like a wish of each model that the shared claim be so large."""
 class StoreClaim(ApiModel):
     """A claim of yours that keeps engines; it is never deleted by the operator."""
 
-    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
+    claim_name: ObjectName = Field(
+        description="Name of the PersistentVolumeClaim, for example checkpoints."
+    )
     path: RelativePath = Field(
         default="", description="Directory of the store in the volume. Empty: the root."
     )

@@ -88,7 +88,8 @@ class GatewaySpec(ApiModel):
     )
     allowed_hosts: Annotated[list[HostName], Field(max_length=64)] = Field(
         default=[],
-        description="Hosts images may be fetched from. Empty: every host with a public address.",
+        description="Hosts images may be fetched from, for example images.example.org. Empty: "
+        "every host with a public address.",
     )
     allow_private_networks: bool = Field(
         default=False,

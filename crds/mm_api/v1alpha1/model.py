@@ -18,7 +18,9 @@ else:
 class HubCache(ApiModel):
     """A claim with a cache of the Hub, as `hf download --cache-dir` writes it."""
 
-    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
+    claim_name: ObjectName = Field(
+        description="Name of the PersistentVolumeClaim, for example checkpoints."
+    )
     path: RelativePath = Field(
         default="", description="Directory of the cache in the volume. Empty: the root."
     )
@@ -50,7 +52,9 @@ class HuggingFaceSource(ApiModel):
 class PersistentVolumeClaimSource(ApiModel):
     """A directory on a claim in the model's namespace. It is mounted read-only."""
 
-    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
+    claim_name: ObjectName = Field(
+        description="Name of the PersistentVolumeClaim, for example checkpoints."
+    )
     path: RelativePath = Field(
         default="",
         description="Directory of the checkpoint in the volume, relative to its root, for example "
@@ -63,7 +67,7 @@ class S3Source(ApiModel):
 
     bucket: Annotated[
         str, Field(pattern=r"^[a-z0-9][-.a-z0-9]+[a-z0-9]$", min_length=3, max_length=63)
-    ] = Field(description="Name of the bucket.")
+    ] = Field(description="Name of the bucket, for example models.")
     prefix: RelativePath = Field(default="", description="Key prefix of the checkpoint's files.")
     region: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="Region of the bucket; absent: the client's default."

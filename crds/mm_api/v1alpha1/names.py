@@ -33,7 +33,7 @@ RelativePath = Annotated[str, Field(pattern=r"^([^/\\\s][^\\\n]*)?$", max_length
 class SecretKeyRef(ApiModel):
     """One key of a Secret in the model's namespace."""
 
-    name: ObjectName = Field(description="Name of the Secret.")
+    name: ObjectName = Field(description="Name of the Secret, for example hub-token.")
     key: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$", min_length=1, max_length=253)] = Field(
         default="token", description="Key in the Secret's data."
     )
@@ -42,4 +42,4 @@ class SecretKeyRef(ApiModel):
 class SecretRef(ApiModel):
     """A Secret in the model's namespace."""
 
-    name: ObjectName = Field(description="Name of the Secret.")
+    name: ObjectName = Field(description="Name of the Secret, for example hub-token.")

@@ -24,7 +24,7 @@ MatchValue = Annotated[str, Field(max_length=253)]
 class CertificateRef(ApiModel):
     """One key of a Secret that holds certificates."""
 
-    name: ObjectName = Field(description="Name of the Secret.")
+    name: ObjectName = Field(description="Name of the Secret, for example hub-token.")
     key: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$", min_length=1, max_length=253)] = Field(
         default="ca.crt", description="Key in the Secret's data."
     )

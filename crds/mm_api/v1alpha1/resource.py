@@ -1,8 +1,9 @@
 """The resource itself: `MultimodalModel` and the parts its spec consists of."""
 
-from typing import Any, Literal
+import re
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.autoscaling import AutoscalingSpec
@@ -47,11 +48,44 @@ class MultimodalModelSpec(ApiModel):
     )
 
 
+_WORD: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY: Final = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_WORD}")
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _as_kubernetes_has_it(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what the API server would: YAML reads `yes`, `1` and `1.0` as no text."""
+    namespace = metadata.get("namespace")
+    if namespace is not None and not _NAMESPACE.fullmatch(str(namespace)):
+        message = f"namespace {namespace!r} is not allowed: use a-z, 0-9 and '-', for example demo"
+        raise ValueError(message)
+    kinds = ("labels", "annotations")
+    for kind, key, value in ((one, *pair) for one in kinds for pair in _pairs(metadata, one)):
+        if not _KEY.fullmatch(str(key)):
+            message = f"{kind} has the key {key!r}: write it for example as example.org/team"
+        elif not isinstance(value, str):
+            message = f"{kind}.{key} is {value!r}, which is no text: write it in quotes"
+        elif kind == "labels" and value and not re.fullmatch(_WORD, value):
+            message = f"{kind}.{key} is {value!r}: use up to 63 letters, digits, '-', '_' and '.'"
+        else:
+            continue
+        raise ValueError(message)
+    return metadata
+
+
+def _pairs(metadata: dict[str, Any], kind: str) -> list[tuple[Any, Any]]:
+    found = metadata.get(kind) or {}
+    if not isinstance(found, dict):
+        message = f"{kind} is {found!r}: write names and texts, for example team: vision"
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports no TypeError
+    return list(found.items())
+
+
 class MultimodalModel(ApiModel):
     """A multimodal model that is built, served and scaled."""
 
     api_version: Literal["serving.multimodal.dev/v1alpha1"]
     kind: Literal["MultimodalModel"]
-    metadata: dict[str, Any]
+    metadata: Annotated[dict[str, Any], AfterValidator(_as_kubernetes_has_it)]
     spec: MultimodalModelSpec
     status: MultimodalModelStatus | None = None

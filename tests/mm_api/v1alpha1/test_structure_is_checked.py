@@ -79,7 +79,7 @@ from support.model_documents import at, document
                 "spec.gateway.allowedHosts[1]",
                 "'B!' is not allowed: string should match pattern "
                 r"'^(\*\.)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-                r"(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$'",
+                r"(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$', for example images.example.org",
             ),
         ),
     },
@@ -123,3 +123,58 @@ def test_problem_reads_as_one_line() -> None:
         "spec.a: wrong",
         "wrong",
     )
+
+
+@cases(
+    "metadata words",
+    {
+        "namespace": ({"namespace": "My NS"}, "namespace 'My NS' is not allowed"),
+        "namespace-of-yaml": ({"namespace": True}, "namespace True is not allowed"),
+        "labels-that-are-a-list": ({"labels": ["a"]}, "labels is ['a']: write names and texts"),
+        "label-number": ({"labels": {"a": 1}}, "labels.a is 1, which is no text"),
+        "label-boolean": ({"labels": {"a": True}}, "labels.a is True, which is no text"),
+        "label-of-words": ({"labels": {"a": "b c"}}, "labels.a is 'b c': use up to 63 letters"),
+        "label-too-long": ({"labels": {"a": "b" * 64}}, "labels.a is 'bbbb"),
+        "annotation-key": ({"annotations": {"x y": "z"}}, "annotations has the key 'x y'"),
+        "annotation-number": (
+            {"annotations": {"a": 1.0}},
+            "annotations.a is 1.0, which is no text",
+        ),
+    },
+)
+def test_metadata_that_no_api_server_takes(metadata: dict[str, Any], words: str) -> None:
+    """YAML reads what looks like a number or a truth as one."""
+    model = document(at("engine.maxBatchSize", 1))
+    model["metadata"] |= metadata
+    (problem,) = validate(model)
+    assert (problem.path, problem.message[: len(words)]) == ("metadata", words)
+
+
+def test_metadata_as_people_have_it() -> None:
+    """With empty values, prefixes and nulls."""
+    model = document(at("engine.maxBatchSize", 1))
+    model["metadata"] |= {"namespace": "demo", "annotations": {"a.org/b_c": "any text {}"}}
+    model["metadata"] |= {"labels": {"app.kubernetes.io/name": "x", "empty": "", "gone": None}}
+    assert validate(model) == []
+
+
+@cases(
+    "field wrong example",
+    {
+        "claim": (
+            "model.source",
+            {"persistentVolumeClaim": {"claimName": "My_Claim"}},
+            "checkpoints",
+        ),
+        "secret": ("gateway.authSecretRef", {"name": "A!"}, "hub-token"),
+        "host": ("gateway.allowedHosts", ["https://a.org"], "images.example.org"),
+        "repository": (
+            "model.source",
+            {"huggingFace": {"repo": "https://a.org/b"}},
+            "llava-hf/llava-1.5-7b-hf",
+        ),
+    },
+)
+def test_a_pattern_comes_with_an_example(field: str, wrong: object, example: str) -> None:
+    """A pattern alone is for machines."""
+    assert [one for one in validate(document(at(field, wrong))) if example in one.message]
