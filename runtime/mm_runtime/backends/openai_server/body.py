@@ -22,6 +22,11 @@ _PNG_LEVEL = 1
 _MARK_BYTES = 16
 """Size of a mark in the place of each file, which no text of a client's can hold by chance."""
 
+_WRITTEN = "written_prompt"
+_TEMPLATE = "{{ " + _WRITTEN + " }}"
+"""One for all requests: transformers keeps the last 128 compiled, and a prompt in it would be one
+each."""
+
 Part: TypeAlias = dict[str, Any]
 """One of a message's `content`."""
 
@@ -106,6 +111,15 @@ def conversation(request: EngineRequest, parts: Mapping[Media, Iterator[Part]]) 
     # named makes them wrap whatever the answer is. The form makes the call.
     tools = [{"type": "function", "function": dict(tool)} for tool in request.tools]
     return {"messages": messages, "tools": tools}
+
+
+def written_prompt(prompt: str, media: list[Part]) -> dict[str, Any]:
+    """Return the fields of a conversation that is written here: its media, and a template of it."""
+    return {
+        "messages": [{"role": "user", "content": media or ""}],
+        "chat_template": _TEMPLATE,
+        "chat_template_kwargs": {_WRITTEN: prompt},
+    }
 
 
 def media_parts(

@@ -155,9 +155,12 @@ class OpenAiServerEngine:
                 continue
             chunk = self._parsed(data)
             for choice in chunk.get("choices", ()):
-                text = choice["delta"].get("content")
-                if text is not None:  # the first chunk names the role, and has no token
-                    yield Text(text, scores=_scores(choice.get("logprobs")))
+                text, ids = choice["delta"].get("content"), choice.get("token_ids")
+                # The first chunk names the role, and has no token.
+                if ids is not None or text or (text is not None and "role" not in choice["delta"]):
+                    scores = _scores(choice.get("logprobs"))
+                    count = 1 if ids is None else len(ids)
+                    yield Text(text or "", tokens=count, scores=scores, ids=tuple(ids or ()))
                 if choice.get("finish_reason"):
                     reason = _reason(choice["finish_reason"])
             if usage := chunk.get("usage"):
@@ -211,17 +214,19 @@ def _reason(word: str) -> FinishReason:
 def _refused(status: int, content: bytes) -> GatewayError:
     """Translate an answer that is no stream. Upstream answers 400 to whatever goes wrong."""
     if status == httpx.codes.BAD_REQUEST:
-        message = _message_of(content)
+        message = message_of(content)
         return InvalidRequestError(f"The model refused the request: {message}.")
     if status in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}:
         return engine_unavailable()
     return engine_failed()
 
 
-def _message_of(content: bytes) -> str:
+def message_of(content: bytes) -> str:
+    """Return the first line of an error's message, which some servers have in `error`."""
     try:
-        message = str(json.loads(content)["message"])
-    except (ValueError, KeyError, TypeError):
+        found = json.loads(content)
+        message = str(found.get("error", found)["message"])
+    except (ValueError, KeyError, TypeError, AttributeError):
         return "it gives no reason"
     first = message.strip().partition("\n")[0].rstrip(".")
     return first[:MESSAGE_CHARACTERS]

@@ -18,6 +18,7 @@ from mm_runtime.backends.openai_server.body import (
     conversation,
     media_parts,
     sampling_fields,
+    written_prompt,
 )
 from mm_runtime.backends.openai_server.client import MESSAGE_CHARACTERS, OpenAiServerEngine
 from mm_runtime.backends.trtllm.forms import JSON_SCHEMA, REGEX, forms_of_version
@@ -30,11 +31,6 @@ from mm_runtime.serving.directory import EngineDirectory
 
 _FORM_ERROR = "Guided decoding error: "
 """Begins what the server says of a grammar that its library refused, since 1.2."""
-
-_WRITTEN = "written_prompt"
-_TEMPLATE = "{{ " + _WRITTEN + " }}"
-"""One for all requests: transformers keeps the last 128 compiled, and a prompt in it would be one
-each."""
 
 WriteTurns = Callable[[Sequence[Turn], Sequence[Tool]], str]
 """Writes the prompt of a conversation in which functions are offered; may raise
@@ -124,11 +120,7 @@ def _written(
         prompt = write(turns, request.tools)
     except TemplateRefusedError as error:
         raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
-    return {
-        "messages": [{"role": "user", "content": [next(parts[one]) for one in media]}],
-        "chat_template": _TEMPLATE,
-        "chat_template_kwargs": {_WRITTEN: prompt},
-    }
+    return written_prompt(prompt, [next(parts[one]) for one in media])
 
 
 def _as_videos(turn: Turn) -> Turn:

@@ -1,0 +1,127 @@
+"""The gateway's client of vLLM, on the wire of its chat_completion/protocol.py."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_api.gateway_memory import encoding_bytes
+from mm_runtime.backends.openai_server.body import (
+    ChatBody,
+    Files,
+    media_parts,
+    sampling_fields,
+    written_prompt,
+)
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine, message_of
+from mm_runtime.base.chat_template import Media
+from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.prompts.tokens import TextCodec
+
+_DRAWN_FROM_ALL: Final[Mapping[str, Any]] = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+_NOT_PENALIZED: Final[Mapping[str, Any]] = {
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
+_SIGN, _SEEDS = 1 << 63, 1 << 64
+"""A seed is a signed number of 64 bits there, and an unsigned one here."""
+
+
+@dataclass(frozen=True, slots=True)
+class VllmDialect:
+    """Implements `mm_runtime.backends.openai_server.client.Dialect` for vLLM.
+
+    Attributes:
+        model: the name that the server knows.
+        begin: text of the begin token, which a prompt has once; empty: the tokenizer has none.
+        adapters: uid -> name of each LoRA adapter, which the server has as a model of that name.
+    """
+
+    model: str
+    begin: str = ""
+    adapters: Mapping[int, str] = field(default_factory=dict)
+
+    def body(self, request: EngineRequest) -> ChatBody:
+        """Return the body of a request; images are PNGs, which lose nothing.
+
+        Raises:
+            InvalidRequestError: the prompt is ids, which its chats do not take.
+        """
+        if request.prompt_ids:
+            raise InvalidRequestError(
+                "`prompt` of ids is not served by this model: vLLM's chats take texts. Send the "
+                "text.",
+                param="prompt",
+                code="unsupported_parameter",
+            )
+        files = Files()
+        content = [
+            part | {"uuid": _key(request.cache_salt, image)}
+            for part, image in zip(
+                media_parts(request, files)[Media.IMAGE], request.images, strict=True
+            )
+        ]
+        body: dict[str, Any] = {
+            # All of them: what is not sent is the checkpoint's generation_config.json's.
+            **_DRAWN_FROM_ALL,
+            **_NOT_PENALIZED,
+            **sampling_fields(request),
+            **written_prompt(request.prompt, content),
+            "model": self.model if request.adapter is None else self.adapters[request.adapter],
+            "add_special_tokens": not (self.begin and request.prompt.startswith(self.begin)),
+            "return_token_ids": True,
+        }
+        if body.get("seed", 0) >= _SIGN:
+            body["seed"] -= _SEEDS
+        if request.form is not None:
+            body["structured_outputs"] = {request.form.kind: json.loads(request.form.text)}
+        return files.body(body)
+
+    def refusal(self, event: str) -> str | None:
+        """Return what the server says of a request that it has begun to answer."""
+        try:
+            code = json.loads(event)["error"]["code"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        if code != HTTPStatus.BAD_REQUEST:
+            return None
+        return f"The model refused the request: {message_of(event.encode())}."
+
+
+def _key(salt: str, pixels: NDArray[np.uint8]) -> str:
+    """Return what the server's caches know an image by: clients of other salts share none of it."""
+    found = hashlib.blake2b(salt.encode(), digest_size=32)
+    found.update(f";{pixels.shape};".encode())
+    found.update(np.ascontiguousarray(pixels).data)
+    return found.hexdigest()
+
+
+def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) -> OpenAiServerEngine:
+    """Return the engine at host:port, or where the plan has it listen; no request is sent yet.
+
+    Raises:
+        OSError, ValueError: the engine's tokenizer is missing or unusable.
+    """
+    plan = serving.vllm_serve
+    if plan is None:
+        raise ValueError("the serving plan does not say how vLLM is called")
+    dialect = VllmDialect(
+        serving.model,
+        TextCodec(directory.tokenizer).begin_token or "",
+        {one.uid: one.name for one in directory.manifest.plan.adapters},
+    )
+    return OpenAiServerEngine(
+        address or f"127.0.0.1:{plan.port}",
+        dialect,
+        request_seconds=serving.gateway.request_timeout_seconds,
+        encoding_bytes=encoding_bytes(serving.gateway),
+    )
