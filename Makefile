@@ -18,7 +18,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help nightly gpu-test twin twin-test env-vllm bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint size format types generate generated lock clean
+.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint size format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -74,6 +74,9 @@ twin: env ## A twin of NVIDIA's image of TensorRT-LLM VERSION=1.2.1: upstream's 
 
 env-vllm: ## The real vLLM on the processor, .venv-vllm: an environment of its own (5 GB, AVX512)
 	@tools/vllm.sh
+
+vllm-test: env ## What the real vLLM answers behind the real gateway, where `make env-vllm` has made it
+	$(PYTEST) -m vllm tests/vllm
 
 nightly: env ## All that `make test` leaves out, recorded in docs/nightly.json; SUITES="twin mutants" are these two
 	@$(BIN)/python tools/nightly.py $(SUITES); code=$$?; $(BIN)/python tools/generate_nightly_page.py; exit $$code

@@ -28,10 +28,11 @@ SUITES: Final = {
     "requests": f"{PYTEST} -m slow tests/native tests/requests tests/openai",
     "rest": f"{PYTEST} -m slow --ignore=tests/e2e --ignore=tests/mm_runtime --ignore=tests/native"
     " --ignore=tests/requests --ignore=tests/openai --ignore=tests/keda --ignore=tests/inference"
-    " --ignore=tests/gateway_api",
+    " --ignore=tests/gateway_api --ignore=tests/vllm",
     "adversarial": "make adversarial-test",
     "generated-requests": "make generated-requests",
     "twin": "make twin twin-test",
+    "vllm": "make env-vllm vllm-test",
     "openai": "make openai-test",
     "keda": "make keda-test",
     "inference": "make inference-test",

@@ -23,6 +23,7 @@ ACROSS = {
     "native": "repository, server and gateway of TensorRT-LLM engines together",
     "openai": "the official client's requests to a real gateway and its Triton",
     "requests": "requests to the models of a real Triton: repository, serving and launch together",
+    "vllm": "the real vLLM behind a real gateway: staging, serving, clients",
     "twin": "programs of ours in environments that hold what NVIDIA's images hold",
     "scenarios": "plan, children and status decide together, reconcile after reconcile",
 }

@@ -45,6 +45,7 @@ def write_calling_llava(directory: Path, template: str) -> Path:
             num_hidden_layers=2,
             num_attention_heads=2,
             num_key_value_heads=2,
+            head_dim=32,  # vLLM's kernels for CPUs have none below
             vocab_size=SIZE,
             max_position_embeddings=POSITIONS,
         ),

@@ -47,7 +47,7 @@ LIBRARIES = frozenset(
 )
 """What the environment of a unit test may lack."""
 MARKERS = frozenset(
-    {"adversarial", "cluster", "e2e", "gpu", "root", "s3", "slow", "triton", "twin"}
+    {"adversarial", "cluster", "e2e", "gpu", "root", "s3", "slow", "triton", "twin", "vllm"}
 )
 SERVERS = frozenset({"control_plane", "node_cluster", "prometheus", "s3"})
 ENGINES = frozenset(

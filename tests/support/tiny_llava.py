@@ -92,7 +92,7 @@ def build_adapted(
 ) -> BuiltEngine:
     """Inspect and build a checkpoint with LoRA adapters, given as name -> folder."""
     given = [word for name, path in adapters.items() for word in ("--adapter", f"{name}={path}")]
-    facts = InspectResult.from_json(_mm_runtime("inspect", "--source", checkpoint, *given)).facts
+    facts = InspectResult.from_json(mm_runtime("inspect", "--source", checkpoint, *given)).facts
     assert facts is not None
     plan = build_plan(facts, adapters=adapters)
     if limits:
@@ -103,11 +103,12 @@ def build_adapted(
     (folder / "plan.json").write_text(plan.to_json())
     (folder / "serving.json").write_text(serving_plan(plan.fingerprint).to_json())
     store = folder / "store"
-    _mm_runtime("build", "--plan", folder / "plan.json", "--source", checkpoint, "--store", store)
+    mm_runtime("build", "--plan", folder / "plan.json", "--source", checkpoint, "--store", store)
     return engine_in(folder)
 
 
-def _mm_runtime(*arguments: str | Path) -> str:
+def mm_runtime(*arguments: str | Path) -> str:
+    """Run a command to its end and return what it prints."""
     command = [sys.executable, "-m", "mm_runtime", *map(str, arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=BUILD_DEADLINE_SECONDS, check=False

@@ -1,0 +1,128 @@
+"""What the gateway sends vLLM of a request, and what it reads of answers recorded from 0.32.0."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
+from mm_runtime.backends.vllm.client import VllmDialect
+from mm_runtime.backends.vllm.forms import VllmForms
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.stated_form import Choice, StatedForm
+from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDialect
+from mm_runtime.gateway.api.tools import Function
+from mm_runtime.gateway.backends.engine import LIKELIEST, Ended, EngineRequest, Text
+from mm_runtime.gateway.errors import EngineFailedError, GatewayError, InvalidRequestError
+from support.http_servers import Exchange, serve_local
+
+IMAGE = np.zeros((2, 3, 3), np.uint8)
+PLAIN = EngineRequest(prompt="<s>a", sampling=LIKELIEST, max_tokens=2)
+STREAM: Any = {"content-type": "text/event-stream"}
+ROLE: dict[str, Any] = {"delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+WORD = {"delta": {"content": " a"}, "finish_reason": None, "token_ids": [10]}
+END = {"delta": {"content": ""}, "finish_reason": "stop", "token_ids": [3]}
+USAGE = {"choices": [], "usage": {"completion_tokens": 2}}
+FAILED = {"error": {"message": "Internal server error", "type": "InternalServerError", "code": 500}}
+GRAMMAR = {"error": {"message": "Grammar error: at 1(8)\nmore", "code": 400}}
+
+
+def body_of(request: EngineRequest) -> dict[str, Any]:
+    """Return the JSON of a request; files are their marks."""
+    body = VllmDialect("tiny", "<s>", {7: "colors"}).body(request)
+    found = json.loads(body.first + b"".join(behind for _, behind in body.files))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_words_are_the_servers() -> None:
+    """No default is generation_config.json's, the begin token is there once, seeds are signed."""
+    neutral = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+    assert neutral.items() <= body_of(PLAIN).items()
+    given = [PLAIN, replace(PLAIN, prompt="a")]
+    assert [body_of(one)["add_special_tokens"] for one in given] == [False, True]
+    sampling = replace(LIKELIEST, temperature=1.0, seed=(1 << 64) - 5)
+    assert body_of(replace(PLAIN, sampling=sampling))["seed"] == -5
+    form = VllmForms().stated(StatedForm(Choice(["a", "b", "a"]), "structured_outputs"))
+    assert body_of(replace(PLAIN, form=form))["structured_outputs"] == {"choice": ["a", "b"]}
+    assert body_of(replace(PLAIN, adapter=7))["model"] == "colors"
+    with pytest.raises(InvalidRequestError, match="ids is not served"):
+        body_of(replace(PLAIN, prompt_ids=(1,)))
+
+
+def test_images_are_known_by_pixels_shape_and_salt() -> None:
+    """Four images, of which no cache takes one for another."""
+    images = (IMAGE, np.ones_like(IMAGE), IMAGE.reshape(3, 2, 3))
+
+    def keys(salt: str) -> list[str]:
+        body = body_of(replace(PLAIN, images=images, cache_salt=salt))
+        return [part["uuid"] for part in body["messages"][0]["content"]]
+
+    assert len({*keys(""), *keys("b")}) == 6
+    assert keys("b") == keys("b")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "kind", "begins"),
+    [
+        pytest.param(LLAMA, "json", '{"type": "object"', id="bare"),
+        pytest.param(HERMES, "structural_tag", "<tool_call>\\\\n", id="marked"),
+        pytest.param(MISTRAL, "structural_tag", "[TOOL_CALLS]", id="listed"),
+    ],
+)
+def test_calls_have_a_form(dialect: ToolDialect, kind: str, begins: str) -> None:
+    """In each dialect, but for marks that no grammar spells."""
+    form = VllmForms().call([Function(name="look")], dialect, several=True)
+    assert (form.kind, begins in form.text) == (kind, True)
+    assert body_of(replace(PLAIN, form=form))["structured_outputs"][kind]
+    with pytest.raises(InvalidRequestError, match="control token"):
+        VllmForms().call([Function(name="look")], dialect.with_control(5), several=True)
+
+
+async def answered(status: int, *events: dict[str, Any]) -> list[Text | Ended]:
+    """Return what the gateway reads of an answer."""
+
+    async def answer(exchange: Exchange) -> None:
+        if status != 200:
+            await exchange.answer(status, json.dumps(events[0]).encode())
+            return
+        lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+        await exchange.answer(200, lines.encode(), **STREAM)
+
+    async with serve_local(answer) as server:
+        engine = OpenAiServerEngine(
+            f"127.0.0.1:{server.port}", VllmDialect("tiny"), request_seconds=60
+        )
+        try:
+            return [event async for event in engine.generate(PLAIN)]
+        finally:
+            await engine.close()
+
+
+async def test_tokens_are_counted() -> None:
+    """The chunk of the role has none."""
+    chunks: list[dict[str, Any]] = [{"choices": [one]} for one in (ROLE, WORD, END)]
+    first, second, end = await answered(200, *chunks, USAGE)
+    assert isinstance(first, Text)
+    assert isinstance(second, Text)
+    assert (first.text, first.ids, second.ids) == (" a", (10,), (3,))
+    assert end == Ended(FinishReason.STOP, 2)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind", "message"),
+    [
+        pytest.param(400, GRAMMAR, InvalidRequestError, r"at 1\(8\)\.", id="refused"),
+        pytest.param(200, GRAMMAR, InvalidRequestError, r"at 1\(8\)\.", id="refused-late"),
+        pytest.param(500, FAILED, EngineFailedError, "failed on", id="failed"),
+        pytest.param(200, FAILED, EngineFailedError, "failed on", id="failed-late"),
+    ],
+)
+async def test_errors_are_the_clients_or_not(
+    status: int, error: dict[str, Any], kind: type[GatewayError], message: str
+) -> None:
+    """What the client must change, and what no client can."""
+    with pytest.raises(kind, match=message):
+        await answered(status, error)

@@ -1,0 +1,167 @@
+"""The real vLLM on the processor, and the real gateway before it, as processes."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO
+
+import httpx
+import pytest
+
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.model_facts import InspectResult
+from mm_api.documents.vllm_serve import VllmServe
+from support.build_plans import build_plan, serving_plan
+from support.ended import kill_tree
+from support.eventually import eventually
+from support.ports import free_ports
+from support.real_gateway import gateway_of
+from support.tiny_llava import mm_runtime
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / ".venv-vllm" / "bin" / "vllm"
+VERSION = "0.32.0"
+READY_SECONDS = 900.0
+"""Its three processes take 40 s of a core to import what they need."""
+ANSWER_SECONDS = 300.0
+_PUBLISHED = ("vision_tower.", "vision_tower.vision_model.")
+"""The prefix as transformers 5 writes it, and that of every published LLaVA, which vLLM reads."""
+
+
+@dataclass
+class RealVllm:
+    """A gateway and the vLLM behind it."""
+
+    url: str
+    address: str
+    process: "subprocess.Popen[bytes]"
+    command: list[str]
+    log: Path
+    output: IO[bytes]
+
+    def start(self) -> None:
+        """Start a server on the port of the one that has ended."""
+        environment = {
+            **os.environ,
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_CACHE_ROOT": str(PROGRAM.parents[1] / "cache"),
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "OMP_NUM_THREADS": "1",
+        }
+        self.process = subprocess.Popen(
+            self.command, stdout=self.output, stderr=subprocess.STDOUT, env=environment
+        )
+
+    def wait(self) -> None:
+        """Return when the server listens; raise when it has ended."""
+        eventually(self._listens, seconds=READY_SECONDS, showing=self._tail)
+
+    def _listens(self) -> bool:
+        if self.process.poll() is not None:
+            raise RuntimeError(f"exit code {self.process.returncode}: {self._tail()}")
+        try:
+            return httpx.get(f"http://{self.address}/health", timeout=30).is_success
+        except httpx.TransportError:
+            return False
+
+    def _tail(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:]
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric of the server's own page."""
+        page = httpx.get(f"http://{self.address}/metrics", timeout=30).text
+        rows = (line for line in page.splitlines() if line.startswith((f"{name} ", f"{name}{{")))
+        return sum(float(row.rpartition(" ")[2]) for row in rows)
+
+
+@contextmanager
+def real_vllm(
+    checkpoint: Path,
+    folder: Path,
+    *,
+    limits: Mapping[str, int] = MappingProxyType({}),
+) -> Iterator[RealVllm]:
+    """Stage a checkpoint into a folder and serve it in float32 until the block ends."""
+    if not PROGRAM.exists():
+        pytest.skip("the real vLLM was not run: no .venv-vllm here, `make env-vllm` makes it")
+    server_port, front = free_ports(2)
+    plan = _staged(checkpoint, folder, limits)
+    staged = folder / "store" / "engines" / plan.fingerprint
+    command = _command(plan, staged / "checkpoint", server_port)
+    serve = VllmServe(version=VERSION, port=server_port, argv=command)
+    serving = serving_plan(plan.fingerprint, backend="VLLM", vllm_serve=serve)
+    limited = serving.gateway.model_copy(update={"request_timeout_seconds": ANSWER_SECONDS})
+    (folder / "serving.json").write_text(serving.model_copy(update={"gateway": limited}).to_json())
+    documents = ("--manifest", str(staged / "manifest.json"))
+    more = ("--serving", str(folder / "serving.json"), "--server-metrics", "")
+    with ExitStack() as stack:
+        output = stack.enter_context((folder / "vllm.log").open("ab"))
+        found = RealVllm(
+            f"http://127.0.0.1:{front}",
+            f"127.0.0.1:{server_port}",
+            subprocess.Popen(["true"]),
+            command,
+            folder / "vllm.log",
+            output,
+        )
+        found.process.wait()
+        found.start()
+        stack.callback(lambda: kill_tree(found.process))
+        found.wait()
+        gateway = gateway_of((*documents, *more), front, folder / "gateway.log")
+        stack.enter_context(gateway)
+        yield found
+
+
+def _staged(checkpoint: Path, folder: Path, limits: Mapping[str, int]) -> BuildPlan:
+    source = published(checkpoint, folder / "published")
+    facts = InspectResult.from_json(mm_runtime("inspect", "--source", source)).facts
+    assert facts is not None
+    made = build_plan(facts)
+    changed = made.engine.limits.model_copy(update=dict(limits))
+    update = {"backend": "VLLM", "limits": changed, "evaluation": "Off"}
+    plan = made.model_copy(update={"engine": made.engine.model_copy(update=update)})
+    (folder / "plan.json").write_text(plan.to_json())
+    store = folder / "store"
+    mm_runtime("build", "--plan", folder / "plan.json", "--source", source, "--store", store)
+    return plan
+
+
+def _command(plan: BuildPlan, checkpoint: Path, port: int) -> list[str]:
+    limits = plan.engine.limits
+    length = limits.max_seq_len
+    given = {
+        "host": "127.0.0.1",
+        "port": port,
+        "served-model-name": "tiny",
+        "dtype": "float32",
+        "max-model-len": length,
+        "max-num-seqs": limits.max_batch_size,
+        "limit-mm-per-prompt": json.dumps({"image": limits.max_images_per_request}),
+        "override-generation-config": json.dumps({"max_new_tokens": length}),
+        "shutdown-timeout": 30,
+    }
+    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    flags = ("--enforce-eager", "--trust-request-chat-template")
+    return [str(PROGRAM), "serve", str(checkpoint), *words, *flags]
+
+
+def published(checkpoint: Path, folder: Path) -> Path:
+    """Return a checkpoint whose tensors have the names of published ones, copied to a folder."""
+    from safetensors.torch import load_file, save_file  # noqa: PLC0415 (seconds)
+
+    shutil.copytree(checkpoint, folder)
+    for file in folder.glob("*.safetensors"):
+        tensors = load_file(file)
+        if any(name.startswith(f"{_PUBLISHED[0]}embeddings") for name in tensors):
+            renamed = {name.replace(*_PUBLISHED, 1): one for name, one in tensors.items()}
+            save_file(renamed, file, metadata={"format": "pt"})
+    return folder
