@@ -32,14 +32,7 @@ _FULL: Mapping[str, type[BaseModel]] = {
 def check_answer(
     request: Generated, answer: httpx.Response, document: Document, *, refuses_late: bool = False
 ) -> None:
-    """Check one answer to its last byte.
-
-    Args:
-        request: as it was sent.
-        answer: complete.
-        document: that the request was made of.
-        refuses_late: a stream may end with a refusal.
-    """
+    """Check one answer to its last byte."""
     if answer.status_code != httpx.codes.OK:
         check_refusal(request, answer, document)
     elif answer.headers["content-type"].startswith("text/event-stream"):

@@ -18,14 +18,7 @@ def build_plan(
     allow_pickle: bool = False,
     adapters: Mapping[str, Path] = MappingProxyType({}),
 ) -> BuildPlan:
-    """Return the plan of a Reference engine for eight requests with one image each.
-
-    Args:
-        facts: of the checkpoint, and of its adapters when there are some.
-        tolerance: of the vision engine.
-        allow_pickle: as in the spec.
-        adapters: name -> where the build finds it.
-    """
+    """Return the plan of a Reference engine for eight requests with one image each."""
     assert facts.vision is not None
     batch, images = 8, 2
     engine = EngineSpec(

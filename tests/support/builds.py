@@ -34,13 +34,7 @@ def build_pods(space: Space, job: str) -> list[dict[str, Any]]:
 
 
 def running_build(space: Space, job: str, *, after: str = "") -> dict[str, Any]:
-    """Wait until the container of a build runs and return its pod.
-
-    Args:
-        space: the namespace.
-        job: name of the Job.
-        after: name of a pod that does not count: the one before.
-    """
+    """Wait until the container of a build runs and return its pod."""
 
     def running() -> list[dict[str, Any]]:
         return [
@@ -56,12 +50,7 @@ def running_build(space: Space, job: str, *, after: str = "") -> dict[str, Any]:
 
 
 def pods_ever(space: Space, job: str) -> list[str]:
-    """Return what the Job controller said of each pod that it made; Jobs themselves are removed.
-
-    Args:
-        space: the namespace.
-        job: beginning of the Jobs' names.
-    """
+    """Return what the Job controller said of each pod that it made; Jobs themselves are removed."""
     chosen = ("--field-selector", "involvedObject.kind=Job,reason=SuccessfulCreate")
     events = space.get("events", *chosen).get("items", [])
     return sorted(

@@ -51,13 +51,7 @@ def define_gateways(cluster: ClusterInfo) -> None:
 
 @contextmanager
 def running_contour(cluster: ClusterInfo, folder: Path, gateway: dict[str, str]) -> Iterator[None]:
-    """Run Contour and an Envoy that it configures until the block ends.
-
-    Args:
-        cluster: whose API server it follows.
-        folder: gets configurations and logs.
-        gateway: namespace and name of the Gateway that it serves.
-    """
+    """Run Contour and an Envoy that it configures until the block ends."""
     xds, health, metrics, debug, stats = free_ports(5)
     config = folder / "contour.yaml"
     config.write_text(yaml.safe_dump(_config(gateway)))

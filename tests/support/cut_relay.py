@@ -17,12 +17,7 @@ class _Server(ThreadingTCPServer):
 
 @contextmanager
 def cut_relay(address: str, length: int) -> Iterator[str]:
-    """Relay connections while the block runs; yield the address.
-
-    Args:
-        address: HOST:PORT of the server.
-        length: bytes that a client gets before its connection ends.
-    """
+    """Relay connections while the block runs; yield the address."""
     host, _, port = address.rpartition(":")
 
     class Handler(BaseRequestHandler):

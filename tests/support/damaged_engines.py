@@ -16,13 +16,7 @@ from support.tiny_llava import BuiltEngine
 
 
 def damaged(engine: BuiltEngine, folder: Path, damage: Callable[[Path], Path]) -> BuiltEngine:
-    """Return a copy of an engine, damaged and sealed again.
-
-    Args:
-        engine: what is copied.
-        folder: where to.
-        damage: changes one file of the copy and returns its path.
-    """
+    """Return a copy of an engine, damaged and sealed again."""
     copy = folder / engine.directory.name
     shutil.copytree(engine.directory, copy)
     changed = damage(copy)

@@ -54,14 +54,7 @@ def defined_pools(cluster: ClusterInfo) -> Iterator[None]:
 
 @contextmanager
 def running_picker(cluster: ClusterInfo, folder: Path, namespace: str, pool: str) -> Iterator[int]:
-    """Run the picker of a pool; yields the port at which Envoy finds it, with TLS.
-
-    Args:
-        cluster: whose API server it reads, as its admin.
-        folder: gets its log.
-        namespace: of the pool.
-        pool: its name.
-    """
+    """Run the picker of a pool; yields the port at which Envoy finds it, with TLS."""
     found = yaml.safe_load(CONFIG.read_text())
     port, health, metrics = free_ports(3)
     command = [

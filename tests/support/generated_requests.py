@@ -48,15 +48,7 @@ class Generated:
 
 
 class Generator:
-    """Makes requests.
-
-    Args:
-        content: of an OpenAPI document.
-        known: field -> values that mean something to the server, such as the model's name.
-        rare: schemas that the server knows and its model does not take.
-        often: fields that are there in many requests.
-        seed: of all choices.
-    """
+    """Makes requests."""
 
     def __init__(
         self,

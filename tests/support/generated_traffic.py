@@ -84,13 +84,7 @@ class Clients:
         return sum(one.total() for one in self.found.values())
 
     async def send(self, one: Generated, *, strays: bool = False, has_twin: bool = False) -> None:
-        """Send a request, and its twin where it has one; check both answers.
-
-        Args:
-            one: the request.
-            strays: it goes to the gateway that does not serve its path.
-            has_twin: what comes at once is requested as a stream, too.
-        """
+        """Send a request, and its twin where it has one; check both answers."""
         answer = await self._answer(one, strays=strays)
         self.found[one.path][answer.status_code] += 1
         if not has_twin or one.broken or answer.status_code != httpx.codes.OK:

@@ -10,12 +10,7 @@ SECONDS = 240.0
 
 
 def module_folder(program: str, module: str) -> Path:
-    """Return the folder of a Go module, in the version that is pinned for a program.
-
-    Args:
-        program: folder of its go.mod in `devcluster`.
-        module: path of a module that this go.mod requires.
-    """
+    """Return the folder of a Go module, in the version that is pinned for a program."""
     reported = subprocess.run(
         ["go", "mod", "download", "-json", module],
         cwd=go_modules_dir() / program,

@@ -84,13 +84,7 @@ def described(dimensions: Dimensions, dtype: str = "F16") -> Tensors:
 
 
 def write_words(folder: Path, tokens: Mapping[str, int], template: str = "") -> None:
-    """Write a tokenizer of few tokens, and a chat template.
-
-    Args:
-        folder: of the tokenizer's files.
-        tokens: special ones and their ids, beside `</s>` (2), which ends texts, and `<unk>` (0).
-        template: empty: none.
-    """
+    """Write a tokenizer of few tokens, and a chat template."""
     vocabulary = {"<unk>": 0, "</s>": 2, **tokens}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     added = [

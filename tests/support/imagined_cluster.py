@@ -188,12 +188,7 @@ class ImaginedCluster:
         return fingerprint
 
     def pods_ready(self, name: str, *, load_seconds: float | None = None) -> None:
-        """Replace every pod by ready ones of the Deployment's template.
-
-        Args:
-            name: of the Deployment.
-            load_seconds: how long each server took to start, where it can be seen.
-        """
+        """Replace every pod by ready ones of the Deployment's template."""
         wanted = self.objects[Ref("Deployment", name)]["spec"]
         digest = wanted["template"]["metadata"]["annotations"][labels.SERVING_HASH]
         count = wanted["replicas"]

@@ -13,12 +13,7 @@ from mm_runtime.gateway.errors import InvalidRequestError
 
 
 class InProcessEngine:
-    """Answers greedily, each token with its log probability.
-
-    Args:
-        models: of the engine.
-        scored: False: requests for log probabilities are refused.
-    """
+    """Answers greedily, each token with its log probability."""
 
     def __init__(self, models: InProcess, *, scored: bool = True) -> None:
         self._models = models

@@ -45,12 +45,7 @@ def programs() -> dict[str, Path]:
 
 @contextmanager
 def running_keda(cluster: ClusterInfo, folder: Path) -> Iterator[Keda]:
-    """Run both until the block ends.
-
-    Args:
-        cluster: whose API server they serve.
-        folder: an empty directory for certificates and logs.
-    """
+    """Run both until the block ends."""
     found = programs()
     for file in sorted((module_folder("keda", MODULE) / "config" / "crd" / "bases").glob("*.yaml")):
         kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(file))

@@ -23,12 +23,7 @@ CODE = "configuration_internvl_chat.py"
 
 
 def write_both(folder: Path, decoder: str = "qwen2") -> tuple[Path, Path]:
-    """Write one model twice and return the folders of transformers' and of OpenGVLab's layout.
-
-    Args:
-        folder: gets a folder for each.
-        decoder: model_type of the language model.
-    """
+    """Write one model twice and return the folders of transformers' and of OpenGVLab's layout."""
     torch.manual_seed(11)
     classes, own = folder / "of-the-class", folder / "of-opengvlab"
     classes.mkdir()

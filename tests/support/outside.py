@@ -13,10 +13,6 @@ import psutil
 def kill_container(pod: dict[str, Any], program: str) -> None:
     """Send SIGKILL to the process that a container of a pod was started with.
 
-    Args:
-        pod: the pod as the API server holds it.
-        program: of the process's command line, a NUL between words: reports containers apart.
-
     Raises:
         AssertionError: no such process runs on this machine.
     """
@@ -31,10 +27,6 @@ def kill_container(pod: dict[str, Any], program: str) -> None:
 
 def kill_in_pod(pod: dict[str, Any], program: str) -> None:
     """Send SIGKILL to a process of a pod, whatever started it.
-
-    Args:
-        pod: the pod as the API server holds it.
-        program: of its command line, a NUL between words.
 
     Raises:
         AssertionError: no such process runs on this machine.

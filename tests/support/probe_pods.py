@@ -17,14 +17,7 @@ def load_probe(cluster: ClusterInfo) -> None:
 
 
 def build_probe_pod(name: str, namespace: str, *arguments: str, **extra: Any) -> dict[str, Any]:
-    """Describe a pod that runs one probe command, as a user who is not root.
-
-    Args:
-        name: The pod's name, and its label ``app``.
-        namespace: Where it goes.
-        arguments: The probe's command line.
-        extra: ``volumes`` ({mount path: claim name}), ``resources``, ``nodeSelector``.
-    """
+    """Describe a pod that runs one probe command, as a user who is not root."""
     claims: dict[str, str] = extra.pop("volumes", {})
     container = {
         "name": "probe",

@@ -93,17 +93,7 @@ def running_prometheus(
     tls: ssl.SSLContext | None = None,
     authorization: str = "",
 ) -> Iterator[Prometheus]:
-    """Run a server on a port of this machine until the block ends.
-
-    Args:
-        folder: an empty directory for its configuration, its data and its log.
-        config: the configuration file's content.
-        port: a free port.
-        address: where it listens.
-        arguments: further flags.
-        tls: how to trust a server whose flags make it speak https.
-        authorization: the header of someone whom it lets in, where it queries.
-    """
+    """Run a server on a port of this machine until the block ends."""
     packages.install(packages.MONITORING_PACKAGES)
     file, log = folder / "prometheus.yml", folder / "prometheus.log"
     file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")

@@ -140,13 +140,7 @@ def run_pair(
 
 @contextmanager
 def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[str]:
-    """Run the gateway alone, before a server that runs already; yield its address.
-
-    Args:
-        engine: what the server serves.
-        triton: host:port of its gRPC endpoint.
-        folder: for the log.
-    """
+    """Run the gateway alone, before a server that runs already; yield its address."""
     (port,) = free_ports(1)
     documents = ("--manifest", str(engine.manifest), "--serving", str(engine.serving))
     more = ("--triton", triton, "--server-metrics", "")

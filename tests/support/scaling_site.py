@@ -87,12 +87,7 @@ class Site:
         )
 
     async def tick(self, times: int = 1, *, killed: bool = False) -> dict[str, Any]:
-        """Let so many ticks pass and return what is to be reported after the last.
-
-        Args:
-            times: how many.
-            killed: the process ends after the tick, before the status is written.
-        """
+        """Let so many ticks pass and return what is to be reported after the last."""
         for _ in range(times):
             self.clock.ahead += TICK_SECONDS
             await self._watched()

@@ -79,12 +79,7 @@ UNKNOWN_BYTES = (
 def scripted_encoder(
     answer: Callable[[], Answer | bytes], *, knows_bytes: bool = True
 ) -> Iterator[tuple[str, _Servicer]]:
-    """Serve on a free port of loopback; yield the address and what counts the requests.
-
-    Args:
-        answer: makes each answer, as tensors or as the bytes of a message.
-        knows_bytes: it is of a version that takes images as bytes.
-    """
+    """Serve on a free port of loopback; yield the address and what counts the requests."""
     servicer = _Servicer(answer, knows_bytes=knows_bytes)
     server = grpc.server(ThreadPoolExecutor(4))
     method = grpc.unary_unary_rpc_method_handler(

@@ -79,11 +79,7 @@ class Served:
             return False
 
     def wait_until_ready(self, starts: int = 1) -> None:
-        """Wait until Triton is ready and the command knows it; fail with the log when it ends.
-
-        Args:
-            starts: how many times it has become ready by then.
-        """
+        """Wait until Triton is ready and the command knows it; fail with the log when it ends."""
         deadline = time.monotonic() + STARTUP_SECONDS
         while not (self.log.count("ready after") >= starts and self.ready()):
             assert self.process.poll() is None, self.log

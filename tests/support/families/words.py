@@ -17,12 +17,7 @@ PAD, UNKNOWN, BEGIN, END = range(4)
 
 
 def vocabulary(tokens: Sequence[str] = (), last: Sequence[str] = ()) -> list[str]:
-    """Return all words in the order of their ids.
-
-    Args:
-        tokens: a family's own special ones.
-        last: the same, with ids after all others.
-    """
+    """Return all words in the order of their ids."""
     words = [*SPECIAL, *tokens, *WORDS]
     return [*words, *(f"<extra_{at}>" for at in range(SIZE - len(words))), *last]
 
@@ -39,14 +34,7 @@ def tokenizer(
     ends: bool = False,
     named: Mapping[str, str] | None = None,
 ) -> Any:
-    """Return a tokenizer.
-
-    Args:
-        tokens: a family's own special ones.
-        last: the same, with ids after all others.
-        ends: it puts the end token after a text, as T5's does.
-        named: attribute -> the special token that processors find there.
-    """
+    """Return a tokenizer."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: PLC0415
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 (seconds)
 

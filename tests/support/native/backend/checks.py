@@ -36,11 +36,6 @@ def demand(claim: object, message: str) -> None:
 def check_config(config: dict[str, Any], template: dict[str, Any], engine: dict[str, Any]) -> None:
     """Refuse a configuration that upstream's template cannot give.
 
-    Args:
-        config: of the model, as Triton hands it over.
-        template: of the engine's version.
-        engine: config.json of the engine.
-
     Raises:
         RefusedError: names the tensor or the parameter.
     """

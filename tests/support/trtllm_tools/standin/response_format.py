@@ -39,10 +39,6 @@ class RefusedFormError(Exception):
 def answer_of(form: dict[str, Any] | None, backend: str | None) -> Any:
     """Return an answer of a form: a JSON value, or a text; None: any answer will do.
 
-    Args:
-        form: `response_format` of a request.
-        backend: `guided_decoding_backend` of the options.
-
     Raises:
         RefusedFormError: a form of no type that the version knows, or without its content.
     """
