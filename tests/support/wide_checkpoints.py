@@ -10,20 +10,12 @@ from pathlib import Path
 
 from support.families import checkpoints
 
-FEATURES = 4
-"""Of an image, or of one of its tiles."""
-
 PROCESSORS = {
     "llava": {
         "processor_class": "LlavaProcessor",
         "patch_size": checkpoints.PATCH,
         "vision_feature_select_strategy": "default",
         "num_additional_image_tokens": 1,
-    },
-    "llava-onevision": {
-        "processor_class": "LlavaOnevisionProcessor",
-        "num_image_tokens": FEATURES,
-        "vision_feature_select_strategy": "full",
     },
 }
 """Family -> processor_config.json, which published checkpoints have and our engines do not need."""
