@@ -84,14 +84,7 @@ class Load:
                 thread.join(REQUEST_TIMEOUT)
 
     def query_until_stopped(self, sample: Sample, *, streamed: bool, pooled: bool) -> None:
-        """Query one question again and again; note every failure.
-
-        Args:
-            sample: the question.
-            streamed: whether its answer comes in pieces.
-            pooled: keep the connection, which must learn of its server's end; else a new one for
-                each request, which must find a server that is not ending.
-        """
+        """Query one question again and again; note every failure."""
         with connected(self.address, pooled=pooled) as client:
             while not self.stop.is_set():
                 try:

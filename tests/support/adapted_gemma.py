@@ -33,12 +33,7 @@ def write_adapters(checkpoint: Path, folder: Path, names: Sequence[str] = NAMES)
 
 
 def adapted_site(folder: Path, *, evaluation: bool = False) -> StagingSite:
-    """Return a site whose plan is that of the inspected checkpoint and adapters.
-
-    Args:
-        folder: for all files; made here.
-        evaluation: the build keeps the checkpoint's answers.
-    """
+    """Return a site whose plan is that of the inspected checkpoint and adapters."""
     source = write(FAMILY, folder / "source")
     sources = write_adapters(source, folder / "peft")
     facts = with_adapters(inspect(source, InspectOptions()), list(sources.items()))

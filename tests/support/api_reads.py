@@ -42,11 +42,7 @@ class Kind:
 
 
 class ApiServer:
-    """One API server, as its kubeconfig's user reaches it.
-
-    Args:
-        kubeconfig: its text; with the certificates inside, as the development cluster writes it.
-    """
+    """One API server, as its kubeconfig's user reaches it."""
 
     def __init__(self, kubeconfig: str) -> None:
         config = yaml.safe_load(kubeconfig)

@@ -17,12 +17,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Fork:
-    """A process group of its own that dies with this process; what is used of it is as in a Popen.
-
-    Args:
-        run: what it runs; its exit code is that of a Python program.
-        output: descriptor of its standard output and error.
-    """
+    """A process group that dies with this process; what is used of it is as in a Popen."""
 
     stdout: IO[bytes]
     """For the one who made a pipe for the output."""

@@ -28,13 +28,7 @@ class ForwardProxy:
 def forward_proxy(
     names: Mapping[str, str] | None = None, certificate: tuple[Path, Path] | None = None
 ) -> Iterator[ForwardProxy]:
-    """Forward requests and tunnels while the block runs.
-
-    Args:
-        names: HOST:PORT as clients name it -> where it is; other names are looked up, and hosts of
-            domain refused.example get 403.
-        certificate: with its key: clients speak TLS with the proxy.
-    """
+    """Forward requests and tunnels while the block runs."""
     proxy = ForwardProxy()
     known = {} if names is None else names
 

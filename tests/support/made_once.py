@@ -10,13 +10,7 @@ import pytest
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Return a folder that `make` has filled; the other processes of the session wait for it.
-
-    Args:
-        factory: pytest's.
-        name: of the folder; what it holds follows from the name, and no test changes it.
-        make: fills an empty folder.
-    """
+    """Return a folder that `make` has filled; the other processes of the session wait for it."""
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent  # its own folder is in the session's

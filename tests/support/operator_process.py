@@ -85,17 +85,7 @@ def running_operator(
     arguments: tuple[str, ...] = (),
     group: MemoryGroup | None = None,
 ) -> Iterator[OperatorProcess]:
-    """Run an operator for some namespaces; it is ended whatever happens.
-
-    Args:
-        cluster: where it works; the Lease lies in the first namespace.
-        folder: where its log and its temporary files go.
-        namespaces: what it serves.
-        lease: name of the Lease; replicas share it.
-        watch_nodes: read GPUs from node labels.
-        arguments: further flags.
-        group: which it runs in, from its first moment.
-    """
+    """Run an operator for some namespaces; it is ended whatever happens."""
     log = folder / f"operator-{len(list(folder.glob('operator-*.log')))}.log"
     command = [str(Path(sys.executable).parent / "mm-operator"), "run", "--port=0"]
     command += ["--runtime-image=localhost/multimodal/runtime:test"]

@@ -104,16 +104,7 @@ def start_serving(
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = PROGRAM,
 ) -> Iterator[Served]:
-    """Start `mm-runtime serve`; it is killed with its server when the context ends.
-
-    Args:
-        manifest: The engine's manifest.
-        serving: The serving plan.
-        arguments: More of the command line.
-        folder: Where the repository goes; a temporary one when absent.
-        environment: Of the process; this one's when absent.
-        program: The words in front of those of `mm-runtime`.
-    """
+    """Start `mm-runtime serve`; it is killed with its server when the context ends."""
     http, grpc, metrics = free_ports(3)
     with ExitStack() as stack:
         if folder is None:

@@ -53,17 +53,7 @@ async def toy_qwen_client(
     features: int = 256,
     **changes: object,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Connect gateway and server as a pod's documents say, but for the server's address.
-
-    Args:
-        folder: for the files of the model.
-        server: of the version.
-        version: of TensorRT-LLM.
-        frames: of videos; 0: none are planned.
-        files: more of the processor, by name.
-        features: of the media of a request.
-        changes: of the gateway's plan.
-    """
+    """Connect gateway and server as a pod's documents say, but for the server's address."""
     plan = planned_on_pytorch(FAMILY, version, maxVideoFrames=frames or None).serve
     assert plan
     serving = toy_serving(max_video_frames=frames, **changes).model_copy(

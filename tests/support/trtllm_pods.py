@@ -100,15 +100,7 @@ class TrtllmPod:
 def trtllm_pod(
     engine: EngineFiles, tools: Tools, folder: Path, *, awaited: bool = True, **gateway: object
 ) -> Iterator[TrtllmPod]:
-    """Run both processes until the block ends; the gateway leaves first.
-
-    Args:
-        engine: what is served; its checkpoint answers.
-        tools: of the server.
-        folder: for documents and logs.
-        awaited: it must become ready before the block begins.
-        gateway: replaces limits.
-    """
+    """Run both processes until the block ends; the gateway leaves first."""
     serving = with_free_port(engine.serving, folder, **gateway)
     (front,) = free_ports(1)
     with ExitStack() as stack:

@@ -71,14 +71,7 @@ class TrtllmSite(Site):
 
 
 def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
-    """Write a checkpoint: a real model's configuration, and zeros for weights.
-
-    Args:
-        folder: of the checkpoint.
-        family: of the model.
-        inspected: the headers are those of the configuration, so that an inspection takes it;
-            otherwise one small matrix stands for all, which builds read in no time.
-    """
+    """Write a checkpoint: a real model's configuration, and zeros for weights."""
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     _write_tokenizer(folder, family, image=inspected)
@@ -98,14 +91,7 @@ def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
 
 
 def _write_tokenizer(folder: Path, family: str, *, image: bool) -> None:
-    """Write the smallest fast tokenizer: two tokens and its end.
-
-    Args:
-        folder: of its files.
-        family: of the model.
-        image: with what an image stands for, thousands of ids behind the others; tables of
-            guided decoding are refused for a vocabulary with such a gap.
-    """
+    """Write the smallest fast tokenizer: two tokens and its end."""
     style, id_ = FAMILIES[family].prompt, facts_of(family).image_token_id
     tokens = {"red": 1}
     if image and id_ is not None:

@@ -27,11 +27,7 @@ PACKED = gzip.compress(BEGUN + b" " * (8 << 20) + b"]}}")
 
 
 class Server:
-    """A server that answers every request alike, and counts.
-
-    Args:
-        speak: writes the answer to one request.
-    """
+    """A server that answers every request alike, and counts."""
 
     def __init__(self, speak: Speaks) -> None:
         self.requested = 0

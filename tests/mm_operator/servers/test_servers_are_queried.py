@@ -32,11 +32,7 @@ KEY = Key("demo", "llava")
 
 
 class Fleet:
-    """Servers on addresses of this machine, the operator's caches, and its rounds.
-
-    Args:
-        stack: ends the servers.
-    """
+    """Servers on addresses of this machine, the operator's caches, and its rounds."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack

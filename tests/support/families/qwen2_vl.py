@@ -39,14 +39,7 @@ TEMPLATE = (
 
 
 def write_qwen(folder: Path, name: str, vision: dict[str, Any], text: dict[str, Any]) -> None:
-    """Write a checkpoint of a class of Qwen's, with the tokens and the tower's sizes of all.
-
-    Args:
-        folder: gets its files.
-        name: the class's, as those of its configuration and its model begin.
-        vision: of the tower, beside the sizes.
-        text: beside the sizes; how positions are rotated.
-    """
+    """Write a checkpoint of a class of Qwen's, with the tokens and the tower's sizes of all."""
     import transformers  # noqa: PLC0415 (seconds)
 
     rotated = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}

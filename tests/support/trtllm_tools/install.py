@@ -65,13 +65,7 @@ _TABLES_SINCE = "0.19.0"
 
 
 def install(root: Path, version: str, *, python: str = sys.executable) -> Tools:
-    """Write the programs.
-
-    Args:
-        root: the folder; made here.
-        version: of TensorRT-LLM.
-        python: what `python3` is, where the programs are run.
-    """
+    """Write the programs."""
     tools = Tools(root, version)
     shutil.copytree(STANDIN, root / "standin", ignore=shutil.ignore_patterns("__pycache__"))
     known = version_of(version)
