@@ -182,7 +182,7 @@ def test_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     for name, backend, *_ in table[1:]:
         shown.setdefault(name, []).append(backend)
     assert {name: list(dict.fromkeys(found)) for name, found in shown.items()} == listed
-    assert listed["qwen2-vl"] == ["Reference", "TensorRT", "PyTorch"]
+    assert listed["qwen2-vl"] == ["Reference", "TensorRT", "PyTorch", "VLLM"]
 
 
 def test_one_family_is_described(capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,14 +209,15 @@ def test_backends_and_versions_are_listed(capsys: pytest.CaptureFixture[str]) ->
         before = found.get((family, backend))
         found[family, backend] = " ".join(rest) if before is None else f"{before}; {' '.join(rest)}"
 
-    assert rows[0] == ["FAMILY", "BACKEND", "READS", "TENSORRT-LLM"]
+    assert rows[0] == ["FAMILY", "BACKEND", "READS", "VERSION"]
     assert {family for family, _ in found} == set(FAMILIES)
     assert found["qwen2-5-vl", "Reference"] == "text, image, video -"
-    videos = "text, image 1.0.0 or newer; text, image, video 1.2.0 or newer"
-    assert found["qwen2-5-vl", "PyTorch"] == videos
+    old, new = "TensorRT-LLM 1.0.0 or newer", "TensorRT-LLM 1.2.0 or newer"
+    assert found["qwen2-5-vl", "PyTorch"] == f"text, image {old}; text, image, video {new}"
+    assert found["qwen2-5-vl", "VLLM"] == "text, image vLLM 0.20.0 or newer"
     assert ("qwen2-5-vl", "TensorRT") not in found
-    assert found["qwen2-vl", "TensorRT"] == "text, image 0.19.0 to 1.3.0rc20"
-    assert found["mllama", "PyTorch"] == "text 1.0.0 or newer"
+    assert found["qwen2-vl", "TensorRT"] == "text, image TensorRT-LLM 0.19.0 to 1.3.0rc20"
+    assert found["mllama", "PyTorch"] == "text TensorRT-LLM 1.0.0 or newer"
     assert found["whisper", "Reference"] == "audio -"
     assert found["blip2-t5", "none"] == "- -"
     assert classes[0] == ["MODEL TYPE", "CLASS", "AS GENERIC"]
