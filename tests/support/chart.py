@@ -48,7 +48,11 @@ EXHAUSTIVE: dict[str, Any] = {
         "hubEndpoint": "https://hub.example",
         "ipFamilyPolicy": "PreferDualStack",
     },
-    "runtime": {"image": "registry.example/runtime:1", "imagePullSecrets": ["models-registry"]},
+    "runtime": {
+        "image": "registry.example/runtime:1",
+        "vllmImage": "registry.example/vllm:v0.26.0",
+        "imagePullSecrets": ["models-registry"],
+    },
     "router": {
         "enabled": False,
         "namespaces": ["team-a"],

@@ -174,7 +174,7 @@ _OTHER: Final[Mapping[str, Sample]] = {
     ),
     "build.timeout": Sample("3h"),
     "build.ttlAfterFinished": Sample("12h"),
-    "runtime.vllmVersion": Sample("0.26.0"),
+    "runtime.vllmVersion": Sample("0.20.0"),
     "runtime.image@VLLM": Sample("example.org/vllm:v0.26.0"),
     "runtime.gpu.computeCapability@VLLM": Sample("7.5", {"runtime": {"gpu": _UNKNOWN_GPU}}),
     "build.gpu.computeCapability@VLLM": Sample("7.5", {"build": {"gpu": _UNKNOWN_GPU}}),

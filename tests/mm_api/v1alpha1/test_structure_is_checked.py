@@ -20,7 +20,7 @@ from support.model_documents import at, document
             at("engine.backend", "Tensor"),
             Problem(
                 "spec.engine.backend",
-                "'Tensor' is not allowed: use one of 'TensorRT', 'PyTorch' or 'Reference'",
+                "'Tensor' is not allowed: use one of 'TensorRT', 'PyTorch', 'VLLM' or 'Reference'",
             ),
         ),
         "text-for-number": (

@@ -67,7 +67,7 @@ def index_names_missing_tensor(source: Path) -> None:
 def index_leaves_the_directory(source: Path) -> None:
     shard(source)
     path = source / "model.safetensors.index.json"
-    path.write_text(json.dumps({"weight_map": {"a": "../../etc/passwd"}}))
+    path.write_text(json.dumps({"metadata": {}, "weight_map": {"a": "../../etc/passwd"}}))
 
 
 def header_with(*, moved: float = 0, twice: bool = False) -> Damage:
