@@ -13,6 +13,7 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES, SERVED
 from mm_api.v1alpha1 import MultimodalModelStatus
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_api.vllm_classes import vllm_since
 from mm_operator.children.all import build
 from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.plan.engine_plan import plan_for
@@ -97,9 +98,11 @@ def test_what_is_not_served_takes_no_gpu(family: str) -> None:
 def test_a_family_without_engines_is_refused_by_name(family: str) -> None:
     """The message says which family, and which backends have it."""
     problem = planned(family, {"backend": "TensorRT"}, version="0.20.0").errors[0]
+    record = FAMILIES[family]
     served = (
-        "PyTorch" if FAMILIES[family].pytorch else "",
+        "PyTorch" if record.pytorch else "",
         "Reference" if family in SERVED else "",
+        "VLLM" if vllm_since(record.architectures, sees=record.sees) else "",
     )
     ways = " or ".join(filter(None, served))
 
