@@ -22,7 +22,6 @@ ARGUMENTS = ROOT / "operator/mm_operator/plan/engine/data/vllm_arguments.json"
 CLASSES = ROOT / "crds/mm_api/vllm_classes.json"
 _MODELS = "_MULTIMODAL_MODELS"
 _NUMBERS = {"int": "integer", "human_readable_int": "integer", "float": "number"}
-_ON_OFF = {"_StoreTrueAction": "switch", "BooleanOptionalAction": "toggle"}
 
 Version = tuple[int, ...]
 
@@ -56,11 +55,15 @@ def arguments_of(folder: Path) -> dict[str, Any]:
     module = importlib.import_module(".".join(path.relative_to(folder).with_suffix("").parts))
 
     found: dict[str, Any] = {}
-    for action in module.make_arg_parser(parser)._actions:  # noqa: SLF001
-        names = [one.removeprefix("--") for one in action.option_strings if one.startswith("--")]
+    registered = module.make_arg_parser(parser)._option_string_actions  # noqa: SLF001
+    for action in set(registered.values()):
+        # 0.33 hides some of an action's names, and takes them all the same.
+        names = [name[2:] for name, one in registered.items() if one is action and name[:2] == "--"]
         if not names or names == ["help"]:
             continue
-        kind: Any = _ON_OFF.get(type(action).__name__)
+        kind: Any = None
+        if action.nargs == 0:  # 0.33 has a class of its own for them
+            kind = "toggle" if any(one.startswith("no-") for one in names) else "switch"
         if kind is None:
             several = action.nargs not in {None, "?"}
             number = _NUMBERS.get(getattr(action.type, "__name__", ""), "text")

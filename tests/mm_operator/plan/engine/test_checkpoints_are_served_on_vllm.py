@@ -162,6 +162,13 @@ def test_arguments_are_refused_by_name(case: str) -> None:
     assert message in problem.message
 
 
+def test_an_argument_has_other_names_since_0_33() -> None:
+    """There, --disable-NAME is --no-enable-NAME, and the plan's as well."""
+    (problem,) = on_vllm("llava", "0.33.0", extraArgs=["--disable-prefix-caching"]).errors
+
+    assert (problem.code, "kvCache.reuse" in problem.message) == ("OptionOfPlan", True)
+
+
 def test_what_the_plan_decides_is_an_argument() -> None:
     """No name of the list is misspelled: some version has each."""
     found = {name for name in OWNED for version in VERSIONS if kind_of(name, version)}

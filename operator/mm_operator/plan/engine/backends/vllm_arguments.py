@@ -151,6 +151,8 @@ def check_arguments(now: Case) -> Iterator[SpecError]:
         positive = name.removeprefix("no-")
         toggled = kind_of(positive, now.version) == "toggle"
         known = positive if toggled else name
+        if (enabled := known.replace("disable-", "enable-", 1)) in OWNED:  # 0.33 takes both
+            known = enabled
         if known in seen and name:
             yield _error(name, "OptionsExclude", "it is given twice: remove one")
         seen.add(known)
