@@ -225,26 +225,6 @@ async def test_scores_of_calls(pair: RealGateway, clients: dict[str, AsyncOpenAI
             "tools",
             "guided_decoding_guide",
         ),
-        "arguments": (
-            {
-                "messages": [
-                    *MESSAGES,
-                    {
-                        "role": "assistant",
-                        "tool_calls": [
-                            {
-                                "id": "1",
-                                "type": "function",
-                                "function": {"name": "time", "arguments": "[1"},
-                            }
-                        ],
-                        "content": None,
-                    },
-                ]
-            },
-            "messages[1].tool_calls[0].function.arguments",
-            "JSON of an object",
-        ),
     },
 )
 async def test_refusals(

@@ -160,7 +160,7 @@ ROWS = (
     ),
     _video(
         "a video URL that is a text, not an object",
-        Refused("messages[0].content[0].video_url"),
+        Refused("messages[0].content[0]", code="invalid_content_part"),
         _sent({"type": "video_url", "video_url": IMAGE}),
     ),
     _video(

@@ -108,6 +108,10 @@ class OutputItem(Kept):
     call_id: str = Field(min_length=1, max_length=256)
     output: Content
 
+    rules: ClassVar[Sequence[Rule]] = (
+        any_of(fields(output={"type": "string"}), fields(output=NO_REFUSAL)),
+    )
+
 
 class ReasoningItem(Kept):
     """What a model has thought before its next item; see `Message.reasoning`."""
