@@ -43,6 +43,7 @@ from support.scripts import ROOT
             EXHAUSTIVE,
             Settings(
                 runtime_image="registry.example/runtime:1",
+                vllm_image="registry.example/vllm:v0.26.0",
                 lease_namespace=NAMESPACE,
                 lease_name="mm-operator",
                 role_name="multimodal-system-mm-operator",

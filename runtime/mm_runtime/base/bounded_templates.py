@@ -28,6 +28,8 @@ MOST_TURNS = 200_000
 """Loops, calls and filters of one prompt: published templates take about 20 for a message."""
 
 _MOST_SECONDS = 5.0
+"""Processor time: a node that pauses the process has not made a template expensive."""
+
 _MOST_INTEGER = 1_000_000
 _MOST_BITS = 4096
 _ITEM = 64
@@ -64,7 +66,7 @@ class TemplateTooLargeError(TemplateRuntimeError):
 class _Spent:
     bytes: int = 0
     turns: int = 0
-    ends: float = field(default_factory=lambda: time.monotonic() + _MOST_SECONDS)
+    ends: float = field(default_factory=lambda: time.thread_time() + _MOST_SECONDS)
 
     def need(self, size: int) -> None:
         if self.bytes + size > MOST_BYTES:
@@ -74,7 +76,7 @@ class _Spent:
 
     def take_turn(self) -> None:
         self.turns += 1
-        late = self.turns % 1024 == 0 and time.monotonic() > self.ends
+        late = self.turns % 1024 == 0 and time.thread_time() > self.ends
         if self.turns > MOST_TURNS or late:
             raise TemplateTooLargeError(
                 f"it takes more than {MOST_TURNS} turns of loops, calls and filters, or"
