@@ -106,6 +106,14 @@ def test_the_utilization_follows_from_the_plan(share: str) -> None:
     assert (part > 0.9 * gpu.gpu_memory_bytes) == (share == "Auto")
 
 
+def test_a_share_for_less_than_a_sequence_is_refused() -> None:
+    """The server would not start: it holds one sequence of the longest length at the least."""
+    share = {"freeGpuMemoryFraction": "0.01"}
+    (problem,) = on_vllm("llava", maxSeqLen=4096, kvCache=share).errors
+    assert problem.code == "KvFractionTooSmall"
+    assert "less than a sequence of 4096 tokens takes" in problem.message
+
+
 def test_fields_reach_the_command() -> None:
     """Limits, split, prefix cache, code of a checkpoint and what the spec adds, last."""
     flags = flags_of(

@@ -261,12 +261,12 @@ class Vllm:
                 "raise it",
                 "spec.engine.maxNumTokens",
             )
-        memory, batch = sizes.memory, sizes.limits.engine.max_batch_size
+        memory, length = sizes.memory, sizes.limits.engine.max_seq_len
         if sizes.request.kv_fraction is not None and memory.full_length_sequences < 1:
             yield SpecError(
                 "KvFractionTooSmall",
                 f"{sizes.request.kv_fraction} leaves {memory.kv_pool_bytes:,} bytes for keys and "
-                f"values, and one sequence of {batch} takes more: raise it, or use Auto",
+                f"values, less than a sequence of {length} tokens takes: raise it, or use Auto",
                 "spec.engine.kvCache.freeGpuMemoryFraction",
             )
 
