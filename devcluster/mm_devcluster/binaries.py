@@ -38,6 +38,8 @@ class Module:
     package: str
     """What ``go list`` lists as programs: ``tool`` means every tool of go.mod."""
     link_flags: str = "-s -w"
+    cgo: bool = False
+    """Whether it is compiled with C: what opens NVML needs it."""
 
 
 KUBERNETES = Module(
@@ -61,8 +63,11 @@ VERSITYGW = Module("versitygw", {"versitygw": "versitygw"}, "tool")
 KEDA = Module("keda", {"keda-operator": "operator", "keda-adapter": "adapter"}, "tool")
 ENDPOINT_PICKER = Module("endpoint-picker", {"epp": "epp"}, "tool")
 CONTOUR = Module("contour", {"contour": "contour"}, "tool")
+DEVICE_PLUGIN = Module(
+    "device-plugin", {"nvidia-device-plugin": "nvidia-device-plugin"}, "tool", cgo=True
+)
 PODS = Module("pods", {"pause": "pause", "probe": "probe"}, "./...")
-MODULES = (KUBERNETES, COREDNS, VERSITYGW, KEDA, ENDPOINT_PICKER, CONTOUR, PODS)
+MODULES = (KUBERNETES, COREDNS, VERSITYGW, KEDA, ENDPOINT_PICKER, CONTOUR, DEVICE_PLUGIN, PODS)
 
 CONTROL_PLANE = (
     "etcd",
@@ -182,7 +187,12 @@ def _go(module: Module, command: str, *arguments: str) -> str:
     done = subprocess.run(
         ["nice", "-n", "10", "go", command, *arguments],
         cwd=go_modules_dir() / module.name,
-        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
+        env={
+            **os.environ,
+            "CGO_ENABLED": str(int(module.cgo)),
+            "GOFLAGS": "-mod=readonly",
+            "GOWORK": "off",
+        },
         capture_output=True,
         text=True,
         timeout=BUILD_TIMEOUT,

@@ -9,7 +9,9 @@ from pathlib import Path
 from mm_devcluster.addresses import NODE_PORTS, Network, Ports
 from mm_devcluster.config import containerd, flags, kubelet
 from mm_devcluster.layout import Layout
+from mm_devcluster.node.gpus import SOCKET, plugin_config
 from mm_devcluster.node.mountpoints import private_mounts
+from mm_devcluster.options import HostGpus
 from mm_devcluster.supervisor.spec import Gate, NodeSetup, Part, StoreCleaning, SupervisorSpec
 
 # Advertised by a control plane without a node. Nothing is published under it; it only must not
@@ -23,6 +25,17 @@ class Blueprint:
 
     files: dict[Path, str]
     supervisor: SupervisorSpec
+
+
+@dataclass(frozen=True)
+class GpuNode:
+    """What a node with the machine's GPUs has beside any other."""
+
+    sharing: HostGpus
+    driver: Path
+    """Folder of NVIDIA's driver."""
+    container: str
+    """The OCI specification that containers start from."""
 
 
 def build_control_plane(
@@ -41,19 +54,24 @@ def build_full_cluster(
     *,
     store: Path,
     cgroup: str,
+    gpus: GpuNode | None = None,
 ) -> Blueprint:
     """Describe a cluster with one node, all of it in the node's namespaces."""
+    container = layout.config / "container.json" if gpus else None
     plane = flags.ControlPlane(
         layout, NODE_PORTS, str(network.node_ip), network.services, network.pods, binaries
     )
     files = {
-        layout.config / "containerd.toml": containerd.containerd_config(layout, store),
+        layout.config / "containerd.toml": containerd.containerd_config(layout, store, container),
         layout.config / "cleaning.toml": containerd.cleaning_config(layout, store),
         layout.config / "cni" / "10-pods.conflist": containerd.cni_config(network),
         layout.config / "kubelet.json": kubelet.kubelet_config(layout, network, cgroup),
         layout.config / "kube-proxy.json": kubelet.kube_proxy_config(layout, network),
         layout.config / "resolv.conf": "",
     }
+    if gpus and container:
+        files[container] = gpus.container
+        files[layout.device_plugin] = plugin_config(gpus.sharing)
     ready = _api_ready(plane)
     parts = [
         _part(layout, "containerd", _containerd_arguments(layout)),
@@ -70,6 +88,7 @@ def build_full_cluster(
             [str(binaries["kube-proxy"]), f"--config={layout.config / 'kube-proxy.json'}"],
             ready,
         ),
+        *_device_plugin_parts(layout, binaries, gpus),
     ]
     node = NodeSetup(
         binds={point: str(private) for point, private in private_mounts(layout).items()},
@@ -100,6 +119,17 @@ def _control_plane_parts(plane: flags.ControlPlane) -> list[Part]:
         _part(layout, "kube-controller-manager", flags.controller_manager_arguments(plane), ready),
         _part(layout, "kube-scheduler", flags.scheduler_arguments(plane), ready),
     ]
+
+
+def _device_plugin_parts(
+    layout: Layout, binaries: dict[str, Path], gpus: GpuNode | None
+) -> list[Part]:
+    if gpus is None:
+        return []
+    program = [str(binaries["nvidia-device-plugin"]), f"--config-file={layout.device_plugin}"]
+    # It opens NVML by its name.
+    command = ["/usr/bin/env", f"LD_LIBRARY_PATH={gpus.driver / 'lib64'}", *program]
+    return [_part(layout, "nvidia-device-plugin", command, Gate("unix", SOCKET))]
 
 
 def _containerd_arguments(layout: Layout) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +82,29 @@ def load_builtin_images(bringup: Bringup, binaries: dict[str, Path]) -> None:
     containerd.load(build_coredns_image(binaries["coredns"]))
 
 
-def set_up_node(bringup: Bringup, api: Api, network: Network, devices: FakeDevices) -> None:
-    """Apply the add-ons, give the node its fake devices, wait until node and DNS are ready."""
+def set_up_node(
+    bringup: Bringup, api: Api, network: Network, devices: FakeDevices, *, given: bool = True
+) -> None:
+    """Apply the add-ons, label the node, wait until it offers its devices and DNS is ready.
+
+    Args:
+        bringup: The start.
+        api: The API server.
+        network: Addresses.
+        devices: What the node offers, and its labels.
+        given: Whether the devices are fakes, and are given to it here.
+    """
     for path, manifest in (*storage_addons(), *dns_addons(network)):
         api.apply(path, manifest)
     bringup.on_stage("node", "waiting for the node")
     bringup.wait("ready node", lambda: node_is_ready(api.get(NODE)), parts=NODE_PARTS)
     if devices.resources or devices.labels:
         bringup.on_stage("devices", ", ".join(f"{k}={v}" for k, v in devices.resources.items()))
-        give_devices(api, devices)
+        give_devices(api, devices if given else replace(devices, resources={}))
         bringup.wait(
-            "fake devices on the node",
+            "devices on the node",
             lambda: has_devices(api.get(NODE), devices),
-            parts=("kubelet",),
+            parts=("kubelet",) if given else ("kubelet", "nvidia-device-plugin"),
         )
     bringup.on_stage("dns", "waiting for cluster DNS")
     bringup.wait(

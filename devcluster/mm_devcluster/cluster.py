@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_devcluster import packages
-from mm_devcluster.binaries import CONTROL_PLANE, NODE, Progress, ensure_binaries
+from mm_devcluster.binaries import (
+    CONTROL_PLANE,
+    DEVICE_PLUGIN,
+    NODE,
+    Progress,
+    ensure_binaries,
+)
 from mm_devcluster.errors import (
     AlreadyRunningError,
     DevClusterError,
@@ -25,7 +31,7 @@ from mm_devcluster.layout import Layout
 from mm_devcluster.locks import acquire, delete, remove_empty
 from mm_devcluster.node.mountpoints import remove_mountpoints
 from mm_devcluster.node.store import purge_store
-from mm_devcluster.options import ClusterOptions
+from mm_devcluster.options import ClusterOptions, HostGpus
 from mm_devcluster.paths import cluster_dir, state_dir
 from mm_devcluster.preflight import missing_for_node
 from mm_devcluster.record import Record, known_clusters
@@ -219,7 +225,7 @@ def _compare(record: Record, options: ClusterOptions) -> None:
         raise AlreadyRunningError(record.name, f"its addresses are {record.ip_family}")
     devices = str(options.gpu or "")
     if devices and devices != record.gpu:
-        raise AlreadyRunningError(record.name, f"its fake devices are {record.gpu or 'none'!r}")
+        raise AlreadyRunningError(record.name, f"its devices are {record.gpu or 'none'!r}")
 
 
 def _require(options: ClusterOptions, report: Progress) -> None:
@@ -237,7 +243,9 @@ def _require(options: ClusterOptions, report: Progress) -> None:
 
 
 def _programs(options: ClusterOptions) -> tuple[str, ...]:
-    return CONTROL_PLANE if options.control_plane_only else NODE
+    if options.control_plane_only:
+        return CONTROL_PLANE
+    return (*NODE, *DEVICE_PLUGIN.programs) if isinstance(options.devices, HostGpus) else NODE
 
 
 def _take_down(record: Record, layout: Layout) -> None:

@@ -56,6 +56,11 @@ class Layout:
         return self.root / "kubeconfig"
 
     @property
+    def device_plugin(self) -> Path:
+        """Configuration of NVIDIA's device plugin; without it the plugin ends, and its GPUs go."""
+        return self.config / "device-plugin.json"
+
+    @property
     def record(self) -> Path:
         """What the cluster is, as JSON: written once before anything starts."""
         return self.root / "cluster.json"

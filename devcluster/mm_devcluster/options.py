@@ -8,6 +8,7 @@ from mm_devcluster.errors import DevClusterError
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?")
 RESOURCE = re.compile(r"[a-z0-9.-]+/[A-Za-z0-9._-]+")
+HOST = re.compile(r"host(,replicas=(?P<replicas>[1-9][0-9]?))?")
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
@@ -25,6 +26,14 @@ class FakeDevices:
 
 
 @dataclass(frozen=True)
+class HostGpus:
+    """The machine's own GPUs, by NVIDIA's device plugin."""
+
+    replicas: int = 1
+    """Pods that take turns on each GPU (time slicing); 1: none share."""
+
+
+@dataclass(frozen=True)
 class ClusterOptions:
     """Everything that configures ``up``. The defaults are what the demo uses."""
 
@@ -32,8 +41,8 @@ class ClusterOptions:
     """Lower-case letters, digits and dashes, 20 characters at most: it names a cgroup."""
     control_plane_only: bool = False
     """API server and controllers on loopback: no node, no pods, no root, ready in seconds."""
-    gpu: str | FakeDevices | None = None
-    """Fake devices of the node, as text for ``parse_devices`` or parsed."""
+    gpu: str | FakeDevices | HostGpus | None = None
+    """Devices of the node, as text for ``parse_devices`` or parsed."""
     owner_pid: int | None = None
     """The cluster is stopped when this process ends, however it ends. None: runs until ``down``."""
     install_packages: bool = False
@@ -56,22 +65,24 @@ class ClusterOptions:
             )
             raise DevClusterError(message)
         if self.control_plane_only and self.gpu:
-            message = "fake devices need a node: leave out --gpu or --control-plane-only"
+            message = "devices need a node: leave out --gpu or --control-plane-only"
             raise DevClusterError(message)
         if self.control_plane_only and self.ip_family is not Family.IPV4:
             message = "a control plane without a node is on 127.0.0.1: leave out --ip-family"
             raise DevClusterError(message)
 
     @property
-    def devices(self) -> FakeDevices:
-        """The fake devices, parsed."""
+    def devices(self) -> FakeDevices | HostGpus:
+        """The devices, parsed."""
         if self.gpu is None:
             return FakeDevices()
-        return self.gpu if isinstance(self.gpu, FakeDevices) else parse_devices(self.gpu)
+        return parse_devices(self.gpu) if isinstance(self.gpu, str) else self.gpu
 
 
-def parse_devices(text: str) -> FakeDevices:
-    """Parse ``nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3`` into resources and labels.
+def parse_devices(text: str) -> FakeDevices | HostGpus:
+    """Parse ``host``, ``host,replicas=4``, or ``nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3``.
+
+    ``host`` is the machine's own GPUs. Anything else are resources and labels of fake devices.
 
     ``domain/resource=N`` is an extended resource. ``key=value`` is a label below the first
     resource (``nvidia.com/gpu.product``); ``domain/key=value`` is a label under its full name.
@@ -80,6 +91,8 @@ def parse_devices(text: str) -> FakeDevices:
     Raises:
         DevClusterError: An item is not of these forms, or a label comes before any resource.
     """
+    if found := HOST.fullmatch(text):
+        return HostGpus(int(found["replicas"] or 1))
     resources: dict[str, int] = {}
     labels: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):

@@ -31,6 +31,11 @@ def state_dir() -> Path:
     return Path("/var/tmp") / (f"{PROJECT}-{user}" if user else PROJECT)  # noqa: S108
 
 
+def driver_dir() -> Path:
+    """Return the folder of NVIDIA's driver, with ``bin`` and ``lib64``: ``MM_DRIVER_DIR``."""
+    return Path(os.environ.get("MM_DRIVER_DIR") or "/usr/local/nvidia").absolute()
+
+
 def cluster_dir(name: str) -> Path:
     """Return the private directory of one cluster; ``down`` deletes it."""
     return state_dir() / "clusters" / name

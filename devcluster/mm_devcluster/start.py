@@ -1,24 +1,26 @@
 """The start of a cluster, step by step: lease, certificates, files, processes, readiness."""
 
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
 
 from mm_devcluster.addresses import NODE_PORTS, Address, network_of, ports_of
 from mm_devcluster.binaries import Progress
-from mm_devcluster.blueprint import Blueprint, build_control_plane, build_full_cluster
+from mm_devcluster.blueprint import Blueprint, GpuNode, build_control_plane, build_full_cluster
 from mm_devcluster.bringup import Bringup, await_api, load_builtin_images, set_up_node
 from mm_devcluster.certificates import plan_certificates
 from mm_devcluster.config.kubeconfig import build_kubeconfig
 from mm_devcluster.launch import launch_supervisor
 from mm_devcluster.layout import Layout
 from mm_devcluster.node.cgroups import cgroup_name, make_cgroup
+from mm_devcluster.node.gpus import RESOURCE, gpu_labels, read_gpus, with_driver
 from mm_devcluster.node.link import make_link
 from mm_devcluster.node.mountpoints import make_mountpoints
 from mm_devcluster.node.store import lease_store, store_path
 from mm_devcluster.openssl import issue
-from mm_devcluster.options import ClusterOptions
-from mm_devcluster.paths import state_dir
+from mm_devcluster.options import ClusterOptions, FakeDevices
+from mm_devcluster.paths import driver_dir, state_dir
 from mm_devcluster.record import Record
 from mm_devcluster.slots import lease_slot, network_is_free, ports_are_free, slots_dir
 
@@ -73,6 +75,7 @@ def start_full_cluster(
 ) -> Record:
     """Start a cluster with a node in namespaces of its own, and wait until it works."""
     family = options.ip_family
+    devices, gpus = _devices(options)
     slot = lease_slot(
         slots_dir(with_node=True), lambda number: network_is_free(network_of(number, family))
     )
@@ -103,6 +106,7 @@ def start_full_cluster(
             binaries,
             store=store_path(store.number),
             cgroup=record.cgroup,
+            gpus=gpus,
         )
         _write(layout, blueprint)
         report("start", "starting the node and everything on it")
@@ -120,8 +124,22 @@ def start_full_cluster(
     bringup = Bringup(record, layout, deadline, report)
     load_builtin_images(bringup, binaries)
     api = await_api(bringup)
-    set_up_node(bringup, api, network, options.devices)
+    set_up_node(bringup, api, network, devices, given=gpus is None)
     return record
+
+
+def _devices(options: ClusterOptions) -> tuple[FakeDevices, GpuNode | None]:
+    """Return what the node offers, and what it needs for that when these are the machine's GPUs."""
+    wanted = options.devices
+    if isinstance(wanted, FakeDevices):
+        return wanted, None
+    driver = driver_dir()
+    found = read_gpus(driver)
+    printed = subprocess.run(
+        ["ctr", "oci", "spec"], capture_output=True, text=True, timeout=30, check=True
+    )
+    offered = FakeDevices({RESOURCE: len(found) * wanted.replicas}, gpu_labels(found, wanted))
+    return offered, GpuNode(wanted, driver, with_driver(printed.stdout, driver))
 
 
 def _begin(layout: Layout, record: Record) -> Record:

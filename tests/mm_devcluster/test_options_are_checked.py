@@ -51,7 +51,7 @@ def test_a_malformed_device_is_refused(text: str, message: str) -> None:
 
 def test_devices_without_a_node_are_refused() -> None:
     """A control plane has no node that could offer them."""
-    with pytest.raises(DevClusterError, match="fake devices need a node"):
+    with pytest.raises(DevClusterError, match="devices need a node"):
         ClusterOptions(control_plane_only=True, gpu="nvidia.com/gpu=1")
 
 

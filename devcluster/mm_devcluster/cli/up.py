@@ -19,8 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--gpu",
-        metavar="RESOURCE=N,LABEL=VALUE",
-        help="fake devices: nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3 (scheduling only)",
+        metavar="host|RESOURCE=N,LABEL=VALUE",
+        help="host: this machine's GPUs (host,replicas=4: each for 4 pods in turns); or fake ones, "
+        "for scheduling only: nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3",
     )
     parser.add_argument(
         "--ip-family",

@@ -10,13 +10,16 @@ CNI_PLUGINS = "/usr/lib/cni"  # where Debian's containernetworking-plugins puts 
 PAUSE_IMAGE = "mm.local/pause:1"
 
 
-def containerd_config(layout: Layout, store: Path) -> str:
+def containerd_config(layout: Layout, store: Path, container: Path | None = None) -> str:
     """Return containerd's config.toml.
 
     Args:
         layout: Where socket and CNI configuration lie.
         store: The leased image store: containerd's root, which outlives the cluster.
+        container: File of the OCI specification that every container starts from, if not
+            containerd's own.
     """
+    base = f"\n    base_runtime_spec = {_quoted(container)}" if container else ""
     return f"""\
 {_basics(store, layout.containerd_socket, layout.root, ())}
 [plugins."io.containerd.grpc.v1.cri"]
@@ -29,7 +32,7 @@ def containerd_config(layout: Layout, store: Path) -> str:
     bin_dir = "{CNI_PLUGINS}"
     conf_dir = {_quoted(layout.config / "cni")}
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
+    runtime_type = "io.containerd.runc.v2"{base}
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
 """
