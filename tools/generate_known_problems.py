@@ -78,7 +78,7 @@ def areas(root: Path = ROOT) -> list[Area]:
     """Return the tables in their order."""
     folder = root / "tools" / "known_problems"
     texts = [(folder / f"{name}.yaml").read_text(encoding="utf-8") for name in TABLES]
-    return [_area(yaml.safe_load(text)) for text in texts]
+    return [_area(yaml.load(text, yaml.CSafeLoader)) for text in texts]
 
 
 def _area(document: dict[str, Any]) -> Area:

@@ -45,16 +45,16 @@ class _Converter:
     """Converts one root type; holds its definitions and where rules come from."""
 
     def __init__(self, root: type[ApiModel], rules_of: RulesOf) -> None:
-        schema = root.model_json_schema(by_alias=True)
-        self._definitions: Mapping[str, Schema] = schema.get("$defs", {})
+        self._root, self._schema = root, root.model_json_schema(by_alias=True)
+        self._definitions: Mapping[str, Schema] = self._schema.get("$defs", {})
         self._types = {kind.__name__: kind for kind in _types_below(root)}
         self._rules_of = rules_of
 
     def named(self, name: str, path: str) -> Schema:
         return self._object(self._definitions[name], self._types[name], path)
 
-    def root(self, root: type[ApiModel]) -> Schema:
-        return self._object(root.model_json_schema(by_alias=True), root, "")
+    def root(self) -> Schema:
+        return self._object(self._schema, self._root, "")
 
     def _object(self, schema: Schema, kind: type[ApiModel], path: str) -> Schema:
         result: Schema = {"description": schema["description"], "type": "object"}
@@ -135,4 +135,4 @@ def structural(root: type[ApiModel], rules_of: RulesOf) -> Schema:
     Raises:
         UnknownSchemaError: a field's type has no structural form.
     """
-    return _Converter(root, rules_of).root(root)
+    return _Converter(root, rules_of).root()

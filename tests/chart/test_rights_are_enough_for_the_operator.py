@@ -2,6 +2,7 @@
 
 import json
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def _fields(definition: dict[str, Any]) -> set[str]:
 
 def _older() -> dict[str, Any]:
     """Return a definition of a former release: it knew a field, and did not know another."""
-    older = definition()
+    older = deepcopy(definition())
     marks = {labels.DEFINITION_RELEASE: "0.0.9", labels.DEFINITION_DIGEST: "former"}
     older["metadata"]["annotations"] = marks
     schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

@@ -50,9 +50,10 @@ def _of(numbers: list[int]) -> list[Case]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the ids for `test_rows_name_tests.py`."""
+    if config.getoption("--unit", default=False):
+        return
     args = [Path(arg).resolve().relative_to(ROOT).as_posix() for arg in config.args if arg]
-    complete = all(any(is_within(path, arg) for arg in args) for path in paths_of(cases()))
-    if complete and not config.getoption("--unit", default=False):
+    if all(any(is_within(path, arg) for arg in args) for path in paths_of(cases())):
         config.stash[COLLECTED] = [item.nodeid for item in items]
 
 

@@ -44,11 +44,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     servers: dict[str, str] = {}
     for item in items:
         if server := _server(item):
-            servers.setdefault(item.location[0], server)
+            servers.setdefault(_file(item), server)
     large = {CLUSTERS, *servers.values()}
     for item in items:
-        group = CLUSTERS if _needs_cluster(item) else servers.get(item.location[0])
-        item.add_marker(pytest.mark.xdist_group(group or item.location[0]))
+        group = CLUSTERS if _needs_cluster(item) else servers.get(_file(item))
+        item.add_marker(pytest.mark.xdist_group(group or _file(item)))
     if config.getoption("loadgroup", default=False):
         items.sort(
             key=lambda item: (_group(item) not in large, not item.get_closest_marker("triton"))
@@ -81,6 +81,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     if (policy := os.sched_getscheduler(0)) != os.SCHED_OTHER:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         pytest.fail(f"{item.nodeid} left the scheduling policy {policy}, expected {os.SCHED_OTHER}")
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def _group(item: pytest.Item) -> str:

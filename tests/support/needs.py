@@ -7,6 +7,7 @@ it gets a marker.
 """
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -55,6 +56,10 @@ ENGINES = frozenset(
 )
 FIXTURES = SERVERS | ENGINES
 """Fixtures that start a server, and those that load or build a model; others build on these."""
+_IMPORT = re.compile(
+    r"^(?:from (?P<module>[\w.]+) )?import (?P<names>\([^)]*\)|[^\n(]+)", re.MULTILINE
+)
+"""A statement of a module's own, at the beginning of a line."""
 SUPPORT = frozenset({"support.prometheus", "support.small_disk"})
 """Helpers that start a server of the distribution, or mount."""
 
@@ -130,18 +135,24 @@ def with_parents(name: str) -> frozenset[str]:
 
 @cache
 def imports(file: Path) -> tuple[str, ...]:
-    """Return the names that a file imports when it is imported itself."""
-    return tuple(dict.fromkeys(_imported(ast.parse(file.read_bytes()).body)))
+    """Return the names that a file imports when it is imported itself.
+
+    Found by text: each process of `make unit` reads 1,900 files before its first test, and to parse
+    them takes ten times as long.
+    """
+    source = "".join(file.read_text(encoding="utf-8").split('"""')[::2])
+    return tuple(dict.fromkeys(name for one in _IMPORT.finditer(source) for name in _named(one)))
 
 
-def _imported(statements: list[ast.stmt]) -> Iterator[str]:
-    for statement in statements:
-        if isinstance(statement, ast.Import):
-            yield from (alias.name for alias in statement.names)
-        elif isinstance(statement, ast.ImportFrom) and statement.module:
-            yield statement.module
-            # A name may be a module of its own.
-            yield from (f"{statement.module}.{alias.name}" for alias in statement.names)
+def _named(statement: re.Match[str]) -> Iterator[str]:
+    parts = [one.partition("#")[0] for one in statement["names"].strip("()").splitlines()]
+    names = [one.split()[0] for one in ",".join(parts).split(",") if one.strip()]
+    if (module := statement["module"]) is None:
+        yield from names
+        return
+    yield module
+    # A name may be a module of its own.
+    yield from (f"{module}.{name}" for name in names)
 
 
 @cache

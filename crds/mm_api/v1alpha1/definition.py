@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -45,8 +46,9 @@ COLUMNS: Final = (
 )
 
 
+@cache
 def schema() -> Schema:
-    """Return the schema of the resource."""
+    """Return the schema of the resource; all callers share it."""
     resource = structural(MultimodalModel, _validations)
     resource["required"] = ["spec"]  # apiVersion, kind and metadata are checked by the API server
     properties = resource["properties"]

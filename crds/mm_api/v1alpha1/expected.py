@@ -6,7 +6,6 @@ says.
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Final
 
 from mm_api.structural import Schema
@@ -20,8 +19,6 @@ _KINDS: Final = {
     "array": "a list",
     "object": "fields and values",
 }
-
-resource_schema = cache(schema)
 
 
 def what_is_expected(place: Sequence[str | int]) -> str:
@@ -41,7 +38,7 @@ def example_of(place: Sequence[str | int]) -> str:
 
 def _field(place: Sequence[str | int]) -> tuple[Schema, str]:
     """Return the schema at a place, and its description; an item's is that of its list."""
-    field, description = resource_schema(), ""
+    field, description = schema(), ""
     for part in place:
         if isinstance(part, int):
             field = field.get("items", {})

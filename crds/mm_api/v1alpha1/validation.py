@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mm_api.base import ApiModel
-from mm_api.v1alpha1.definition import UNSUPPORTED_REASON
-from mm_api.v1alpha1.expected import example_of, resource_schema, what_is_expected
+from mm_api.v1alpha1.definition import UNSUPPORTED_REASON, schema
+from mm_api.v1alpha1.expected import example_of, what_is_expected
 from mm_api.v1alpha1.resource import MultimodalModel
 from mm_api.v1alpha1.schema_rules import broken_rules
 
@@ -53,7 +53,7 @@ def validate(document: Mapping[str, Any], *, to_serve: bool = True) -> list[Prob
     return sorted(
         {
             Problem(path, rule["message"])
-            for path, rule in broken_rules(resource_schema(), {**document, "metadata": named})
+            for path, rule in broken_rules(schema(), {**document, "metadata": named})
             if to_serve or rule.get("reason") != UNSUPPORTED_REASON
         }
     )

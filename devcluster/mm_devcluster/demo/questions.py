@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from openai import OpenAI
+from typing import TYPE_CHECKING, Any
 
 from mm_devcluster.demo import settings
 from mm_devcluster.demo.graph import Report
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target
 from mm_devcluster.errors import DevClusterError
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 FORWARD_TIMEOUT = 30.0  # seconds until kubectl listens
 ANSWER_TIMEOUT = 60.0  # seconds; measured well under one
@@ -109,7 +110,9 @@ def send_questions(session: Session, report: Report, answers: list[Answer]) -> s
     questions = choose_questions(read_questions(session.options.family.samples), IMAGES)
     model = session.options.family.model
     with forwarded(session.target, model) as address:
-        client = OpenAI(base_url=f"{address}/v1", api_key="none", timeout=ANSWER_TIMEOUT)
+        import openai  # noqa: PLC0415 (takes a second, and stages are planned without it)
+
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="none", timeout=ANSWER_TIMEOUT)
         for question in questions:
             report(f"{question.image.name}: {question.text}")
             answers.append(_send(client, model, question, streamed=False))
@@ -137,7 +140,7 @@ def content_of(question: Question) -> list[dict[str, Any]]:
     return [media, {"type": "text", "text": question.text}]
 
 
-def _send(client: OpenAI, model: str, question: Question, *, streamed: bool) -> Answer:
+def _send(client: "OpenAI", model: str, question: Question, *, streamed: bool) -> Answer:
     messages: Any = [{"role": "user", "content": content_of(question)}]
     arguments: Any = {"model": model, "messages": messages, "max_tokens": MAX_TOKENS}
     began = time.monotonic()

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from openai import AsyncOpenAI
 
 from mm_runtime.gateway.loop import new_loop
 from support.real_gateway import PROGRAM, RealGateway, run_pair
 from support.tiny_llava import BuiltEngine, shared_engine
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -33,8 +36,10 @@ def real(
 
 
 @pytest.fixture
-async def real_client(real: RealGateway) -> AsyncIterator[AsyncOpenAI]:
+async def real_client(real: RealGateway) -> "AsyncIterator[AsyncOpenAI]":
     """The official client on the real pair."""
+    from openai import AsyncOpenAI  # noqa: PLC0415 (takes a second; most tests need no client)
+
     async with AsyncOpenAI(
         base_url=f"{real.url}/v1", api_key="none", max_retries=0, timeout=60
     ) as client:

@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     first: dict[tuple[str, object], int] = {}
     places = {
-        item: first.setdefault((item.location[0], _family(item) or item), at)
+        item: first.setdefault((item.nodeid.partition("::")[0], _family(item) or item), at)
         for at, item in enumerate(items)
     }
     items.sort(key=places.__getitem__)
