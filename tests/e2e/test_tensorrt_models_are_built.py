@@ -20,12 +20,12 @@ from support.installed import CLAIM, RESOURCES, Installed, Space, model_space
 from support.lora_adapters import LLAMA, pair, write_adapter
 from support.outside import kill_container
 from support.recorded_image import make_image
-from support.trtllm_sites import write_model
+from support.tiny_llava import CHECKPOINT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 BUILD_SECONDS = 400
-QUERIES = pair(LLAMA, rank=4, source=4096, target=4096, module="self_attn.q_proj")
+QUERIES = pair(LLAMA, rank=4, source=128, target=128, module="self_attn.q_proj")
 
 
 def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
@@ -86,9 +86,8 @@ def test_a_tensorrt_model_is_built_and_rolled_out(installed: Installed, tmp_path
     takes a GPU of the product for each rank.
     """
     _, image = make_image(installed, tmp_path)
-    checkpoint = write_model(tmp_path / "checkpoint", "llava", inspected=True)
     with gpu_node(installed.cluster, 2) as node, model_space(installed, "tensorrt-models") as space:
-        space.upload(checkpoint, "llava")
+        space.upload(CHECKPOINT, "llava")
         space.upload(write_adapter(tmp_path / "adapter", QUERIES, rank=4), "adapter")
         adapter = {"persistentVolumeClaim": {"claimName": CLAIM, "path": "adapter"}}
         store = {"persistentVolumeClaim": {"claimName": CLAIM, "path": "store"}}

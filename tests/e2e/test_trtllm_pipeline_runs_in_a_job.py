@@ -12,6 +12,7 @@ from support.eventually import eventually
 from support.installed import CLAIM, RESOURCES, Installed, Space, model_space
 from support.outside import kill_container
 from support.recorded_image import make_image
+from support.tiny_llava import CHECKPOINT
 from support.trtllm_sites import trtllm_site
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -94,7 +95,7 @@ def test_a_killed_build_job_continues(installed: Installed, tmp_path: Path) -> N
     What it ran are the plan's commands, argument by argument, and `store verify` finds it complete.
     """
     tools, image = make_image(installed, tmp_path)
-    site = trtllm_site(tmp_path, tools, "llava")
+    site = trtllm_site(tmp_path, tools, "llava", source=CHECKPOINT)
     with model_space(installed, "recorded-trtllm") as space:
         space.upload(Path(site.source), "llava")
         plan = {

@@ -8,14 +8,13 @@ from typing import Any
 from mm_api.contract import ExitCode
 from mm_api.documents.build_result import BuildResult
 from mm_api.families import FAMILIES
-from mm_runtime.backends import steps
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.run import BuildOptions, build
 from mm_runtime.inspect.weights import read, read_parts
 from mm_runtime.sources.identity import PARTS, source_digest
 from support.hollow_checkpoint import write_safetensors
 from support.model_configs import ON_PYTORCH, facts_of, planned
-from support.trtllm_sites import Site, write_model
+from support.trtllm_sites import Site, hollow_steps, write_model
 
 STEP_SECONDS = 240.0
 """Of each step: a busy machine needs more than 60 to load Model-Optimizer with torch."""
@@ -34,7 +33,8 @@ class StagingSite(Site):
 
     def build(self) -> tuple[BuildResult, ExitCode]:
         """Build in this process."""
-        options = BuildOptions(self.plan, str(self.source), self.store, STEP_SECONDS, steps=steps)
+        where = (self.plan, str(self.source), self.store, STEP_SECONDS)
+        options = BuildOptions(*where, steps=hollow_steps)
         return build(options, StopSignal())
 
 

@@ -9,6 +9,8 @@ import pytest
 from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_runtime.repository.layout import SHIPPED
+from published_layout import published
+from support.native.engines import checkpoint_of
 from support.needs import ROOT
 from support.trtllm_sites import trtllm_site
 from support.trtllm_tools.install import install
@@ -92,7 +94,9 @@ def test_engines_are_built_with_the_recorded_tools(twin: Twin, family: str, tmp_
     """`mm-runtime build` in the supervisor's environment, its steps in the image's own."""
     python = twin.python("engine")
     tools = install(tmp_path / "tools", f"{twin.version}", python=str(python))
-    site = trtllm_site(tmp_path / "site", tools, family, {"guidedDecoding": "Off"})
+    source = published(checkpoint_of(family, tmp_path / "new"), tmp_path / "published")
+    engine = {"guidedDecoding": "Off"}
+    site = trtllm_site(tmp_path / "site", tools, family, engine, source=source)
     done = twin.run(
         *("-m", "mm_runtime", *site.arguments),
         environment="supervisor",

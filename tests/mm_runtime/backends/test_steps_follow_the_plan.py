@@ -131,16 +131,22 @@ def test_pickles_need_consent() -> None:
             steps(plan.model_copy(update=changes))
 
 
-def test_weights_are_compared_before_engines_are_made() -> None:
-    """As on the other backends; not where no evaluation is wanted."""
-    plan = _trtllm(_commands())
+@cases(
+    "plan comparing",
+    {
+        "TensorRT": (_trtllm(_commands()), "verify-weights"),
+        "PyTorch": (served_by("PyTorch"), "verify-weights"),
+        "VLLM": (served_by("VLLM"), "verify-weights"),
+        "Reference": (PLAN, "export-vision"),
+        "Reference-of-texts": (without_vision(PLAN), "verify-weights"),
+    },
+)
+def test_weights_are_compared_without_an_evaluation(plan: BuildPlan, comparing: str) -> None:
+    """After they were fetched and before anything is made of them."""
     off = plan.engine.model_copy(update={"evaluation": "Off"})
-    names = [
-        [step.name for step in steps(one)]
-        for one in (plan, plan.model_copy(update={"engine": off}))
-    ]
-    assert names[0][:4] == ["check-tools", "fetch", "verify-weights", "convert"]
-    assert names[1][:3] == ["check-tools", "fetch", "convert"]
+    names = [step.name for step in steps(plan.model_copy(update={"engine": off}))]
+    assert names[names.index("fetch") + 1] == comparing
+    assert "evaluation" not in names
 
 
 def test_each_stage_of_a_pipeline_has_its_files() -> None:

@@ -13,6 +13,7 @@ from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build.journal import Journal
 from support.killed_builders import run_builder
 from support.small_disk import fill, small_disk
+from support.tiny_t5 import CHECKPOINT as TINY_T5
 from support.trtllm_sites import TrtllmSite, trtllm_site
 from support.trtllm_tools.install import Tools, install
 
@@ -21,6 +22,7 @@ STORE_BYTES = 8 * 1024 * 1024
 STEPS = (
     "check-tools",
     "fetch",
+    "verify-weights",
     "convert",
     "build-encoder",
     "build-decoder",
@@ -51,7 +53,7 @@ def files_of(site: TrtllmSite) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, tools: Tools) -> TrtllmSite:
     """A build that nothing happened to."""
-    site = trtllm_site(tmp_path_factory.mktemp("undisturbed"), tools, "t5")
+    site = trtllm_site(tmp_path_factory.mktemp("undisturbed"), tools, "t5", source=TINY_T5)
     result = run(site)
     assert result is not None
     assert result.failure is None

@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     """A site where nothing was built yet."""
     if request.param == "staged":
-        return staging_site(tmp_path / "staged")
+        return staging_site(tmp_path / "staged", source=write("qwen2-vl", tmp_path / "source"))
     if request.param == "quantized":
         return quantized_qwen2_vl(tmp_path / "quantized")
     if request.param == "adapters":

@@ -11,6 +11,7 @@ from mm_runtime.base import manifest as manifests
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.run import BuildOptions, build
 from support.build_sites import Site
+from support.families.images import write
 from support.patched_builders import run
 from support.staging_sites import StagingSite, staging_site
 
@@ -40,7 +41,9 @@ AFTER = "import mm_runtime.engine_build.seal as m\nm.sync_directory = lambda pat
 @pytest.fixture(params=["reference", pytest.param("staged", marks=pytest.mark.slow)])
 def either(request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Site | StagingSite:
     """An engine of the Reference backend, and a staged checkpoint."""
-    return site if request.param == "reference" else staging_site(tmp_path / "staged")
+    if request.param == "reference":
+        return site
+    return staging_site(tmp_path / "staged", source=write("qwen2-vl", tmp_path / "source"))
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -33,7 +33,7 @@ def test_the_plan_prints_what_the_build_runs(tmp_path: Path) -> None:
     """One command more than without; the checkpoint is verified before it, the result after it."""
     site = staging_site(tmp_path, engine=FP8)
     found = {step.name: step for step in steps(site.plan)}
-    assert list(found) == ["fetch", "quantize", "verify-quantized"]
+    assert list(found) == ["fetch", "verify-weights", "quantize", "verify-quantized"]
     lines = as_commands(site.planned).replace("\\\n", " ").splitlines()
     command = next(line.split() for line in lines if line.startswith("python3"))
     assert command == list(found["quantize"].command)

@@ -66,7 +66,7 @@ def trtllm_steps(plan: BuildPlan) -> Iterator[Step]:
     yield from checkpoint_steps(plan, checkpoint, unpickles=not recipe.reads_pickles)
     yield from tokenizer_steps(plan, checkpoint)  # before any engine: those take an hour
     keeps_pickles = plan.facts.weight_format == "pickle" and recipe.reads_pickles
-    if plan.engine.evaluation != "Off" and not keeps_pickles:
+    if not keeps_pickles:
         yield from weights_steps(plan, checkpoint)
     if recipe.model_name is not None:
         yield module_step(
