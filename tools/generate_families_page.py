@@ -26,31 +26,7 @@ Written from the records of `crds/mm_api/families/`; `mmctl families` prints thi
 """
 
 _LAYOUTS: Final = """
-## Other layouts
-
-InternVL2, 2.5 and 3 in OpenGVLab's own layout (`model_type` `internvl_chat`) are served as
-`internvl` on backend Reference, from safetensors and `tokenizer.json`. None of the Python code in
-the repository is run, and `trustRemoteCode` is not needed. Weights, sizes and tiles are read as
-transformers' conversion has them; a missing weight, or one of another shape, is refused at the
-inspection. Language models: Qwen2, Qwen3 and Llama; InternLM2 and others are refused by name.
-
-The chat template is that of the `-hf` checkpoints, with turns ended as `template` of config.json
-says. It writes no system message: OpenGVLab's code has one of its own, which a request can send.
-A `chat_template.jinja` beside the weights takes its place; the template in tokenizer_config.json is
-that of the language model alone and is not read. Backend PyTorch refuses both layouts by name: the
-newest sources of TensorRT-LLM that were read have no class of either; older tags were not.
-
-Phi-3-vision and Phi-3.5-vision (`model_type` `phi3_v`, family `phi3-vision`) have no class in
-transformers. They are composed on backend Reference of Phi3ForCausalLM, CLIPVisionModel and the
-checkpoint's own projection, again without running its code; answers are compared token for token
-with a port of it. `num_crops` of preprocessor_config.json is the number of tiles that every image
-is scaled to: 16, or 4 for several images. Complete prompts of Triton clients have `<|image_1|>`,
-`<|image_2|>` and so on, in this order; chats place images by their position. Other towers,
-projections, orders of features and rotations are refused by the key that names them.
-
-Requests of 4,096 positions or fewer, prompt and longest answer together, are rotated by
-`short_factor` and longer ones by `long_factor` from their first position on. Upstream's code
-changes in the midst of an answer and computes it again; limits of 4,096, the default, avoid both.
+## Folders
 
 NVILA (family `nvila`) in folders, `llm/`, `vision_tower/` and `mm_projector/`, is composed on
 backend Reference of Qwen2, SigLIP and the projector, token for token as a port of VILA's code. With

@@ -14,10 +14,6 @@ VERSIONS: tuple[str, ...] = tuple(_DATA["versions"])
 """Those that were read, the oldest first."""
 
 
-NEEDS_CODE = frozenset({"InternVLChatModel", "Phi3VForCausalLM"})
-"""Classes whose configuration or processor is code of the checkpoint: it is not staged, nor run."""
-
-
 @dataclass(frozen=True, slots=True)
 class VllmClass:
     """A class in a run of versions, with `LoRA` and `PP` where it supports them."""
@@ -29,7 +25,7 @@ class VllmClass:
 
 def classes_of(architecture: str) -> tuple[VllmClass, ...]:
     """Return what vLLM does with `architectures[0]`, version by version; empty: no class."""
-    rows = () if architecture in NEEDS_CODE else _DATA["classes"].get(architecture, ())
+    rows = _DATA["classes"].get(architecture, ())
     return tuple(VllmClass(first, last, tuple(supports)) for first, last, supports in rows)
 
 

@@ -21,7 +21,7 @@ REGISTRY = "crds/mm_api/families/"
 _SHARED = frozenset(
     {
         *("detection", "family", "known_classes", "layouts", "look_alikes", "prompt"),
-        *("upstream_classes", "internvl_chat", "phi3_v", "processor_files"),
+        *("upstream_classes", "processor_files"),
         *("stored_weights", "backend_parts", "checkpoint_files", "text_block"),
     }
 )

@@ -58,7 +58,6 @@ IMPORT_MORE = {
     "tests/mm_api/checkpoint/test_missing_keys_have_transformers_defaults.py",
     "tests/mm_operator/telemetry/test_models_become_series.py",
     "tests/mm_runtime/inspect/test_examples_are_in_the_published_layout.py",
-    "tests/mm_runtime/inspect/test_opengvlab_layout_is_inspected.py",
 }
 """Tests of pure packages that look at a real model or a real Prometheus."""
 

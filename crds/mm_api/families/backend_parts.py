@@ -142,8 +142,6 @@ class ReferenceFamily:
 
     fused_passes: bool = False
     """On a GPU the Reference engine has passes of its own; none for decoders with a window."""
-    long_rotation: bool = False
-    """Requests that may pass `original_max_position_embeddings` have other rotations (LongRoPE)."""
     mutual_images: bool = False
     """Tokens of an image read later ones of the same image: a step reads it all or not at all."""
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mm_api.documents.model_facts import TextFacts, VisionFacts
-from mm_api.families.layouts import OtherLayout
 
 
 class Decoder(StrEnum):
@@ -17,9 +16,6 @@ class Decoder(StrEnum):
     """At `model.text_model`, with the head on top."""
     NESTED_MODEL = "NestedModel"
     """At `language_model`, which is a model with decoder and head of its own."""
-    COMPLETE = "Complete"
-    """The class is that of the language model alone, with its head on top; the checkpoint has the
-    tower's weights beside it."""
     FOLDER = "Folder"
     """In a folder of its own, `llm`."""
 
@@ -88,8 +84,6 @@ class CheckpointFiles:
     """Its checkpoints are pickles and nothing else."""
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
     """Weights of tower and projector, where checkpoints have no index with the total."""
-    other_layout: OtherLayout | None = None
-    """Layout of checkpoints with code of their own, which the Reference engine reads without it."""
 
 
 BESIDE_TOWER = CheckpointFiles()

@@ -1,12 +1,12 @@
 """The record that describes a family."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from mm_api.backends import BACKENDS, PYTORCH, VLLM
 from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import JsonObject, invalid
+from mm_api.checkpoint.values import JsonObject
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import (
     CHAT_SERVING,
@@ -21,7 +21,6 @@ from mm_api.families.backend_parts import (
 from mm_api.families.checkpoint_files import BESIDE_TOWER, CheckpointFiles
 from mm_api.families.image_layouts.layout import ImageLayout
 from mm_api.families.image_layouts.square import SQUARE
-from mm_api.families.layouts import OtherLayout, added_token
 from mm_api.families.prompt import PromptStyle
 from mm_api.families.text_block import LLAMA, TextBlock
 from mm_api.vllm_classes import vllm_since
@@ -124,37 +123,6 @@ class Family:
     def has_tower(self) -> bool:
         """Return whether images are encoded by themselves, and not by the checkpoint's class."""
         return self.layout.encoder is not None
-
-    def layout_of(self, config: JsonObject) -> OtherLayout | None:
-        """Return the layout of a checkpoint by its config.json; None: that of the class."""
-        other = self.checkpoint.other_layout
-        kind = config.get("model_type")
-        return other if other is not None and other.model_type == kind else None
-
-    def dimensions(
-        self, config: JsonObject, processor: JsonObject, tokenizer: Mapping[str, JsonObject]
-    ) -> Dimensions:
-        """Return the parts of a checkpoint in any of the family's layouts.
-
-        `processor`: preprocessor_config.json; empty: there is none. `tokenizer`: the files of
-        `TOKENIZER_FILES` by name, which another layout needs.
-
-        Raises:
-            CheckpointError: as `read`.
-        """
-        layout = self.layout_of(config)
-        if layout is None:
-            return self.read(config, processor)
-        translated, settings = layout.config(config), layout.processor(config, processor)
-        if layout.image_token is None:
-            return self.read(translated, settings)
-        token = added_token(layout.image_token, tokenizer)
-        if token is None:
-            raise invalid(
-                f"no file of the tokenizer has the token {layout.image_token}, which stands for"
-                f" features of images: {', '.join(tokenizer)} were read. Copy the tokenizer again"
-            )
-        return self.read(translated | {"image_token_id": token}, settings)
 
     def is_served(self, backend: str) -> bool:
         """Return whether the family is served where its engines can be built."""

@@ -1,9 +1,8 @@
 """InternVL 3: tiles of the grid of the nearest shape, and a view of all of it (#features).
 
-The class of transformers, whose checkpoints end in `-hf`; those in OpenGVLab's own layout are read
-as it has them (`internvl_chat`). TensorRT-LLM's PyTorch backend has no class of either: none of
-@register_auto_model in tensorrt_llm/_torch/models is InternVLForConditionalGeneration or
-InternVLChatModel, in the newest sources that were read; older tags were not.
+The class of transformers, whose checkpoints end in `-hf`. TensorRT-LLM's PyTorch backend has no
+class of it: none of @register_auto_model in tensorrt_llm/_torch/models is
+InternVLForConditionalGeneration, in the newest sources that were read; older tags were not.
 """
 
 from typing import Any
@@ -13,12 +12,12 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.families.backend_parts import FUSED
-from mm_api.families.checkpoint_files import CheckpointFiles
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.crops import CROPS
-from mm_api.families.internvl_chat import DECODERS, INTERNVL_CHAT
 from mm_api.families.prompt import PromptStyle, chatml
 from mm_api.families.text_block import QWEN2
+
+DECODERS = ("qwen2", "qwen3", "llama")
 
 TOWER = tower_sizes(1024, 4096, 24, 16, 448, 14)
 """Defaults of InternVLVisionConfig."""
@@ -80,7 +79,6 @@ INTERNVL = Family(
     title="InternVL 3",
     architectures=("InternVLForConditionalGeneration",),
     model_type="internvl",
-    checkpoint=CheckpointFiles(other_layout=INTERNVL_CHAT),
     read=read,
     text=QWEN2,
     layout=CROPS,

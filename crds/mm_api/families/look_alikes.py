@@ -40,6 +40,21 @@ LOOK_ALIKES = (
         " phi4-multimodal): revision refs/pr/70 of microsoft/Phi-4-multimodal-instruct",
     ),
     LookAlike(
+        ("phi3_v",),
+        "Phi-3-vision, whose configuration and processor are Python code of its own",
+        "transformers has no class of it, vLLM's reads images by that code, and no backend here"
+        " runs it",
+        "Nearest: Qwen2.5-VL-3B-Instruct (family qwen2-5-vl), on any backend but TensorRT",
+    ),
+    LookAlike(
+        ("internvl_chat",),
+        "InternVL in OpenGVLab's own layout, with Python code of its own",
+        "its weights have other names than those of transformers' class, and no backend here runs"
+        " the checkpoint's code",
+        "Use the same model in the layout of transformers' class, whose name ends in -hf:"
+        " OpenGVLab/InternVL3-8B-hf",
+    ),
+    LookAlike(
         ("nvila",),
         "NVILA with Python code of its own",
         "its weights have other names than those of TensorRT-LLM's class, and no backend here runs"

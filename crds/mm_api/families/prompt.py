@@ -87,11 +87,6 @@ class PromptStyle:
     """Text whose tokens stand behind each run of features of an image that has several of them."""
     join: str = "\n"
     """Between the parts of a message, where a template takes one text."""
-    parts_begin: bool = False
-    """Each part of such a text is encoded as a prompt, with the begin token of its own."""
-    numbered: str = ""
-    """What complete prompts may write for a placeholder, with `{number}`, which counts from 1."""
-
     opening: str = ""
     """How every conversation begins: a text that begins so is a complete prompt."""
 
@@ -102,8 +97,7 @@ class PromptStyle:
     def reserved(self) -> tuple[str, ...]:
         """Return what a user's text must not contain: it would claim an image or other media."""
         images = self.placeholder if self.reads_images else ""
-        numbered = self.numbered.partition("{")[0]
-        return tuple(filter(None, (images, numbered, self.video, self.audio)))
+        return tuple(filter(None, (images, self.video, self.audio)))
 
 
 def prompt_style(placeholder: str, opening: str = "") -> PromptStyle:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mm_runtime.base.layouts import layout_in
-
 _JINJA_FILE = "chat_template.jinja"
 
 NAMED_FOLDER = "additional_chat_templates"
@@ -56,9 +54,6 @@ def locate_chat_template(
 ) -> FoundTemplate | None:
     """Return a checkpoint's chat template, None where it has none.
 
-    In another layout the tokenizer's template is that of a language model without images, and the
-    layout's own takes its place.
-
     Args:
         processor: folder of the checkpoint's small files.
         tokenizer: folder of its tokenizer's files, if elsewhere.
@@ -69,9 +64,6 @@ def locate_chat_template(
             return found
     if files := named_files(processor) | _jinja_file(processor):
         return _first(files, _DEFAULT)
-    if (other := layout_in(processor)) is not None:
-        layout, config = other
-        return FoundTemplate(layout.chat(config), "config.json")
     names = _FOR_TOOLS if with_tools else (_DEFAULT,)
     return _in_json((tokenizer or processor) / _TOKENIZER_FILE, *names)
 

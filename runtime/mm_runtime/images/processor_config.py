@@ -5,22 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from mm_api.checkpoint.parts import JOINED, PROCESSOR, processor_of
-from mm_runtime.base.layouts import layout_in
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the image part of `processor_config.json`, or `preprocessor_config.json`.
 
-    Of a checkpoint in another layout, what its config.json says about them.
-
     Raises:
         FileNotFoundError: neither file has it.
         CheckpointError: the files contradict each other.
     """
-    other = layout_in(folder)
-    if other is not None:
-        layout, config = other
-        return layout.processor(config, read_json(folder / PROCESSOR))
     found = processor_of(lambda name: read_json(folder / name))
     if not found:
         raise FileNotFoundError(f"{folder} has neither {PROCESSOR} nor image_processor in {JOINED}")

@@ -19,14 +19,12 @@ from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_api.families.family import Family
-from mm_api.families.layouts import TOKENIZER_FILES, OtherLayout
 from mm_api.families.processor_files import check_joined, check_processor
 from mm_api.families.stored_weights import check_stored
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
 from mm_runtime.inspect.chat_templates import check_chat_template
-from mm_runtime.inspect.other_layout import check_shapes
 from mm_runtime.inspect.own_adapters import read_own_adapters
 from mm_runtime.inspect.parsed_files import CODE_CONFIGS, check_files
 from mm_runtime.inspect.small_files import (
@@ -62,8 +60,6 @@ class Description:
 
     config: JsonObject
     family: str
-    layout: OtherLayout | None
-    """None: that of the family's class."""
     dimensions: Dimensions
     custom_code: bool
 
@@ -130,9 +126,7 @@ def describe(source: Path, options: InspectOptions) -> Description:
     config = with_parts(_config(source), lambda name: read_optional(source / name))
     family = resolve(config, options.family)
     check_method(config, exported=(source / HF_QUANT_CONFIG).is_file())
-    layout = FAMILIES[family].layout_of(config)
-    # Another layout is read without the code that it brings along.
-    custom_code = None if layout else _custom_code(source, config)
+    custom_code = _custom_code(source, config)
     if custom_code and not options.trust_remote_code:
         raise InspectRefusedError(
             InspectReason.CUSTOM_CODE_REFUSED,
@@ -143,21 +137,16 @@ def describe(source: Path, options: InspectOptions) -> Description:
     preprocessor = processor_of(lambda name: read_optional(source / name))
     check_numbers("config.json", config)
     check_numbers(PROCESSOR, preprocessor)
-    tokenizers = {name: read_optional(source / name) for name in TOKENIZER_FILES if layout}
-    dimensions = FAMILIES[family].dimensions(config, preprocessor, tokenizers)
-    if layout is None:
-        _check_images(source, FAMILIES[family], dimensions.vision, preprocessor)
-    return Description(config, family, layout, dimensions, custom_code is not None)
+    dimensions = FAMILIES[family].read(config, preprocessor)
+    _check_images(source, FAMILIES[family], dimensions.vision, preprocessor)
+    return Description(config, family, dimensions, custom_code is not None)
 
 
 def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
     found = describe(source, options)
     config, family, dimensions = found.config, found.family, found.dimensions
     stored = _weights(source, family, config, options)
-    if found.layout is not None:
-        beside = found.layout.shapes_beside
-        check_shapes(source, stored, beside(config) if beside else {})
-    elif stored.format == "safetensors" and FAMILIES[family].architectures:
+    if stored.format == "safetensors" and FAMILIES[family].architectures:
         check_stored(
             weights.read_headers(source, stored.files),
             config,

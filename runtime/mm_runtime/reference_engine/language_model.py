@@ -29,7 +29,6 @@ from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.reference_engine.fused.low_ranks import take_adapters
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Follow, Part, Passed
-from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
@@ -375,11 +374,8 @@ def load_full_model(
     """
     quieten: Any = transformers_logging.disable_progress_bar
     quieten()  # the server's log is no terminal
-    config = configuration_in(kind, folder)
-    placed = {} if streamed is None else places(kind, folder, streamed, config)
+    placed = {} if streamed is None else places(kind, folder, streamed)
     given = {"dtype": dtype, "local_files_only": True, **placed, **more}
-    if config is not None:
-        return load_other_layout(kind, folder, config, **given).eval()
     return load_weights(kind, folder, **given).eval()
 
 
@@ -398,11 +394,6 @@ def _decoder_of_model(kind: str, folder: Path, dtype: torch.dtype, streamed: Pat
     return Parts(loaded.model.decoder, loaded.lm_head, loaded.config)
 
 
-def _complete(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
-    loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed)
-    return Parts(loaded.model, loaded.lm_head, loaded.config)
-
-
 def _folder(_: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
     loaded = load_full_model(
         transformers.AutoModelForCausalLM, folder / LANGUAGE_MODEL, dtype, streamed
@@ -414,7 +405,6 @@ _LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype, Path | None], Parts]] 
     Decoder.BESIDE_TOWER: _beside_a_tower,
     Decoder.TEXT_MODEL: _text_model,
     Decoder.NESTED_MODEL: _decoder_of_model,
-    Decoder.COMPLETE: _complete,
     Decoder.FOLDER: _folder,
 }
 

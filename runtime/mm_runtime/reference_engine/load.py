@@ -9,7 +9,6 @@ import torch
 
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Kind
-from mm_runtime.base.layouts import layout_in
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
@@ -18,7 +17,6 @@ from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
-from mm_runtime.reference_engine.long_rotation import LongRotationModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.mutual import MutualLanguageModel
 from mm_runtime.reference_engine.options import EngineOptions
@@ -149,7 +147,7 @@ def load_model(
     record = FAMILIES.get(family)
     is_decoder = record is not None and record.checkpoint.decoder is not None
     rotated = record is not None and record.layout.rotated
-    fixed = record is not None and not rotated and not record.reference.long_rotation
+    fixed = record is not None and not rotated
     read = limits.max_encoder_input_len or limits.max_input_len
     checkpoint = Checkpoint(
         folder=directory.llm,
@@ -179,8 +177,7 @@ def load_model(
     stacked = directory.facts.vision.stacked_features if directory.facts.vision else None
     if stacked:
         return StackedLanguageModel(checkpoint, stacked)
-    kind = RotatedLanguageModel if rotated else LanguageModel
-    return (LongRotationModel if record.reference.long_rotation else kind)(checkpoint)
+    return (RotatedLanguageModel if rotated else LanguageModel)(checkpoint)
 
 
 def _adapters(directory: EngineDirectory) -> list[AdapterFolder]:
@@ -197,11 +194,6 @@ def _adapters(directory: EngineDirectory) -> list[AdapterFolder]:
 
 
 def _end_ids(directory: EngineDirectory) -> frozenset[int]:
-    """Return all end tokens: newer checkpoints list several in their generation config."""
-    codec = TextCodec(directory.tokenizer)
-    ids = {codec.end_id}
-    other = layout_in(directory.llm)
-    if other is not None and (end := codec.id_of(other[0].end_token)) is not None:
-        ids.add(end)
+    ids = {TextCodec(directory.tokenizer).end_id}
     listed = directory.generation.get("eos_token_id")
     return frozenset(ids | (set(listed if isinstance(listed, list) else [listed]) - {None}))

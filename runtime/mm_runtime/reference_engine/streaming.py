@@ -14,16 +14,14 @@ import transformers
 _PROCESSOR, _DISK = "cpu", "disk"
 
 
-def places(kind: Any, folder: Path, written: Path, config: Any = None) -> dict[str, Any]:
+def places(kind: Any, folder: Path, written: Path) -> dict[str, Any]:
     """Return the arguments of `from_pretrained` that leave every stack of layers on disk.
 
     Embeddings, norms around the layers and output matrices are in memory.
 
-    `written`: for weights that are not on disk as the class has them. `config`: of the class; None:
-    config.json is.
+    `written`: for weights that are not on disk as the class has them.
     """
-    if config is None:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
     with torch.device("meta"):
         automatic = hasattr(kind, "from_config")
         model = kind.from_config(config) if automatic else kind(config)

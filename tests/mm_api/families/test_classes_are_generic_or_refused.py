@@ -51,6 +51,11 @@ def test_classes_that_run_are_generic(kind: str) -> None:
             {"model_type": "phi4mm"},
             ["is Phi-4-multimodal", "family phi4-multimodal", "refs/pr/70"],
         ),
+        "phi3-vision": ({"model_type": "phi3_v"}, ["Phi-3-vision", "family qwen2-5-vl"]),
+        "internvl-of-opengvlab": (
+            {"model_type": "internvl_chat"},
+            ["in OpenGVLab's own layout", "ends in -hf"],
+        ),
         "nvila": (
             {"model_type": "nvila"},
             ["is NVILA with Python code", "model_type llava_llama", "family nvila", "PyTorch"],

@@ -28,10 +28,6 @@ def source_of(family: str, folder: Path) -> Path:
     facts = facts_of(family)
     found = Dimensions(facts.text, facts.vision, facts.encoder)
     tensors = described(found, "BF16")
-    config = MODELS[family].files.get("config.json", {})
-    layout = FAMILIES[family].layout_of(config)
-    if layout is not None and layout.shapes_beside is not None:
-        tensors |= {name: ("BF16", shape) for name, shape in layout.shapes_beside(config).items()}
     if family == "vila":
         tensors["projector.weight"] = ("BF16", (8, 11))
         for part in PARTS:

@@ -170,7 +170,6 @@ def test_what_the_family_cannot_do(served: Family) -> None:
 SEEN = {
     "squares": ("as auto", "high"),
     "views": ("low", "as auto"),
-    "hd": ("low", "as auto"),
     "crops": ("one tile", "as auto"),
     "ended": ("one tile", "as auto"),
     "tiles": ("one tile", "as auto"),

@@ -198,7 +198,7 @@ class PromptQuestions:
         )
 
     def _split(self, prompt: str, rows: Sequence[int], ends: Sequence[int]) -> list[int]:
-        """Return ids with features between the parts of the text, which begins once or in each.
+        """Return ids with features between the parts of the text, which begins once.
 
         `prompt`: with a placeholder for each of `rows`.
         """
@@ -206,10 +206,8 @@ class PromptQuestions:
         ids: list[int] = []
         next_row, begun = self.vocabulary_size, False
         for number, part in enumerate(parts):
-            if part or self.style.parts_begin:
-                within = begun and not self.style.parts_begin
-                encode = self.codec.encode_word if within else self.codec.encode_prompt
-                ids += encode(part)
+            if part:
+                ids += (self.codec.encode_word if begun else self.codec.encode_prompt)(part)
                 begun = True
             if number < len(rows):
                 ids += [*range(next_row, next_row + rows[number]), *ends]

@@ -76,7 +76,6 @@ class PromptWriter:
             RequestError: placeholders and images disagree in number.
         """
         style = self._style
-        text = unnumbered(text, style)
         openings = tuple(filter(None, (self._begin_token, style.opening)))
         complete = text.startswith(openings) if openings else False
         placeholder = style.video if video else style.placeholder
@@ -122,25 +121,6 @@ class PromptWriter:
         placed = (False,) * images + (True,) * (places - images)
         check_marks(marks_of(text, style), placed, style)
         return text
-
-
-def unnumbered(text: str, style: PromptStyle) -> str:
-    """Return a text in which placeholders that count images are those of the family.
-
-    Raises:
-        RequestError: they do not count the images in the order in which they stand.
-    """
-    before, _, behind = style.numbered.partition("{number}")
-    if not before or before not in text:
-        return text
-    pattern = re.escape(before) + r"(\d{1,6})" + re.escape(behind)
-    numbers = [int(one) for one in re.findall(pattern, text)]
-    if numbers != [*range(1, len(numbers) + 1)]:
-        raise RequestError(
-            f"placeholders of images have the numbers {str(numbers)[:80]}; expected 1, 2, 3 and so "
-            "on in this order, each once: the first stands for the first image"
-        )
-    return re.sub(pattern, lambda _: style.placeholder, text)
 
 
 def marks_of(text: str, style: PromptStyle) -> tuple[bool, ...]:

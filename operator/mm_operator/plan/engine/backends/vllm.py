@@ -17,7 +17,7 @@ from mm_api.documents.vllm_serve import VllmServe
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
-from mm_api.vllm_classes import NEEDS_CODE, VERSIONS, classes_of, supported
+from mm_api.vllm_classes import VERSIONS, classes_of, supported
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine import checks
 from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
@@ -99,8 +99,6 @@ def check_class(now: Case) -> Iterator[SpecError]:
     if _supported(now) is None:
         spans = " and ".join(f"{one.first} to {one.last}" for one in classes_of(kind))
         where = f"{spans} have it: use an image of those" if spans else "none that is known has"
-        if kind in NEEDS_CODE:
-            where = "that runs without code of the checkpoint, which is not staged"
         yield plan_error(
             "engine.backend",
             "BackendFamily",

@@ -14,7 +14,6 @@ from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.reference_engine.all_weights import load_weights
-from mm_runtime.reference_engine.other_layout import configuration_in, load_other_layout
 
 Array: TypeAlias = npt.NDArray[Any]
 Sample: TypeAlias = dict[str, Array]
@@ -91,9 +90,7 @@ class TowerSource:
         """
         kind = getattr(transformers, FAMILIES[self.facts.family].transformers_class)
         trusts = {"trust_remote_code": self.trust_remote_code}
-        other = config = configuration_in(kind, self.llm)
-        if config is None:
-            config = transformers.AutoConfig.from_pretrained(self.llm, **trusts)
+        config = transformers.AutoConfig.from_pretrained(self.llm, **trusts)
         section = config.text_config
         section.num_hidden_layers = 0
         if getattr(section, "layer_types", None):
@@ -108,10 +105,7 @@ class TowerSource:
             "attn_implementation": "eager",  # the exporter writes plain matrix products
             "in_part": True,  # the language model's loader takes its layers
         }
-        if other is not None:
-            model = load_other_layout(kind, self.llm, config, **given)
-        else:
-            model = load_weights(kind, self.llm, config=config, **trusts, **given)
+        model = load_weights(kind, self.llm, config=config, **trusts, **given)
         model.requires_grad_(requires_grad=False)  # from_pretrained has called eval() already
         return model
 

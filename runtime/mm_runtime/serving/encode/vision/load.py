@@ -18,7 +18,6 @@ from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncod
 from mm_runtime.serving.encode.vision.encoder import CropEncoder, VisionEncoder
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.grids import GridEncoder, PatchEncoder
-from mm_runtime.serving.encode.vision.hd import HdEncoder
 from mm_runtime.serving.encode.vision.pixel_bytes import NormalisingRunner, normalisation_of
 from mm_runtime.serving.encode.vision.scales import ScaleEncoder
 from mm_runtime.serving.encode.vision.session import PROJECTOR, VisionSession, open_runner
@@ -109,9 +108,8 @@ def encoder_of(
 ) -> RequestEncoder:
     """Return the encoder of a family's requests around a session that runs its tower.
 
-    `newline`: [hidden], what ends a row of patches; of `HD` [2, hidden], that and the separator;
-    None: the family's images have none. `projector`: runs what is exported beside the tower, where
-    there are several scales.
+    `newline`: [hidden], what ends a row of patches; None: the family's images have none.
+    `projector`: runs what is exported beside the tower, where there are several scales.
     """
     layout, vision = FAMILIES[engine.facts.family].layout, engine.facts.vision
     assert vision is not None  # noqa: S101  # a session has a tower
@@ -145,7 +143,6 @@ ENCODERS: Mapping[str, Callable[[_Parts], RequestEncoder]] = {
     "images": lambda one: VisionEncoder(one.session, image_size=one.plan.image_size),
     "crops": lambda one: CropEncoder(one.session, image_size=one.plan.image_size),
     "grids": lambda one: GridEncoder.load(one.session, one.engine.facts, one.engine.configs),
-    "hd": lambda one: HdEncoder(one.session, one.vision, one.vectors),
     "patches": lambda one: PatchEncoder(one.session, one.engine.facts),
     "tiles": lambda one: CrossAttentionEncoder(one.session, one.vision),
     "views": lambda one: ViewEncoder(

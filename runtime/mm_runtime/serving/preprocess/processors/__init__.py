@@ -12,7 +12,6 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.ended import EndedProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
-from mm_runtime.serving.preprocess.processors.hd import HdProcessor
 from mm_runtime.serving.preprocess.processors.lines import LineProcessor
 from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
 from mm_runtime.serving.preprocess.processors.own import OwnProcessor
@@ -24,7 +23,6 @@ from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 LOADERS: Mapping[str, Callable[[EngineDirectory], ImageProcessor]] = {
     "squares": SquareProcessor.load,
     "views": ViewProcessor.load,
-    "hd": HdProcessor.load,
     "crops": CropProcessor.load,
     "ended": EndedProcessor.load,
     "numbered": NumberedProcessor.load,
