@@ -50,11 +50,9 @@ MIB = 1 << 20
 class Load:
     """Clients that send without pause, and what they get."""
 
-    def __init__(self, pair: RealGateway) -> None:
+    def __init__(self, url: str, model: str) -> None:
         one = samples()[0]
-        self._request = chat(
-            pair.url, pair.model, one.question, [one.image.read_bytes()], tokens=24
-        )
+        self._request = chat(url, model, one.question, [one.image.read_bytes()], tokens=24)
         self._right = one.answer
         self._stop = threading.Event()
         self.seen: list[tuple[float, str, bool]] = []
@@ -152,7 +150,7 @@ def serving(site: Site, folder: Path) -> Iterator[tuple[RealGateway, Load, float
             said = [line[:400] for line in lines if "rror" in line or "failed" in line]
             raise RuntimeError("\n".join(said[:30])) from error
         ready = time.monotonic() - began
-        load = Load(pair)
+        load = Load(pair.url, pair.model)
         try:
             yield pair, load, ready
         finally:

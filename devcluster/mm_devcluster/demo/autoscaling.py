@@ -146,7 +146,14 @@ class Follower:
 
 
 def walk(
-    target: Target, namespace: str, model: str, report: Callable[[str], None], mmctl: str
+    target: Target,
+    namespace: str,
+    model: str,
+    report: Callable[[str], None],
+    mmctl: str,
+    *,
+    cpu: str = REPLICA_CPU,
+    most: int = MOST,
 ) -> Walk:
     """Load a model over its SLO until more replicas keep it, then take the load away.
 
@@ -157,8 +164,8 @@ def walk(
     """
     follower = Follower(target, namespace, model, report, mmctl)
     before = follower.look()["spec"]
-    report(f"each replica may take {REPLICA_CPU} of CPU: rolling that out")
-    follower.patch(limited())
+    report(f"each replica may take {cpu} of CPU: rolling that out")
+    follower.patch(limited(cpu))
     try:
         follower.until("the limit is not rolled out", follower.rolled_out, ROLLOUT_SECONDS)
         follower.done.replicas = [1]
@@ -167,7 +174,7 @@ def walk(
         follower.done.rate = round(OVERLOAD * capacity(client, _slots(before), CALIBRATION_SECONDS))
         with monitoring.running(target) as prometheus:
             report(f"Prometheus at {prometheus}")
-            follower.patch({"autoscaling": autoscaling(prometheus)})
+            follower.patch({"autoscaling": autoscaling(prometheus, most)})
             follower.until("metrics are not seen", _follows, UP_SECONDS)
             _overload(follower, client)
             _rest(follower)
@@ -228,21 +235,21 @@ def _note(done: Walk, load: Load) -> None:
     done.last_goodput = max(load.stretches, key=lambda one: one.began).goodput
 
 
-def limited() -> dict[str, Any]:
+def limited(cpu: str) -> dict[str, Any]:
     """Return the part of the spec that leaves one replica, with a size of its own."""
     return {
         "replicas": 1,
-        "runtime": {"resources": {"limits": {"cpu": REPLICA_CPU}}},
+        "runtime": {"resources": {"limits": {"cpu": cpu}}},
         "gateway": {"maxQueueSize": QUEUE, "requestTimeout": f"{REQUEST_SECONDS}s"},
     }
 
 
-def autoscaling(prometheus: str) -> dict[str, Any]:
+def autoscaling(prometheus: str, most: int) -> dict[str, Any]:
     """Return the part of the spec that the demo sets."""
     target = f"{TARGET_SECONDS:.0f}s"
     return {
         "minReplicas": 1,
-        "maxReplicas": MOST,
+        "maxReplicas": most,
         "objectives": [{"metric": "TimeToFirstToken", "percentile": 95, "target": target}],
         "behavior": {"scaleDown": {"stabilizationWindowSeconds": WINDOW_SECONDS}},
         "prometheus": {"addresses": [prometheus]},

@@ -46,7 +46,7 @@ def _clean_current() -> str:
         if settings.DEMO_NAMESPACE in names:
             _delete(target, "namespace", settings.DEMO_NAMESPACE)
         if settings.SYSTEM_NAMESPACE in names:
-            _uninstall(target)
+            uninstall(target)
             _delete(target, "namespace", settings.SYSTEM_NAMESPACE)
     finally:
         shutil.rmtree(state_dir() / CURRENT, ignore_errors=True)
@@ -55,7 +55,12 @@ def _clean_current() -> str:
     return f"removed from the current cluster: {', '.join(names)}"
 
 
-def _uninstall(target: Target) -> None:
+def uninstall(target: Target) -> None:
+    """Remove the operator; the definition of models goes with the last of them.
+
+    Raises:
+        DevClusterError: Helm could not.
+    """
     try:
         with helm_python.Config(
             kubeconfig_path=str(target.kubeconfig), namespace=settings.SYSTEM_NAMESPACE

@@ -1,0 +1,154 @@
+"""Images of this machine's own programs: its system, its Python packages, our code on top.
+
+For a machine without a network, where no image can be pulled: what `runtime/Dockerfile.cuda` takes
+from Ubuntu and the package index is packed from what is installed, into layers like the demo's.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+
+from gpu_record import ROOT
+
+from mm_devcluster.images.base import ACCOUNTS
+from mm_devcluster.images.catalogue import OPERATOR, RUNTIME, VARIABLES, Recipe, compose
+from mm_devcluster.images.layers import built_layer
+from mm_devcluster.images.oci import Entry, Image, Layer, tree_entries, write_layer
+from mm_devcluster.images.sources import LIBRARY, VENV
+from mm_devcluster.node.gpus import DRIVER
+
+PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+SITE = f"{VENV}/lib/{PYTHON}/site-packages"
+SYSTEM = (
+    *("bin", "etc", "lib", "lib64", "opt/gcc", "sbin", "usr/bin", "usr/include", "usr/lib/gcc"),
+    *(f"usr/lib/{PYTHON}", "usr/lib/python3", "usr/lib/x86_64-linux-gnu", "usr/lib64"),
+    *("usr/libexec/gcc", "usr/sbin", "usr/share/ca-certificates"),
+)
+"""Of the machine's file system; gcc and headers for torch's kernel compiler."""
+LARGE = ("libcudnn", "libnccl", "libcublas", "libcusolver", "libcusparse", "libcufft", "libnpp")
+"""Libraries of the machine that torch brings along: not taken twice."""
+
+HEAVY = ("torch", "nvidia", "triton")
+UNUSED = (
+    *("jax", "cupy", "numba", "llvmlite", "pyarrow", "cv2", "opencv", "pandas", "tensorstore"),
+    *("scipy", "statsmodels", "sklearn", "skimage", "scikit", "matplotlib", "cmake", "xarray"),
+    *("fonttools", "grpc", "tensorboard", "cython", "pip", "e3nn", "plotly", "debugpy"),
+)
+"""Packages of the machine that nothing here imports; those of our pins are in a folder before."""
+
+CODE = ("crds/mm_api", "edge/mm_edge", "runtime/mm_runtime", "operator/mm_operator")
+COMMANDS = {"mm-operator": "mm_operator.__main__", "mm-runtime": "mm_runtime.cli"}
+COMMANDS |= {"mm-router": "mm_router.__main__"}
+
+
+def system_entries() -> Iterator[Entry]:
+    """Yield the machine's programs and libraries, without documents and CUDA's toolkit."""
+    for name in SYSTEM:
+        top = Path("/") / name
+        if top.is_symlink():
+            yield Entry(f"/{name}", link=str(top.readlink()))
+            continue
+        for entry in tree_entries(top, f"/{name}") if top.is_dir() else ():
+            large = entry.path.rpartition("/")[2].startswith(LARGE) or entry.path.endswith(".a")
+            if entry.path in ACCOUNTS:
+                text = Path(entry.path).read_text() + ACCOUNTS[entry.path]
+                yield Entry(entry.path, content=text.encode())
+            elif not large and not entry.path.startswith("/etc/ssl/private"):
+                yield entry
+    yield Entry("/tmp", directory=True, mode=0o1777)  # noqa: S108 - a path inside the image
+
+
+def package_entries(
+    folder: Path, before: Collection[str] = (), *, heavy: bool | None = None
+) -> Iterator[Entry]:
+    """Yield the packages of a folder.
+
+    Args:
+        folder: site-packages.
+        before: names that another folder has; they are left out here.
+        heavy: whether torch and its libraries are taken alone, or left out; None: all is taken.
+    """
+    for top in sorted(folder.iterdir()):
+        name = normal(top.name)
+        left = heavy is not None and (name.startswith(HEAVY) != heavy or name.startswith(UNUSED))
+        if left or name in before or top.suffix == ".pth":
+            continue
+        if top.is_dir():
+            yield from tree_entries(top, f"{SITE}/{top.name}", skip=("__pycache__", "include"))
+        else:
+            yield Entry(f"{SITE}/{top.name}", source=top)
+
+
+def normal(name: str) -> str:
+    """Return the name of a package or of what belongs to it, without its version."""
+    lower = name.lower().replace("_", "-")
+    suffix = ".dist-info"
+    return lower.removesuffix(suffix).rpartition("-")[0] if lower.endswith(suffix) else lower
+
+
+def code_entries() -> Iterator[Entry]:
+    """Yield an environment of the machine's interpreter, our packages and their commands."""
+    yield Entry(f"{VENV}/pyvenv.cfg", content=b"home = /usr/bin\n")
+    for name, target in (
+        (PYTHON, f"/usr/bin/{PYTHON}"),
+        ("python3", PYTHON),
+        ("python", PYTHON),
+    ):
+        yield Entry(f"{VENV}/bin/{name}", link=target)
+    for package in (*CODE, "router/mm_router"):
+        where = f"{LIBRARY}/{package.partition('/')[2]}"
+        yield from tree_entries(ROOT / package, where, skip=("__pycache__",))
+    yield Entry(f"{SITE}/multimodal-operator.pth", content=f"{LIBRARY}\n".encode())
+    project = "Metadata-Version: 2.4\nName: multimodal-operator\nVersion: 1\n"
+    yield Entry(f"{SITE}/multimodal_operator-1.dist-info/METADATA", content=project.encode())
+    for name, module in COMMANDS.items():
+        text = f"#!{VENV}/bin/python\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
+        yield Entry(f"{VENV}/bin/{name}", content=text.encode(), mode=0o755)
+
+
+def tensorrt_entries(folder: Path) -> Iterator[Entry]:
+    """Yield TensorRT: `lib` with its libraries, `site` with its Python modules."""
+    yield from tree_entries(folder / "lib", "/opt/tensorrt/lib")
+    yield from tree_entries(folder / "site", SITE, skip=("__pycache__",))
+
+
+def make_images(pinned: Path | None, tensorrt: Path | None) -> dict[str, Image]:
+    """Return operator and runtime by name, of the same layers.
+
+    Args:
+        pinned: folder of packages that go before the machine's own, such as numpy below 2.
+        tensorrt: folder of TensorRT, if the image is to have it.
+    """
+    found = find_spec("torch")
+    assert found is not None, "torch is not installed here"
+    assert found.origin is not None
+    own = Path(found.origin).parents[1]
+    before = {normal(one.name) for one in pinned.iterdir()} if pinned else set()
+    parts: dict[str, Callable[[], Iterator[Entry]]] = {
+        "machine-system": system_entries,
+        "machine-heavy": lambda: package_entries(own, before, heavy=True),
+        "machine-packages": lambda: package_entries(own, before, heavy=False),
+    }
+    if pinned:
+        parts["machine-pinned"] = lambda: package_entries(pinned)
+    if tensorrt:
+        parts["machine-tensorrt"] = lambda: tensorrt_entries(tensorrt)
+    parts["machine-code"] = code_entries
+
+    def made(name: str) -> Layer:
+        return built_layer(name, lambda path, _: write_layer(parts[name](), path))
+
+    with ThreadPoolExecutor() as pool:
+        layers = list(pool.map(made, parts))
+    driver = {
+        "LD_LIBRARY_PATH": f"{DRIVER}/lib64:/opt/tensorrt/lib",
+        "PATH": f"{VARIABLES['PATH']}:{DRIVER}/bin:/opt/gcc/bin",
+    }
+    return {
+        one.name: compose(
+            Recipe(one.name, one.environment, one.code, one.entrypoint, driver), layers
+        )
+        for one in (OPERATOR, RUNTIME)
+    }
