@@ -231,6 +231,11 @@ class ModelFacts(Document):
     encoder: EncoderFacts | None = None
     audio: AudioFacts | None = None
     lora: LoraFacts | None = Field(default=None, description="None: no adapters were requested.")
+    uncompared: str | None = Field(
+        default=None,
+        description="Why weights and config.json were not compared with the checkpoint's class, "
+        "and what does it. None: they were.",
+    )
 
     @property
     def row_size(self) -> int:

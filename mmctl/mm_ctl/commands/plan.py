@@ -32,11 +32,10 @@ from mm_runtime.inspect.checkpoint import InspectOptions
 
 HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"
 FITS, INVALID, DOES_NOT_FIT = 0, 2, 3
-_NOT_COMPARED = PlanWarning(
-    code="ClassNotCompared",
-    message="Not looked at here, and refused by the inspect Job, which has torch: weights outside "
-    "of layers that are missing, left over or of another shape, and values of config.json that "
-    "transformers' class does not know (rope_type, hidden_act)",
+_UNCOMPARED = (
+    "mmctl has no torch. The inspect Job has, and refuses weights outside of layers that are "
+    "missing, left over or of another shape, and values of config.json that transformers' class "
+    "does not know (rope_type, hidden_act)"
 )
 
 
@@ -104,9 +103,7 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
         image=options.image,
         version=options.trtllm_version,
     )
-    inspected = options.checkpoint is None and not Path(options.facts).is_dir()
-    beside = [*assumed, *([] if inspected else [_NOT_COMPARED])]
-    return planned.model_copy(update={"warnings": [*beside, *planned.warnings]})
+    return planned.model_copy(update={"warnings": [*assumed, *planned.warnings]})
 
 
 def planned_from(
@@ -164,10 +161,12 @@ def facts_of(document: dict[str, Any], options: argparse.Namespace) -> ModelFact
         trust_remote_code=bool(model.get("trustRemoteCode")),
     )
     if options.checkpoint:
-        return facts_of_checkpoint(options.checkpoint, allowed, mirror=_mirror(document))
-    if options.facts != "-" and Path(options.facts).is_dir():
-        return facts_of_folder(Path(options.facts), allowed)
-    return _inspected(read_text(options.facts), options.facts)
+        facts = facts_of_checkpoint(options.checkpoint, allowed, mirror=_mirror(document))
+    elif options.facts != "-" and Path(options.facts).is_dir():
+        facts = facts_of_folder(Path(options.facts), allowed)
+    else:
+        return _inspected(read_text(options.facts), options.facts)
+    return facts.model_copy(update={"uncompared": _UNCOMPARED})
 
 
 def _mirror(document: dict[str, Any]) -> str | None:

@@ -12,20 +12,17 @@ from mm_runtime.sources.address import parse_address
 from mm_runtime.sources.checkout import checked_out
 
 
-def _nothing(facts: ModelFacts, folder: Path) -> None:
-    """Look no further than configurations and headers say without the checkpoint's class."""
-
-
 def inspect_source(
     text: str,
     options: InspectOptions,
     environment: Mapping[str, str] | None = None,
-    compare: Callable[[ModelFacts, Path], None] = _nothing,
+    compare: Callable[[ModelFacts, Path], str | None] = lambda *_: None,
 ) -> ModelFacts:
     """Return the facts of the checkpoint at an address.
 
     `text`: The value of `--source`. `environment`: Endpoints and credentials; None means this
-    process's. `compare`: compares configurations and headers with the checkpoint's class, by torch.
+    process's. `compare`: compares configurations and headers with the checkpoint's class, by torch;
+    it returns why it could not.
 
     Raises:
         InspectRefusedError: it cannot be served; the message says why and what to do.
@@ -38,7 +35,7 @@ def inspect_source(
     ):
         try:
             facts = inspect(checkout.directory, options)
-            compare(facts, checkout.directory)
+            why = compare(facts, checkout.directory)
         except InspectRefusedError as refused:
             raise replace(refused, message=checkout.explain(refused.message)) from refused
-        return facts.model_copy(update={"source_revision": checkout.commit})
+        return facts.model_copy(update={"source_revision": checkout.commit, "uncompared": why})

@@ -1,7 +1,9 @@
 """A value of config.json that the checkpoint's class does not take is refused before a build."""
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,12 @@ from mm_runtime.engine_build.commands import verify_weights
 from mm_runtime.engine_build.commands.verify_weights import refuse_other_class
 from mm_runtime.errors import InspectRefusedError, PermanentError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
+from mm_runtime.inspect.source import inspect_source
 from support.broken_checkpoints import SINGLE, copied, edit_json
+from support.cases import cases
+from support.model_configs import reference_plan
+
+Spoil = Callable[[pytest.MonkeyPatch, Path], None]
 
 SCALING = {"factor": 2.0}
 LAYERS = "language_model.model.layers"
@@ -130,6 +137,54 @@ def test_quantized_weights_that_are_missing_are_refused(
 
     with pytest.raises(InspectRefusedError, match=f"1 missing.*{name.split('.', 1)[1]}"):
         refuse_other_class(inspect(source, InspectOptions()), source)
+
+
+def without_torch(patch: pytest.MonkeyPatch, _: Path) -> None:
+    patch.setattr("importlib.util.find_spec", lambda _: None)
+
+
+def older_transformers(patch: pytest.MonkeyPatch, source: Path) -> None:
+    patch.setattr("importlib.metadata.version", lambda _: "4.53.0")
+    edit_json(source / "config.json", text_config={"hidden_act": "swoosh"})
+
+
+def pickled(_: pytest.MonkeyPatch, source: Path) -> None:
+    torch.save(load_file(source / SINGLE), source / "pytorch_model.bin")
+    (source / SINGLE).unlink()
+
+
+@cases(
+    "spoil words",
+    {
+        "no-torch": (without_torch, "no torch or no transformers; the build compares them"),
+        "older": (
+            older_transformers,
+            r"4\.53\.0 of the image cannot make it \(.*swoosh",
+        ),
+        "pickles": (pickled, "the build compares them where it makes safetensors"),
+    },
+)
+def test_what_is_not_compared_is_said_in_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Spoil, words: str
+) -> None:
+    """The facts have the reason, and the plan's warnings are in the status."""
+    source = copied("tiny-llava", tmp_path / "source")
+    spoil(monkeypatch, source)
+
+    options = InspectOptions(allow_pickle=True)
+    facts = inspect_source(str(source), options, compare=refuse_other_class)
+    changes = {"model": {"allowPickle": True}}
+    warned = [one.message for one in reference_plan(facts, changes).warnings]
+
+    assert any(re.search(words, message) for message in warned)
+
+
+def test_a_build_without_torch_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the last to look at the weights."""
+    monkeypatch.setattr(verify_weights, "memory_limit", lambda: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(PermanentError, match=r"no torch or no transformers.*spec\.build\.image"):
+        verify_weights.verify_weights(None)  # type: ignore[arg-type]
 
 
 def test_too_little_memory_to_look_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a plan says of the comparison with the checkpoint: its cost, and where it is left out."""
+"""What a plan says of comparisons with the checkpoint: their cost, and where one is left out."""
 
 from collections.abc import Iterator
 
@@ -19,6 +19,16 @@ def with_evaluation(engine: EngineSpec, facts: ModelFacts, spec: MultimodalModel
     if spec.build.evaluation == "Off" and evaluation_cost(engine, facts) is not None:
         return engine.model_copy(update={"evaluation": "Off"})
     return engine
+
+
+def class_warnings(facts: ModelFacts) -> Iterator[PlanWarning]:
+    """Yield a warning where the inspection has not looked at the checkpoint's class."""
+    if facts.uncompared:
+        yield PlanWarning(
+            code="ClassNotCompared",
+            message="weights and config.json are not compared with the checkpoint's class: "
+            + facts.uncompared,
+        )
 
 
 def evaluation_warnings(

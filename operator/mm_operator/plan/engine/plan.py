@@ -10,7 +10,7 @@ from mm_operator.plan.engine.backends import backend_of
 from mm_operator.plan.engine.container_limits import container_limit_warnings
 from mm_operator.plan.engine.documents import build_plan, serving_plan
 from mm_operator.plan.engine.encoders import check_vision
-from mm_operator.plan.engine.evaluation import evaluation_warnings
+from mm_operator.plan.engine.evaluation import class_warnings, evaluation_warnings
 from mm_operator.plan.engine.exposure import exposure_warnings
 from mm_operator.plan.engine.family import family_of
 from mm_operator.plan.engine.sizes import size
@@ -79,6 +79,7 @@ def _planned(
         warnings=(
             *exposure_warnings(inputs.spec, backend.serving_image),
             *container_limit_warnings(inputs.spec, serving, sizes.memory),
+            *class_warnings(inputs.facts),
             *evaluation_warnings(cost, inputs.spec),
             *own.warnings,
         ),

@@ -23,6 +23,8 @@ _OURS = 5
 """First release of transformers that the runtime image holds. TensorRT-LLM's images have older ones
 without some classes, and serve such checkpoints all the same."""
 
+_NEEDED = ("torch", "transformers")
+
 _SAID = 400
 """Characters of an error of transformers: some list every class that there is."""
 
@@ -31,7 +33,7 @@ def verify_weights(context: StepContext) -> None:
     """Refuse a checkpoint whose weights are not those of its class.
 
     Raises:
-        PermanentError: the container has too little memory to look.
+        PermanentError: the container has too little memory to look, or no torch.
         WeightsUnusableError: as `load_weights`.
     """
     limit = memory_limit()
@@ -40,14 +42,24 @@ def verify_weights(context: StepContext) -> None:
             f"spec.build.resources.limits.memory lets the build have {limit >> 20} MiB, and to"
             f" compare the weights with their class takes {PROCESS_BYTES >> 20} MiB: raise it."
         )
+    if not all(map(util.find_spec, _NEEDED)):
+        raise PermanentError(
+            "This image has no torch or no transformers, by which weights are compared with the"
+            " checkpoint's class: set spec.build.image to one that has both."
+        )
     try:
         compare_with_class(context.plan.facts, context.paths.weights)
     except WeightsUnusableError:
         raise
     except Exception as error:
-        if context.paths.weights == context.paths.llm:
+        if context.paths.weights == context.paths.llm or _release() >= _OURS:
             raise  # pods load the same class
+        # The inspection ran in this image, and the plan warns of it.
         log.warning("transformers of this image has no class to compare the weights: %s", error)
+
+
+def _release() -> int:
+    return int(metadata.version("transformers").partition(".")[0])
 
 
 def compare_with_class(facts: ModelFacts, folder: Path) -> None:
@@ -69,20 +81,22 @@ def compare_with_class(facts: ModelFacts, folder: Path) -> None:
     log.info("the weights are those of the checkpoint's class")
 
 
-def refuse_other_class(facts: ModelFacts, folder: Path) -> None:
+def refuse_other_class(facts: ModelFacts, folder: Path) -> str | None:
     """Refuse a checkpoint that its class does not load, from configurations and headers alone.
 
     Args:
         facts: of its inspection.
         folder: of its small files and headers; the numbers may be a hole.
 
+    Returns:
+        Why the two could not be compared, and what does it.
+
     Raises:
         InspectRefusedError: `WeightsInvalid`: weights are missing, left over, or have another
             shape; `ConfigInvalid`: the class cannot be made of config.json.
     """
     if unseen := _unseen(facts):
-        log.warning("weights are not compared with their class, the build does it: %s", unseen)
-        return
+        return unseen
     try:
         compare_with_class(facts, folder)
     except WeightsUnusableError as error:
@@ -91,9 +105,8 @@ def refuse_other_class(facts: ModelFacts, folder: Path) -> None:
         # Whatever a class does with a value that it does not know, pods would do the same.
         said = " ".join(f"{type(error).__name__}: {error}".split())
         version = metadata.version("transformers")
-        if int(version.partition(".")[0]) < _OURS:
-            log.warning("weights are not compared with their class: %s (%s)", said, version)
-            return
+        if _release() < _OURS:
+            return f"transformers {version} of the image cannot make it ({said[:_SAID]})"
         stated = ", ".join(_quoted(read_optional(folder / "config.json"), said))
         raise InspectRefusedError(
             InspectReason.CONFIG_INVALID,
@@ -101,16 +114,18 @@ def refuse_other_class(facts: ModelFacts, folder: Path) -> None:
             f"{stated and f' ({stated})'}: {said[:_SAID].rstrip('.')}. Correct the value, or use"
             " the config.json that was published with these weights.",
         ) from error
+    return None
 
 
 def _unseen(facts: ModelFacts) -> str:
     """Return why a class cannot be looked at here; empty: it can."""
     if facts.weight_format != "safetensors":
-        return "pickles have no headers"
+        return "pickles have no headers; the build compares them where it makes safetensors of them"
     if not has_class(facts):
-        return f"transformers has no class of the parts of family {facts.family}"
-    installed = all(map(util.find_spec, ("torch", "transformers")))
-    return "" if installed else "torch and transformers are not installed"
+        return f"transformers has no class of just these parts of family {facts.family}"
+    if all(map(util.find_spec, _NEEDED)):
+        return ""
+    return "the image of the inspection has no torch or no transformers; the build compares them"
 
 
 def _quoted(config: JsonObject, said: str, prefix: str = "") -> Iterator[str]:
