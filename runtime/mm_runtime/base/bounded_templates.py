@@ -27,6 +27,9 @@ MOST_BYTES = 128 << 20
 MOST_TURNS = 200_000
 """Loops, calls and filters of one prompt: published templates take about 20 for a message."""
 
+_MOST_VALUES = 200_000
+"""In one list or object, with all that it holds: a body has at most 16,384."""
+
 _MOST_SECONDS = 5.0
 """Processor time: a node that pauses the process has not made a template expensive."""
 
@@ -62,10 +65,16 @@ class TemplateTooLargeError(TemplateRuntimeError):
     """The template would do or write more than one prompt may cost."""
 
 
+_CONTAINERS = (dict, list, tuple, set, frozenset, type({}.items()))
+
+
 @dataclass(slots=True)
 class _Spent:
     bytes: int = 0
     turns: int = 0
+    sizes: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    """Id -> a list or an object, and its elements."""
+
     ends: float = field(default_factory=lambda: time.thread_time() + _MOST_SECONDS)
 
     def need(self, size: int) -> None:
@@ -73,6 +82,24 @@ class _Spent:
             raise TemplateTooLargeError(
                 f"it makes texts and lists of more than {MOST_BYTES >> 20} MiB: let it repeat less"
             )
+
+    def elements(self, value: Any) -> int:
+        """Return how many values one holds, in all that it holds and as often as it does.
+
+        Lists that hold one another twice cost no bytes, and comparing two of them, or using one as
+        a key, takes for ever and no turn.
+        """
+        if not isinstance(value, _CONTAINERS):
+            return 1
+        if (known := self.sizes.get(id(value))) is not None:
+            return known[1]
+        size = 1 + sum(map(self.elements, value.values() if isinstance(value, dict) else value))
+        if size > _MOST_VALUES:
+            raise TemplateTooLargeError(
+                f"it makes a list or an object of more than {_MOST_VALUES} values: let it nest less"
+            )
+        self.sizes[id(value)] = value, size
+        return size
 
     def take_turn(self) -> None:
         self.turns += 1
@@ -107,6 +134,7 @@ def charged(value: Any) -> Any:
     elif isinstance(value, list | tuple | set):
         spent.bytes += _ITEM * len(value)
     spent.need(0)
+    spent.elements(value)
     return value
 
 
@@ -168,11 +196,24 @@ class _Counting(CodeGenerator):
         else:
             super().visit_Call(node, *given, **named)
 
+    def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:  # noqa: N802
+        self._literal(super().visit_Tuple, node, frame, made=node.ctx == "load")
+
+    def visit_List(self, node: nodes.List, frame: Frame) -> None:  # noqa: N802
+        self._literal(super().visit_List, node, frame)
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802
+        self._literal(super().visit_Dict, node, frame)
+
+    def _literal(
+        self, visit: Callable[..., None], node: nodes.Node, frame: Frame, *, made: bool = True
+    ) -> None:
+        self.write("environment.charged(" if made else "")
+        visit(node, frame)
+        self.write(")" if made else "")
+
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
-        cuts = isinstance(node.arg, nodes.Slice)
-        self.write("environment.charged(" if cuts else "")
-        super().visit_Getitem(node, frame)
-        self.write(")" if cuts else "")
+        self._literal(super().visit_Getitem, node, frame, made=isinstance(node.arg, nodes.Slice))
 
 
 @pass_context  # so that jinja2 computes nothing of it when a template is compiled
@@ -220,7 +261,10 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, called: Any, /, *given: Any, **named: Any) -> Any:
         """Call a function, a macro or a method."""
-        _SPENT.get().take_turn()
+        spent = _SPENT.get()
+        spent.take_turn()
+        for one in (*given, *named.values()):
+            spent.elements(one)  # those of a macro are a list of its own there
         text = getattr(getattr(called, "__wrapped__", called), "__self__", None)
         if isinstance(text, str):
             _look(called.__name__, (text, *given, *named.values()))

@@ -37,6 +37,7 @@ from mm_runtime.base.bounded_templates import (
     one_prompt,
     written,
 )
+from mm_runtime.base.chat_template_files import JINJA_FILE
 
 PROBE = "a probe of the template"
 
@@ -112,7 +113,7 @@ class PromptTemplate:
         special_tokens: Mapping[str, str],
         style: PromptStyle,
         now: Callable[[], datetime] = datetime.now,
-        file: str = "chat_template.jinja",
+        file: str = JINJA_FILE,
     ) -> None:
         """Compile the template.
 
@@ -171,7 +172,7 @@ class PromptTemplate:
             ) from error
         except _FAILURES as error:
             raise TemplateRefusedError(
-                f"the model's chat template does not take this conversation ({error})"
+                f"the model's chat template ({self._file}) does not take this conversation: {error}"
             ) from error
 
     def _detect_parts(self) -> bool:

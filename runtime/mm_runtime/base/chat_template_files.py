@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_JINJA_FILE = "chat_template.jinja"
+JINJA_FILE = "chat_template.jinja"
+
+BUILT_IN = "built in for the family"
+"""In the place of a file's name."""
 
 NAMED_FOLDER = "additional_chat_templates"
 """Folder of a checkpoint: `NAME.jinja` for each further template. `chat_template.jinja` is the
@@ -88,7 +91,7 @@ def named_files(folder: Path) -> dict[str, Path]:
 
 
 def _jinja_file(folder: Path) -> dict[str, Path]:
-    file = folder / _JINJA_FILE
+    file = folder / JINJA_FILE
     return {_DEFAULT: file} if file.is_file() else {}
 
 

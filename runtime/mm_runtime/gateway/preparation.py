@@ -6,6 +6,7 @@ is fetched.
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -90,6 +91,7 @@ class Preparation:
         audio_reader: AudioReader | None,
         forms: Forms,
         isolates_salts: bool,
+        writer: Executor,
     ) -> None:
         """Connect the parts.
 
@@ -102,9 +104,11 @@ class Preparation:
             audio_reader: None: the model takes no audio.
             forms: of the server.
             isolates_salts: as `Capabilities`: a client's key is a salt of its own.
+            writer: checks texts and writes prompts: a template may take seconds.
         """
         self._forms = forms
         self._isolates_salts = isolates_salts
+        self._writer = writer
         self.model = model
         self.audio_reader = audio_reader
         self._images = images
@@ -165,16 +169,12 @@ class Preparation:
             return PreparedRequest((await self._prepare_audio(request),))
         refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
         salt = salt_of(key if self._isolates_salts else "", request.cache_salt or "")
-        if isinstance(request, CompletionRequest):
-            prompts = self._given(request)
-            chats = await self._prepare_chats(request, prompts, salt, _no_images)
-        else:
-            found = self._split(request)
-            images, processors = found.images, self._processors(request, found)
-            ahead = self._images.ahead(images, processors[: len(images)], salt)
-            async with ahead if images else nullcontext(_no_images) as load:
-                prompts = [self._written(found, processors)]
-                chats = await self._prepare_chats(request, prompts, salt, load)
+        loop = asyncio.get_running_loop()
+        prompts = await loop.run_in_executor(self._writer, self._read, request)
+        images, processors = prompts[0].images, prompts[0].processors  # one of chats has them
+        ahead = self._images.ahead(images, processors[: len(images)], salt)
+        async with ahead if images else nullcontext(_no_images) as load:
+            chats = await self._prepare_chats(request, prompts, salt, load)
         if isinstance(request, CompletionRequest) and request.echo:
             pairs = zip(chats, prompts, strict=True)
             chats = [replace(chat, echo=parsed.written) for chat, parsed in pairs]
@@ -367,7 +367,20 @@ class Preparation:
         if isinstance(request, CompletionRequest):
             return self._given(request)
         found = self._split(request)
-        return [self._written(found, self._processors(request, found))]
+        processors = self._processors(request, found)
+        assert self._chat_prompt is not None  # noqa: S101  # it has split the conversation
+        return [
+            _Parsed(
+                self._chat_prompt.write(found),
+                "messages",
+                found.images,
+                found.videos,
+                tuple(found.turns),
+                processors,
+                tuple(found.recordings),
+                tuple(found.tools),
+            )
+        ]
 
     def _split(self, request: ChatRequest) -> Conversation:
         """Return the parts of a conversation, whose media the model takes."""
@@ -383,19 +396,6 @@ class Preparation:
         check_media(self.model, found.images, found.videos)
         check_recordings(self.model, found.recordings)
         return found
-
-    def _written(self, found: Conversation, processors: tuple[ImageProcessor, ...]) -> _Parsed:
-        assert self._chat_prompt is not None  # noqa: S101  # it has split the conversation
-        return _Parsed(
-            self._chat_prompt.write(found),
-            "messages",
-            found.images,
-            found.videos,
-            tuple(found.turns),
-            processors,
-            tuple(found.recordings),
-            tuple(found.tools),
-        )
 
     def _check_reads(self) -> None:
         if self.audio_reader is not None:

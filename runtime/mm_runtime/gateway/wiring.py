@@ -88,6 +88,9 @@ file."""
 _MOST_TEXT_BYTES = TEXT_BYTES
 """Size of a body that is tokenized: as much text as is read of one that is answered."""
 
+_WRITERS = 4
+"""Prompts written at one time: a slow template takes 5 s, and the loop waits 5 ms for each."""
+
 _PARSERS = 2
 """Large bodies parsed at one time, each in up to 0.1 s."""
 
@@ -204,6 +207,7 @@ def build_gateway(
         else None,
         forms=capabilities.forms,
         isolates_salts=capabilities.isolates_salts,
+        writer=ThreadPoolExecutor(_WRITERS, thread_name_prefix="prompt"),
     )
     service = ChatService(preparation, engine, admission)
     quiet = Quiet(admission.load)

@@ -13,6 +13,7 @@ NESTED = (
 )
 DOUBLED = "{% set n = namespace(s='xx') %}{% for i in range(60) %}{% set n.s = ADD %}{% endfor %}"
 LARGE = "128 MiB"
+VALUES = "200000 values"
 TURNS = "20000 turns"
 NUMBER = "the number 1000000000"
 WIDTH = "seven digits"
@@ -53,10 +54,20 @@ WIDTH = "seven digits"
             ),
             LARGE,
         ),
-        "nested": (NESTED + "{{ n.s }}", LARGE),
-        "nested-as-json": (NESTED + "{{ n.s | tojson }}", LARGE),
-        "nested-in-a-format": (NESTED + "{{ '%s' % n.s }}", LARGE),
-        "nested-in-an-error": (NESTED + "{{ raise_exception(n.s) }}", LARGE),
+        "nested": (NESTED + "{{ n.s }}", VALUES),
+        "nested-and-equal": (NESTED + "{{ [n.s] == [n.s[:]] }}", VALUES),
+        "nested-keys": (NESTED.replace("[n.s, n.s]", "(n.s, n.s)") + "{{ {n.s: 1} }}", VALUES),
+        "nested-objects": (NESTED.replace("[n.s, n.s]", "{1: n.s, 2: n.s}"), VALUES),
+        "nested-views": (
+            NESTED.replace("[n.s, n.s]", "dict(x=n.s, y=n.s).items()"),
+            VALUES,
+        ),
+        "nested-by-a-macro": (
+            "{% macro m() %}{% set n.s = varargs %}{% endmacro %}"
+            + NESTED.replace("{% set n.s = [n.s, n.s] %}", "{{ m(n.s, n.s) }}"),
+            VALUES,
+        ),
+        "many-values": ("{{ range(99999) | list * 3 == 1 }}", VALUES),
         "filter": ("{{ 'x' | center(10 ** 9) }}", NUMBER),
         "method": ("{{ 'x'.ljust(10 ** 9) }}", NUMBER),
         "width": ("{{ '%1000000000d' % 1 }}", WIDTH),

@@ -1,5 +1,7 @@
 """Chat templates of both kinds write the prompt, with one placeholder for each image."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from mm_api.families.llava import PROMPT
 from mm_runtime.base.chat_template import Media, TemplateRefusedError, Turn
 from mm_runtime.gateway.prompts.templates import ChatTemplate, load_template
+from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.prompts.writers import PromptWriter
 from support.cases import cases
 
 PARTS = (
@@ -98,6 +102,28 @@ def test_the_template_is_found_where_checkpoints_keep_it(
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     assert load_template(tmp_path, PROMPT).render([TURN]) == "A"
+
+
+@cases(
+    "name content",
+    {
+        "jinja": ("chat_template.jinja", "{{ x.y }}"),
+        "json": ("chat_template.json", '{"chat_template": "{{ x.y }}"}'),
+        "processor": ("processor_config.json", '{"chat_template": "{{ x.y }}"}'),
+        "tokenizer": ("tokenizer_config.json", '{"chat_template": "{{ x.y }}"}'),
+        "the-familys": ("built in for the family", ""),
+    },
+)
+def test_a_refusal_names_the_file(tmp_path: Path, name: str, content: str) -> None:
+    """That has the template: the gateway's and that of Triton's preprocessing alike."""
+    if content:
+        (tmp_path / name).write_text(content)
+    style = replace(PROMPT, chat="{{ x.y }}", wrapper="{{ x.y }}")
+    words = re.escape(f"({name}) does not take this conversation: 'x' is undefined")
+    with pytest.raises(TemplateRefusedError, match=words):
+        load_template(tmp_path, style).render([TURN])
+    with pytest.raises(RequestError, match=words):
+        PromptWriter.from_folder(tmp_path, None, style).write("?", 0)
 
 
 def test_a_checkpoint_without_template_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ from mm_runtime.base.chat_template import (
     Turn,
 )
 from mm_runtime.base.chat_template_files import (
-    find_chat_template,
+    BUILT_IN,
+    JINJA_FILE,
+    FoundTemplate,
+    locate_chat_template,
     locate_tools_template,
     special_tokens,
 )
@@ -29,8 +32,14 @@ _THOUGHTS = re.compile(r"reasoning|\bthinking\b")
 class ChatTemplate(PromptTemplate):
     """The chat template of one checkpoint."""
 
-    def __init__(self, source: str, special: Mapping[str, str], style: PromptStyle) -> None:
-        super().__init__(source, special, style)
+    def __init__(
+        self,
+        source: str,
+        special: Mapping[str, str],
+        style: PromptStyle,
+        file: str = JINJA_FILE,
+    ) -> None:
+        super().__init__(source, special, style, file=file)
         self.takes_tools = self._writes(Turn("tool", (PROBE,)))
         """Messages of the role `tool` stand in the prompt."""
 
@@ -79,7 +88,7 @@ def load_template(
 ) -> ChatTemplate:
     """Read the chat template from an engine's processor directory.
 
-    Searched as `find_chat_template` says; the family's own template is the last resort.
+    Searched as `locate_chat_template` says; the family's own template is the last resort.
 
     Args:
         processor: where the checkpoint's small files lie.
@@ -90,9 +99,10 @@ def load_template(
     Raises:
         ValueError: there is none.
     """
-    source = find_chat_template(processor, tokenizer, with_tools=with_tools) or style.chat
-    if source:
-        return ChatTemplate(source, special_tokens(tokenizer or processor), style)
+    found = locate_chat_template(processor, tokenizer, with_tools=with_tools)
+    found = found or FoundTemplate(style.chat, BUILT_IN)
+    if found.source:
+        return ChatTemplate(found.source, special_tokens(tokenizer or processor), style, found.file)
     raise ValueError(
         f"{processor} holds no chat template (chat_template.jinja, chat_template.json, or the key "
         "chat_template of processor_config.json or tokenizer_config.json); add one to the "
@@ -114,4 +124,4 @@ def load_tools_template(
     found = locate_tools_template(processor, tokenizer)
     if found is None:
         return None
-    return ChatTemplate(found.source, special_tokens(tokenizer or processor), style)
+    return ChatTemplate(found.source, special_tokens(tokenizer or processor), style, found.file)

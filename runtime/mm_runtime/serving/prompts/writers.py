@@ -12,7 +12,12 @@ from types import MappingProxyType
 
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.base.chat_template import Media, PromptTemplate, TemplateRefusedError, Turn
-from mm_runtime.base.chat_template_files import find_chat_template, special_tokens
+from mm_runtime.base.chat_template_files import (
+    BUILT_IN,
+    FoundTemplate,
+    locate_chat_template,
+    special_tokens,
+)
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.moments import Clip, frame_times, is_timed, timed
 
@@ -28,6 +33,7 @@ class PromptWriter:
         begin_token: str | None,
         style: PromptStyle,
         special: Mapping[str, str] = _NO_TOKENS,
+        file: str = BUILT_IN,
     ) -> None:
         """Compile the template.
 
@@ -35,7 +41,7 @@ class PromptWriter:
         name, besides that one.
         """
         begin = {} if begin_token is None else {"bos_token": begin_token}
-        self._template = PromptTemplate(template, {**special, **begin}, style)
+        self._template = PromptTemplate(template, {**special, **begin}, style, file=file)
         self._begin_token = begin_token
         self._style = style
 
@@ -50,8 +56,10 @@ class PromptWriter:
         """Take the template of a processor folder, or the family's wrapper when it has none."""
         # jinja drops the last newline of a template; the wrapper's own is part of the prompt.
         ended = style.wrapper + "\n" if style.wrapper.endswith("\n") else style.wrapper
-        source = find_chat_template(folder, tokenizer) or ended
-        return cls(source, begin_token, style, special_tokens(tokenizer or folder))
+        found = locate_chat_template(folder, tokenizer) or FoundTemplate(ended, BUILT_IN)
+        return cls(
+            found.source, begin_token, style, special_tokens(tokenizer or folder), found.file
+        )
 
     def write(
         self,
