@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -20,10 +21,12 @@ from mm_runtime.backends.openai_server.body import (
     written_prompt,
 )
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine, message_of
+from mm_runtime.backends.openai_server.spelling import Spelling
 from mm_runtime.base.chat_template import Media
-from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.backends.engine import EngineRequest, Form
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.generate.request import GuideKind, GuideRequest
 from mm_runtime.serving.prompts.tokens import TextCodec
 
 _DRAWN_FROM_ALL: Final[Mapping[str, Any]] = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
@@ -96,6 +99,18 @@ class VllmDialect:
             return None
         return f"The model refused the request: {message_of(event.encode())}."
 
+    def guide(self, form: Form) -> GuideRequest | None:
+        """Return a form in the Reference engine's words; calls of tools have none."""
+        value = json.loads(form.text)
+        match form.kind:
+            case "regex":
+                return GuideRequest(GuideKind.REGEX, value)
+            case "choice":
+                return GuideRequest(GuideKind.REGEX, "|".join(map(re.escape, value)))
+            case "json":
+                return GuideRequest(GuideKind.JSON_SCHEMA, form.text)
+        return None
+
 
 def _key(salt: str, pixels: NDArray[np.uint8]) -> str:
     """Return what the server's caches know an image by: clients of other salts share none of it."""
@@ -114,9 +129,10 @@ def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) ->
     plan = serving.vllm_serve
     if plan is None:
         raise ValueError("the serving plan does not say how vLLM is called")
+    codec = TextCodec(directory.tokenizer)
     dialect = VllmDialect(
         serving.model,
-        TextCodec(directory.tokenizer).begin_token or "",
+        codec.begin_token or "",
         {one.uid: one.name for one in directory.manifest.plan.adapters},
     )
     return OpenAiServerEngine(
@@ -124,4 +140,5 @@ def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) ->
         dialect,
         request_seconds=serving.gateway.request_timeout_seconds,
         encoding_bytes=encoding_bytes(serving.gateway),
+        spelling=Spelling(codec, directory.facts.text.vocabulary_size),
     )
