@@ -20,6 +20,8 @@ FLAC = recording([SPOKEN], "flac", "flac")
 OPUS = recording([SPOKEN], "ogg", "libopus")
 WAV = recording([SPOKEN])
 STEREO = recording([SPOKEN, SPOKEN])
+OPUS_STEREO = recording([SPOKEN, SPOKEN], "ogg", "libopus")
+OGG_FLAC = recording([SPOKEN], "ogg", "flac")
 ID3 = b"ID3\x03\0\0" + bytes([0, 0, 8, 0]) + bytes(1024)
 ID3V1 = b"TAG" + bytes(125)
 LYRICS = b"LYRICSBEGIN" + b"la" * 99 + b"000209LYRICS200"
@@ -73,11 +75,40 @@ def _length(content: bytes) -> float:
         "flac-id3": (ID3 + FLAC, 1),
         "ogg-chain": (_serial(OPUS, 1) + _serial(OPUS, 2), 2),
         "ogg-chain-one-number": (_serial(OPUS, 1) * 3, 3),
+        "ogg-chain-of-mono-and-stereo": (_serial(OPUS, 1) + OPUS_STEREO, 2),
+        "ogg-chain-of-two-codecs": (_serial(OPUS, 1) + OGG_FLAC, 2),
     },
 )
 def test_joined_files(content: bytes, seconds: int) -> None:
     """All of the parts are played, and no tag is."""
     assert _length(content) == pytest.approx(seconds, abs=0.07 * seconds)
+
+
+def _louder(content: bytes, decibels: float) -> bytes:
+    """Return an Opus whose header says that players play it louder."""
+    at = content.index(b"OpusHead") + 16
+    gain = struct.pack("<h", round(256 * decibels))
+    return _serial(content[:at] + gain + content[at + 2 :], 1)
+
+
+@cases(
+    "links levels",
+    {
+        "equal": ((0, 0), (0.354, 0.354)),
+        "second-is-quieter": ((0, -6.02), (0.354, 0.177)),
+        "first-is-quieter": ((-6.02, 0), (0.177, 0.354)),
+        "three": ((-6.02, -12.04, -6.02), (0.177, 0.0885, 0.177)),
+    },
+)
+def test_each_link_of_a_chain_has_its_own_gain(
+    links: tuple[float, ...], levels: tuple[float, ...]
+) -> None:
+    """And its own beginning, which is not played: the level of each half second is that of all."""
+    content = b"".join(_louder(OPUS, one) for one in links)
+    found = decode_audio(content, most_samples=30 * SAMPLE_RATE)
+    halves = found[: len(links) * SAMPLE_RATE].reshape(2 * len(links), -1)
+    expected = [level for level in levels for _ in range(2)]
+    assert np.sqrt((halves**2).mean(axis=1)) == pytest.approx(expected, rel=0.03)
 
 
 @pytest.mark.parametrize("change", [-1, 1, -3])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.container import BadRecordingError, opened
 from mm_runtime.gateway.media.mono import Mono
+from mm_runtime.gateway.media.wholeness import links_of
 from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
 from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE
 
@@ -56,7 +57,19 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
     if not encoded:
         raise BadRecordingError("the file is empty (0 bytes)")
     parts: list[NDArray[np.int16]] = []
-    count, received = 0, 0.0
+    count = 0
+    for one in links_of(encoded):
+        for piece in _played(one, count, most_samples):
+            parts.append(piece)
+            count += len(piece)
+    if not count:
+        raise BadRecordingError("the audio has no samples")
+    return np.concatenate(parts).astype(np.float32) / np.float32(FULL_SCALE)
+
+
+def _played(encoded: bytes, count: int, most_samples: int) -> Iterator[NDArray[np.int16]]:
+    """Yield the samples of one recording, before which so many are known."""
+    received = 0.0
     with opened(encoded, "audio") as (container, found):
         mono, stream = Mono(), cast("AudioStream", found)
         frames = _decoded(container, stream)
@@ -70,14 +83,11 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
                 if count + frame.samples * SAMPLE_RATE / frame.sample_rate > most_samples + _SLACK:
                     raise _too_long(most_samples)
             for piece in mono.push(frame):
-                parts.append(piece)
+                yield piece
                 count += len(piece)
             if count > most_samples:
                 raise _too_long(most_samples)
         _check_length(stream, received)
-    if not count:
-        raise BadRecordingError("the audio has no samples")
-    return np.concatenate(parts).astype(np.float32) / np.float32(FULL_SCALE)
 
 
 def _decoded(container: "InputContainer", stream: "AudioStream") -> Iterator["AudioFrame"]:
@@ -98,18 +108,15 @@ def _in_time(frames: Iterator["AudioFrame"], container: "InputContainer") -> Ite
 
     They count from the first frame of any stream, which is where players begin.
     """
-    at, ahead = None if container.start_time is None else container.start_time / 1e6, 0.0
+    at = None if container.start_time is None else container.start_time / 1e6
     for frame in frames:
-        start = (at or 0.0) if frame.time is None else ahead + frame.time
+        start = (at or 0.0) if frame.time is None else frame.time
         at = start if at is None else at
         if start < at - _GAP - _DRIFT * abs(at):
-            if container.format.name != "ogg":
-                raise BadRecordingError(
-                    f"the audio's times go back from {at:.2f} to {start:.2f} seconds, so two "
-                    "parts would overlap; save it again, with times that rise"
-                )
-            # A chain of several recordings, each of which begins at zero.
-            ahead, start = ahead + at - start, at
+            raise BadRecordingError(
+                f"the audio's times go back from {at:.2f} to {start:.2f} seconds, so two "
+                "parts would overlap; save it again, with times that rise"
+            )
         while start > at + _GAP:
             silence = _silence(frame, min(start - at, 1.0))
             at += silence.samples / silence.sample_rate

@@ -159,6 +159,24 @@ def _tag(found: re.Match[bytes]) -> tuple[int, int]:
     return begin, end
 
 
+def links_of(encoded: bytes) -> Iterator[bytes]:
+    """Yield the recordings of a chain of Oggs; any other file as it is.
+
+    Each has a gain, a beginning and channels of its own; FFmpeg would apply the first one's to all.
+    """
+    at = start = 0
+    begun = True
+    while encoded[at : at + 4] == b"OggS" and at + _OGG_HEADER <= len(encoded):
+        begins = bool(encoded[at + 5] & _OGG_BEGINS)
+        if begins and not begun:
+            yield encoded[start:at]
+            start = at
+        begun = begins
+        body = at + _OGG_HEADER + encoded[at + 26]
+        at = body + sum(encoded[at + _OGG_HEADER : body])
+    yield encoded[start:]
+
+
 def _ogg(encoded: bytes) -> str | None:
     at, numbers = 0, dict[bytes, int]()
     while at < len(encoded):
