@@ -34,12 +34,25 @@ SAID = {"role": "assistant", "content": "no"}
 NAMED = "messages[2].tool_name"
 HINT: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
 HINTED = {"type": "text", "text": "hi", **HINT}
+STRICT = {**TOOL, "function": {**RAIN, "strict": True}}
+BARE = {**IMAGE, "image_url": {"url": IMAGE["image_url"]["url"].partition(",")[2]}}
 
 
 _LLAMA = "llama-index-integrations/llms/llama-index-llms-openai/llama_index/llms/openai/utils.py"
 _LITELLM = "BerriAI/litellm 0026911a: litellm/llms/openai/chat/gpt_transformation.py"
 _OPENAI = "openai/openai-python 3.52.0: src/openai/types/"
+_AUTOGEN = "python/packages/autogen-ext/src/autogen_ext/models/openai/_message_transform.py"
+_KERNEL = "microsoft/semantic-kernel 0002b9af: python/semantic_kernel/"
+_SPRING = "models/spring-ai-openai/src/main/java/org/springframework/ai/openai/OpenAiChatModel.java"
 SOURCES = {
+    "anthropic": "anthropics/anthropic-sdk-python 5840eaad: "
+    "src/anthropic/types/thinking_block_param.py",
+    "autogen": f"microsoft/autogen 20be573b: {_AUTOGEN}",
+    "crewai": "crewAIInc/crewAI 2c7f6a77: "
+    "lib/crewai/src/crewai/llms/providers/openai/completion.py",
+    "deepseek": "vercel/ai 04340c68: "
+    "packages/deepseek/src/chat/convert-to-deepseek-chat-messages.ts",
+    "glm": "MetaGLM/zhipuai-sdk-python-v4 03dcadbe: zhipuai/api_resource/chat/completions.py",
     "go-openai": "sashabaranov/go-openai 1.42.0: chat.go",
     "langchain": "langchain-ai/langchain 00539b50: "
     "libs/partners/openai/langchain_openai/chat_models/base.py",
@@ -47,11 +60,18 @@ SOURCES = {
     "libs/providers/langchain-openai/src/converters/completions.ts",
     "litellm": _LITELLM,
     "llama-index": f"run-llama/llama_index 01509f95: {_LLAMA}",
+    "mistral": "mistralai/client-python 06b23fca: src/mistralai/client/models/assistantmessage.py, "
+    "chatcompletionrequest.py, thinkchunk.py, toolcall.py, toolmessage.py",
     "ollama": "ollama/ollama 0.33.0-rc2: openai/openai.go",
     "ollama-python": "ollama/ollama-python 0.6.2: ollama/_types.py",
     "open-webui": "open-webui/open-webui 004a45f5: backend/open_webui/routers/openai.py",
     "openai": f"{_OPENAI}chat/completion_create_params.py, responses/response_create_params.py",
     "openai-go": "openai/openai-go 3.76.0: README.md",
+    "openrouter": "OpenRouterTeam/ai-sdk-provider 017bcac4: "
+    "src/chat/convert-to-openrouter-chat-messages.ts",
+    "semantic-kernel": f"{_KERNEL}contents/function_call_content.py, connectors/ai/open_ai/"
+    "prompt_execution_settings/open_ai_prompt_execution_settings.py",
+    "spring-ai": f"spring-projects/spring-ai 00dcfe7b: {_SPRING}",
     "vercel-ai": "vercel/ai, @ai-sdk/openai-compatible 3.0.35: packages/openai-compatible/src/chat/"
     "convert-to-openai-compatible-chat-messages.ts",
     "vercel-openai": "vercel/ai, @ai-sdk/openai 4.0.46: "
@@ -60,23 +80,8 @@ SOURCES = {
 }
 """Client -> repository, version and file; a row's client begins with one of them."""
 
-NOT_READ = {
-    *(
-        "anthropic",
-        "autogen",
-        "crewai",
-        "deepseek",
-        "glm",
-        "mistral",
-        "openrouter",
-        "semantic-kernel",
-    ),
-    "spring-ai",
-}
-"""Clients whose shapes are those of their documentation; no source was read."""
-
 RULE = "rule-"
-"""Begins a row that no client sends: what the rule refuses."""
+"""Begins a row that was read in no source: what the rule takes and refuses."""
 
 
 @dataclass(frozen=True)
@@ -137,14 +142,28 @@ HISTORIES = (
     history("ollama-go", {**CALLED, "reasoning": "dry", "tool_calls": [_call(index=0)]}),
     history("litellm", {**CALLED, "provider_specific_fields": {}, "reasoning_content": None}),
     history("open-webui-joined-deltas", {**CALLED, "tool_calls": [_call(index=0)]}),
-    history("semantic-kernel", {**CALLED, "tool_calls": [_call(type=None)]}),
+    history("semantic-kernel", {"role": "assistant", "tool_calls": [CALL]}),
     history("vllm-client", {**CALLED, "reasoning": None, "reasoning_content": ""}),
-    history("deepseek", {**CALLED, "reasoning_content": "dry"}),
+    history("deepseek", {**CALLED, "content": "", "reasoning_content": "dry"}),
     history("anthropic-blocks", {**CALLED, "content": [{**THOUGHT, "signature": "s"}]}),
     history("mistral", {**CALLED, "content": [{**THOUGHT, "thinking": [HINTED]}], "prefix": False}),
+    history(
+        "mistral-calls",
+        {**CALLED, "tool_calls": [_call(type=None, index=0)]},
+        {**FOUND, "name": "rain"},
+    ),
     history("litellm-blocks", {**CALLED, "thinking_blocks": [THOUGHT], "content": None}),
-    history("openrouter", {**CALLED, "reasoning_details": [{"type": "reasoning.text"}]}),
-    history("openrouter-hints", {**CALLED, "cache_control": {"type": "ephemeral"}}),
+    history(
+        "openrouter",
+        {
+            **CALLED,
+            "content": "",
+            "reasoning": "dry",
+            "reasoning_details": [{"type": "reasoning.text", "text": "dry", "signature": "s"}],
+            **HINT,
+        },
+        {**FOUND, **HINT},
+    ),
     Sent(
         "openai-agents-reasoning",
         {
@@ -158,7 +177,7 @@ HISTORIES = (
         },
         RESPONSE,
     ),
-    history("spring-ai", {**CALLED, "content": "", "refusal": "", "audio": None}),
+    history("spring-ai", {**CALLED, "content": ""}),
     history(
         "ollama-python",
         {
@@ -171,7 +190,7 @@ HISTORIES = (
         {"role": "tool", "content": "no"},
     ),
     history(
-        "autogen-functions",
+        "openai-functions",
         {
             "role": "assistant",
             "content": None,
@@ -262,9 +281,23 @@ BODIES = (
     chat("vercel-ai-file", part(FILE), refused="messages[0].content[0]"),
     chat("vercel-openai", part({**IMAGE, "prompt_cache_breakpoint": {"mode": "explicit"}})),
     chat("go-openai", part({"type": "text"}), stream=False),
-    chat("semantic-kernel", temperature=1, top_p=1, n=1, stop=[], max_tokens=8.0),
-    chat("autogen", {"role": "system", "content": ""}, QUESTION, functions=[], stop=""),
-    chat("crewai", QUESTION, stop=["\nObservation:"], tools=None, tool_choice=None),
+    chat("semantic-kernel", stream=False, temperature=1.0, top_p=1.0, n=1, max_tokens=8),
+    chat("autogen", {"role": "system", "content": ""}, {**QUESTION, "name": "user"}),
+    chat("autogen-image", {**part(HINTED, IMAGE), "name": "user"}, CALLED, FOUND),
+    chat("crewai", stream=True, stream_options={"include_usage": True}, tools=[STRICT]),
+    chat("glm", temperature=0.95, top_p=0.7, max_tokens=8, seed=1),
+    chat("glm-greedy", do_sample=False, temperature=0.01, refused="do_sample"),
+    chat("glm-id", request_id="a", refused="request_id"),
+    chat("glm-image", part(BARE), refused="messages[0].content[0]"),
+    chat("mistral", part({**IMAGE, "image_url": IMAGE["image_url"]["url"]}), safe_prompt=False),
+    chat("mistral-any", tools=[TOOL], tool_choice="any", refused="tool_choice"),
+    chat("mistral-mode", prompt_mode="reasoning", refused="prompt_mode"),
+    chat("mistral-prefix", QUESTION, {**SAID, "prefix": True}, refused="messages[1].prefix"),
+    chat("mistral-seed", random_seed=1, refused="random_seed"),
+    chat("openrouter", {"role": "system", "content": [HINTED]}, part(HINTED, {**IMAGE, **HINT})),
+    chat("openrouter-file", part({**FILE, **HINT}), refused="messages[0].content[0]"),
+    chat("spring-ai", part({"type": "text", "text": "hi"}, IMAGE), stream=False),
+    chat(f"{RULE}whole-number", stop=[], max_tokens=8.0),
     chat(
         "ollama",
         stream=False,
@@ -320,9 +353,15 @@ BODIES = (
         return_tokens_as_token_ids=None,
     ),
     chat("go-openai-without-results", QUESTION, CALLED, {"role": "tool", "tool_call_id": "call_1"}),
-    chat("glm", thinking={"type": "disabled"}, enable_thinking=False, models=[], n_predict=-1),
-    chat("glm-thinks", thinking={"type": "enabled"}, refused="thinking"),
-    chat("openrouter-thinks", reasoning={"enabled": True}, refused="reasoning"),
+    chat(
+        f"{RULE}not-used",
+        thinking={"type": "disabled"},
+        enable_thinking=False,
+        models=[],
+        n_predict=-1,
+    ),
+    chat(f"{RULE}thinks", thinking={"type": "enabled"}, refused="thinking"),
+    chat(f"{RULE}reasons", reasoning={"enabled": True}, refused="reasoning"),
     chat("vllm-tokens", add_special_tokens=False, detokenize=True, repeat_penalty=1.0),
     chat("vllm-begin", add_special_tokens=True, refused="add_special_tokens"),
     Sent("vllm-begin", {"prompt": "hi", "add_special_tokens": True}, TEXT),

@@ -74,8 +74,8 @@ async def test_a_body_is_answered_or_refused_by_name(tmp_path: Path, one: Sent) 
 
 
 def test_each_client_has_its_source() -> None:
-    """Repository, version and file, or that none was read."""
-    known = (*client_bodies.SOURCES, *client_bodies.NOT_READ, client_bodies.RULE)
+    """Repository, version and file."""
+    known = (*client_bodies.SOURCES, client_bodies.RULE)
     rows = (*BODIES, *HISTORIES, *client_bodies.REFUSED)
     assert [one.client for one in rows if not one.client.startswith(known)] == []
 
