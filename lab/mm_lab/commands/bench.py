@@ -391,13 +391,15 @@ def _check_new_files(options: argparse.Namespace) -> None:
     for option, path in (("--csv", options.csv), ("--html", options.html)):
         if path is None:
             continue
-        if path.exists():
-            raise UsageError(f"{option} {path}: it exists already: name a new file")
-        if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        try:
+            _new_file(path, "")
+            path.unlink()
+        except FileExistsError:
+            raise UsageError(f"{option} {path}: it exists already: name a new file") from None
+        except OSError as error:
             raise UsageError(
-                f"{option} {path}: {path.parent} is not a folder that can be written: name a file"
-                " in one that is"
-            )
+                f"{option} {path}: {error.strerror}: name a file that can be written"
+            ) from error
     if options.csv is not None and options.csv == options.html:
         raise UsageError(f"--csv and --html both name {options.csv}: name two files")
 

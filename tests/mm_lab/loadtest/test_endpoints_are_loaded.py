@@ -229,7 +229,8 @@ async def test_the_token_comes_from_the_environment(
         "image": (["--users", "1", "--picture", "none.png"], "No such file"),
         "old-page": (["--users", "1", "--html", __file__], "it exists already"),
         "old-csv": (["--users", "1", "--csv", __file__], "it exists already"),
-        "no-folder": (["--users", "1", "--html", "no/page.html"], "not a folder that can be"),
+        "no-folder": (["--users", "1", "--html", "no/page.html"], "directory: name a file"),
+        "long-name": (["--users", "1", "--html", "x" * 300], "name too long: name a file"),
         "one-file-twice": (["--users", "1", "--html", "x", "--csv", "x"], "name two files"),
     },
 )
