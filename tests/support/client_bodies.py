@@ -48,7 +48,7 @@ SOURCES = {
     "anthropic": "anthropics/anthropic-sdk-python 5840eaad: "
     "src/anthropic/types/thinking_block_param.py",
     "autogen": f"microsoft/autogen 20be573b: {_AUTOGEN}",
-    "crewai": "crewAIInc/crewAI 2c7f6a77: "
+    "crewai": "crewaiinc/crewai 2c7f6a77: "
     "lib/crewai/src/crewai/llms/providers/openai/completion.py",
     "deepseek": "vercel/ai 04340c68: "
     "packages/deepseek/src/chat/convert-to-deepseek-chat-messages.ts",

@@ -65,7 +65,7 @@ class TemplateTooLargeError(TemplateRuntimeError):
     """The template would do or write more than one prompt may cost."""
 
 
-_CONTAINERS = (dict, list, tuple, set, frozenset, type({}.items()))
+_CONTAINERS: tuple[type, ...] = (dict, list, tuple, set, frozenset, type({}.items()))
 
 
 @dataclass(slots=True)

@@ -40,15 +40,15 @@ async def test_another_request_is_answered(
         httpx.AsyncClient(base_url=running.url, timeout=2 * DEADLINE) as client,
     ):
 
-        async def asked(text: str) -> int:
+        async def sent(text: str) -> int:
             messages = [{"role": "user", "content": text}]
             body = {"model": MODEL, "messages": messages}
             return (await client.post("/v1/chat/completions", json=body)).status_code
 
         monkeypatch.setattr(PromptTemplate, "render", held)
-        slow = asyncio.create_task(asked("slow ?"))
+        slow = asyncio.create_task(sent("slow ?"))
         assert await asyncio.to_thread(begun.wait, DEADLINE)
-        assert (await asked("what ?"), slow.done()) == (200, False)
+        assert (await sent("what ?"), slow.done()) == (200, False)
         released.set()
         assert await slow == 200
 

@@ -12,7 +12,7 @@ class Spelling:
     """The vocabulary of one model."""
 
     def __init__(self, codec: TextCodec, vocabulary_size: int) -> None:
-        """Read nothing yet: most models are never asked."""
+        """Read nothing yet: for most models it is never needed."""
         self._codec = codec
         self._size = vocabulary_size
         self._guides = Guides(
