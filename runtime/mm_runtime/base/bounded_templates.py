@@ -7,13 +7,13 @@ can make much of little is looked at before it is done.
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from types import GeneratorType
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import nodes, pass_context
 from jinja2.compiler import CodeGenerator, Frame
@@ -65,7 +65,7 @@ class TemplateTooLargeError(TemplateRuntimeError):
     """The template would do or write more than one prompt may cost."""
 
 
-_CONTAINERS: tuple[type, ...] = (dict, list, tuple, set, frozenset, type({}.items()))
+_CONTAINERS: Final[Any] = (dict, list, tuple, set, frozenset, type({}.items()))
 
 
 @dataclass(slots=True)
@@ -93,7 +93,8 @@ class _Spent:
             return 1
         if (known := self.sizes.get(id(value))) is not None:
             return known[1]
-        size = 1 + sum(map(self.elements, value.values() if isinstance(value, dict) else value))
+        held: Iterable[Any] = value.values() if isinstance(value, dict) else value
+        size = 1 + sum(self.elements(one) for one in held)
         if size > _MOST_VALUES:
             raise TemplateTooLargeError(
                 f"it makes a list or an object of more than {_MOST_VALUES} values: let it nest less"
