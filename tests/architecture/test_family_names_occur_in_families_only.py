@@ -5,6 +5,7 @@ to be found when a family is added.
 """
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,13 @@ _MODULES = frozenset(path.stem for path in (ROOT / REGISTRY).glob("[!_]*.py")) -
 """A family's module; its record has the same name in capitals."""
 
 
+NAMED = re.compile(rf"mm_api\.families|[\"'](?:{'|'.join(map(re.escape, FAMILIES))})[\"']")
+
+
 def named(source: str) -> Iterator[str]:
     """Yield families that a module names: as a text, or by importing their module."""
+    if not NAMED.search(source):
+        return  # to parse all modules takes two seconds
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Constant(value=str(text)) if text in FAMILIES:

@@ -15,7 +15,7 @@ GENERATORS = pytest.mark.parametrize(
         "generate_dockerfiles",
         "generate_document_schemas",
         "generate_parameters_page",
-        "generate_planning_page",
+        pytest.param("generate_planning_page", marks=pytest.mark.slow),  # plans every model
         "generate_templates",
     ],
 )

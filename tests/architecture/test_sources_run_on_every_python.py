@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.representatives import others_are_slow
 from support.scripts import ROOT
 
 PACKAGES = (
@@ -81,7 +82,7 @@ def problems(version: str, *folders: str | Path) -> list[str]:
     return list(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", others_are_slow(VERSIONS, VERSIONS[-1]))
 def test_sources_are_for_this_version_too(version: str) -> None:
     """NVIDIA's images run 3.12, Debian's 3.11."""
     assert problems(version, *PACKAGES) == []

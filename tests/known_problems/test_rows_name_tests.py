@@ -118,6 +118,7 @@ def test_the_folder_runs_the_tests_of_a_row(lanes: tuple[str, ...]) -> None:
     assert f"\n{count} passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_unknown_row_is_refused() -> None:
     """A number without a row, or of a row that names no test."""
     done = run("--row", "20", "--row", "1000")

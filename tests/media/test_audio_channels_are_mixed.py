@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.audio import decode_audio
-from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 from support.audio_channels import RATE, recording, tone
 from support.cases import cases
 

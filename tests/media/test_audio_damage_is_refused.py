@@ -9,7 +9,7 @@ import pytest
 
 from mm_runtime.gateway.media.audio import decode_audio
 from mm_runtime.gateway.media.container import BadRecordingError
-from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 from support.audio_channels import recording, tone
 from support.cases import cases
 from support.video_files import RED, flipped, plain, video_of

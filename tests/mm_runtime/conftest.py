@@ -4,7 +4,6 @@ What needs torch or Triton is imported by the fixtures: tests that use none are 
 """
 
 import sys
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,16 +30,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def quick_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let builds in this process fork their steps, and examine this interpreter once.
-
-    For tests that are about neither processes nor images.
-    """
+    """Let builds in this process fork their steps: for tests that are not about processes."""
     monkeypatch.setattr("mm_runtime.engine_build.runner.ChildProcess", ForkedStep)
-    monkeypatch.setattr("mm_runtime.doctor.observe.interpreter", _examined)
-    _examined(sys.executable)  # for builders that are forked, too
-
-
-_examined = cache(interpreter)
+    interpreter(sys.executable)  # builders that are forked have its answer, too
 
 
 @pytest.fixture(scope="session")

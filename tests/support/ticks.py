@@ -1,5 +1,7 @@
 """Ticks of the autoscaling policy, with a model whose one request a second is one full replica."""
 
+from functools import cache
+
 from mm_operator.autoscaling import (
     Arrivals,
     Decision,
@@ -50,6 +52,7 @@ def tick(at: float, replicas: int, seen: Traffic | None, **changes: float | str)
     return Observation(at=START + at, replicas=replicas, traffic=seen, **values)  # type: ignore[arg-type]
 
 
+@cache
 def watched(replicas: int, demand: float, objectives: Objectives, ticks: int = 60) -> State:
     """Return the memory after a long quiet time at one number of replicas: it ends at `START`."""
     state = fresh(START - (ticks + 1) * TICK_SECONDS, replicas)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 from mm_runtime.base.engine_python import engine_python
 from mm_runtime.base.tool_versions import QUERY_SECONDS
@@ -90,8 +91,9 @@ def observe() -> Found:
     )
 
 
+@cache
 def interpreter(path: str) -> Interpreter:
-    """Return what an interpreter says of itself."""
+    """Return what an interpreter says of itself; it is started once, which takes half a second."""
     try:
         done = subprocess.run(
             [path, "-c", _QUESTION],

@@ -22,7 +22,7 @@ from mm_runtime.reference_engine.language_model import load_full_model, refuse_b
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import RawImages, Request
-from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 
 _NOT_READ = frozenset({"input_ids", "attention_mask", "labels"})

@@ -37,8 +37,10 @@ def held(cache: Cache, name: str, namespace: str = "bad") -> bool:
     return "data" in found.parse()
 
 
-@cases("owners", {"without-an-owner": [], "that-name-a-model": [OWNER]})
-@cases("size", {"of-1-MiB": 1 << 20, "of-200-kB": 200_000})
+@cases(
+    "size owners",
+    {"of-1-MiB-without-an-owner": (1 << 20, []), "of-200-kB-that-name-a-model": (200_000, [OWNER])},
+)
 def test_250_config_maps_take_a_few_megabytes(size: int, owners: list[dict[str, Any]]) -> None:
     """They are known by name, owner and version; another namespace's are held as ever."""
     cache = Cache()

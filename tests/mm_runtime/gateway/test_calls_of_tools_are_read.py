@@ -135,7 +135,7 @@ FRAGMENTS = {
 
 
 @pytest.mark.parametrize("dialect", FRAGMENTS, ids=["hermes", "mistral", "llama"])
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data(), st.sampled_from([None, 1]))
 def test_pieces_change_nothing(dialect: ToolDialect, data: st.DataObject, most: int | None) -> None:
     """What is said and called is that of the text, in whichever pieces it comes."""

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from support.audio_files import encode_audio, noise
 from support.ended import end, is_gone, wait_until_gone
 from support.eventually import eventually_async
 from support.images import RED, data_url, encode, plain_image
+from support.kept_decoders import KeptDecoders
 from support.unreduced import UNREDUCED
 from support.videos import video
 
@@ -52,10 +53,12 @@ async def _decoders(wall_seconds: float, count: int = 1) -> AsyncIterator[Decode
 
 
 @pytest.fixture
-async def decoders() -> AsyncIterator[Decoders]:
-    """One decoder with time enough for everything."""
-    async for one in _decoders(120):
-        yield one
+def decoders() -> Iterator[Decoders]:
+    """One decoder with time enough for everything, the last test's where that is left."""
+    # Of other limits than toy gateways' decoders, which cannot import the jobs of this test.
+    one = KeptDecoders(1, DecoderLimits(memory_bytes=MEMORY, wall_seconds=119))
+    yield one
+    one.close()
 
 
 @pytest.fixture
@@ -138,13 +141,7 @@ async def test_processor_time_ends(decoders: Decoders) -> None:
         await _decode(decoders, breaking_jobs.spin, seconds=1)
     assert is_gone(before)
     assert await _process_of(decoders) != before
-
-
-async def test_processor_time_is_of_one_file(decoders: Decoders) -> None:
-    """What earlier files took does not count against the next."""
-    with pytest.raises(DecoderEndedError):
-        await _decode(decoders, breaking_jobs.spin, seconds=1)
-    for _ in range(3):
+    for _ in range(3):  # what earlier files took does not count against the next
         assert await _process_of(decoders)
 
 

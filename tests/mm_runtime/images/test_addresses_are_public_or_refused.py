@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm_runtime.images.addresses import why_not_public
@@ -41,6 +41,7 @@ def _inside(network: IPv4Network | IPv6Network) -> st.SearchStrategy[int]:
 
 
 @pytest.mark.parametrize("network", REFUSED_V4)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_special_ipv4_ranges_are_refused(network: str, data: st.DataObject) -> None:
     """No address of a special range is public, alone or inside an IPv6 address."""
@@ -52,6 +53,7 @@ def test_special_ipv4_ranges_are_refused(network: str, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("network", REFUSED_V6)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_special_ipv6_ranges_are_refused(network: str, data: st.DataObject) -> None:
     """No address of a special range is public."""

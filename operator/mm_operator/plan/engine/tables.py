@@ -29,6 +29,7 @@ def data_of(name: str) -> str:
     return (resources.files("mm_operator.plan.engine.data") / name).read_text("utf-8")
 
 
+@cache
 def version_of(text: str) -> Version:
     """Return a version as numbers; a release candidate comes before its release.
 
@@ -157,6 +158,7 @@ def era(rows: list[dict[str, Any]], version: Version) -> dict[str, Any]:
     return next(row for row in rows if version <= version_of(str(row["until"])))
 
 
+@cache
 def flags_of(program: str, version: Version) -> frozenset[str]:
     """Return the flags that a program of one TensorRT-LLM version takes, without dashes."""
     row = table("tools")["flags"][program]

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.media.container import BadRecordingError, opened
 from mm_runtime.gateway.media.mono import Mono
 from mm_runtime.gateway.media.wholeness import links_of
-from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
-from mm_runtime.serving.preprocess.audio.tones import FULL_SCALE
+from mm_runtime.serving.preprocess.audio.samples import FULL_SCALE, SAMPLE_RATE
 
 if TYPE_CHECKING:
     from av import AudioFrame

@@ -20,7 +20,8 @@ from mm_runtime.serving.preprocess.audio.prefixes import (
     TRANSCRIBE,
     Prefixes,
 )
-from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE, LogMel
+from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 
 __all__ = ["DEFAULT_LANGUAGE", "AudioReader"]
 

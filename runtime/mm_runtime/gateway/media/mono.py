@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from av import AudioFrame, AudioResampler

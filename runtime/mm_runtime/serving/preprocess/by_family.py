@@ -11,7 +11,8 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
-from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE, LogMel
+from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
+from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 from mm_runtime.serving.preprocess.preprocessing import NOTHING, Preprocessor
 from mm_runtime.serving.preprocess.remote_images import Fetched
 from mm_runtime.serving.prompts.ids import check_ends

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from mm_api.checkpoint.parts import processor_of
 from mm_runtime.images.processor_config import read_json
-
-SAMPLE_RATE = 16_000
-"""Samples a second; every Whisper was trained at this rate."""
+from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 
 _TOP_HERTZ = 8_000.0
 _LEAST_POWER = 1e-10

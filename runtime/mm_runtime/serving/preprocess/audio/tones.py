@@ -5,10 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.serving.preprocess.audio.spectrogram import SAMPLE_RATE
-
-FULL_SCALE = 2**15
-"""What a sample of sixteen bits is divided by."""
+from mm_runtime.serving.preprocess.audio.samples import FULL_SCALE, SAMPLE_RATE
 
 _AMPLITUDE = 3000
 """Peak within sixteen bits: a quiet tone."""
