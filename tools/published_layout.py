@@ -16,8 +16,10 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-TOWER = re.compile(r"(?<=vision_tower\.)(?!vision_model\.)")
-"""Where the module of CLIP's and SigLIP's towers was named once more."""
+TOWER = re.compile(
+    r"(?<=vision_tower\.)(?=embeddings\.\w+_embedding\b|encoder\.layers\.|p(re|ost)_la|head\.)"
+)
+"""Where the module of CLIP's and SigLIP's towers was named once more; others' never was."""
 
 
 def published(checkpoint: Path, folder: Path) -> Path:
@@ -44,6 +46,9 @@ def as_published(config: Any) -> Any:
     if "dtype" in found:
         found["torch_dtype"] = found.pop("dtype")
     if isinstance(rotation := found.pop("rope_parameters", None), dict):
+        if "full_attention" in rotation:  # Gemma 3: one for each kind of layer
+            found["rope_local_base_freq"] = rotation["sliding_attention"]["rope_theta"]
+            rotation = rotation["full_attention"]
         if "rope_theta" in rotation:
             found["rope_theta"] = rotation.pop("rope_theta")
         # What scales nothing had no name then.

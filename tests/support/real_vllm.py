@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ import pytest
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_facts import InspectResult
 from mm_api.documents.vllm_serve import VllmServe
+from published_layout import published
 from support.build_plans import build_plan, serving_plan
 from support.ended import kill_tree
 from support.eventually import eventually
@@ -30,8 +30,6 @@ VERSION = "0.32.0"
 READY_SECONDS = 900.0
 """Its three processes take 40 s of a core to import what they need."""
 ANSWER_SECONDS = 300.0
-_PUBLISHED = ("vision_tower.", "vision_tower.vision_model.")
-"""The prefix as transformers 5 writes it, and that of every published LLaVA, which vLLM reads."""
 
 
 @dataclass
@@ -152,16 +150,3 @@ def _command(plan: BuildPlan, checkpoint: Path, port: int) -> list[str]:
     words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
     flags = ("--enforce-eager", "--trust-request-chat-template")
     return [str(PROGRAM), "serve", str(checkpoint), *words, *flags]
-
-
-def published(checkpoint: Path, folder: Path) -> Path:
-    """Return a checkpoint whose tensors have the names of published ones, copied to a folder."""
-    from safetensors.torch import load_file, save_file  # noqa: PLC0415 (seconds)
-
-    shutil.copytree(checkpoint, folder)
-    for file in folder.glob("*.safetensors"):
-        tensors = load_file(file)
-        if any(name.startswith(f"{_PUBLISHED[0]}embeddings") for name in tensors):
-            renamed = {name.replace(*_PUBLISHED, 1): one for name, one in tensors.items()}
-            save_file(renamed, file, metadata={"format": "pt"})
-    return folder

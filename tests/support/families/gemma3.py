@@ -5,7 +5,7 @@ from typing import Any
 
 from support.families.case import Case
 from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
-from support.families.words import id_of, write_tokenizer
+from support.families.words import id_of, name_extras, write_tokenizer
 
 TOKENS = (
     *("<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>"),
@@ -39,7 +39,7 @@ def write(folder: Path) -> None:
 
     vision = SiglipVisionConfig(**SHARED, image_size=2 * SIDE, patch_size=PATCH // 2)
     text = Gemma3TextConfig(
-        **TEXT | {"num_hidden_layers": 3, "head_dim": 24, "query_pre_attn_scalar": 4},
+        **TEXT | {"num_hidden_layers": 3, "head_dim": 64, "query_pre_attn_scalar": 4},
         # Shorter than an image, so that even its own features are partly out of sight.
         sliding_window=6,
         layer_types=["sliding_attention", "sliding_attention", "full_attention"],
@@ -58,6 +58,7 @@ def write(folder: Path) -> None:
     )
     save(Gemma3ForConditionalGeneration(config), folder, embeddings=0.4)
     write_tokenizer(folder, TOKENS)
+    name_extras(folder, tuple("\\n" * count for count in range(1, 5)))  # vLLM looks for them
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(
         folder,

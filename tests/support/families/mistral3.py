@@ -40,7 +40,7 @@ def write(folder: Path) -> None:
     config = Mistral3Config(
         vision_config=vision.to_dict(),
         # Not hidden / heads, as in the real ones.
-        text_config=MistralConfig(**TEXT, head_dim=8, sliding_window=None).to_dict(),
+        text_config=MistralConfig(**TEXT, head_dim=64, sliding_window=None).to_dict(),
         image_token_index=id_of("[IMG]", TOKENS),
         tie_word_embeddings=False,
     )

@@ -11,6 +11,7 @@ from support.families.checkpoints import (
     PATCH,
     SIDE,
     TEXT,
+    head_size,
     save,
     write_processor,
 )
@@ -42,7 +43,9 @@ def write_qwen(folder: Path, name: str, vision: dict[str, Any], text: dict[str, 
     """Write a checkpoint of a class of Qwen's, with the tokens and the tower's sizes of all."""
     import transformers  # noqa: PLC0415 (seconds)
 
-    rotated = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+    eighth = head_size() // 16
+    sections = [2 * eighth, 3 * eighth, 3 * eighth]
+    rotated = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": sections}
     config = getattr(transformers, f"{name}Config")(
         vision_config={
             "depth": LAYERS,

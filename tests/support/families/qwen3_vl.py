@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from support.families.case import Case
-from support.families.checkpoints import HIDDEN, SIDE
+from support.families.checkpoints import HIDDEN, SIDE, head_size
 from support.families.qwen2_vl import CASE as QWEN2_VL
 from support.families.qwen2_vl import video, write_images, write_qwen
 from support.families.words import name_extras
@@ -28,8 +28,10 @@ def write(folder: Path) -> None:
     """Write a checkpoint into a folder."""
     inner = {"num_position_embeddings": 25, "deepstack_visual_indexes": [0, 1]}
     tower = {"intermediate_size": 48, "out_hidden_size": HIDDEN, **inner}
-    rotated = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
-    text = {"head_dim": 16, "rope_parameters": rotated | {"mrope_interleaved": True}}
+    size = head_size()
+    sections = [size // 4, size // 8, size // 8]
+    rotated = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": sections}
+    text = {"head_dim": size, "rope_parameters": rotated | {"mrope_interleaved": True}}
     write_qwen(folder, "Qwen3VL", tower, text)
     name_extras(folder, "0123456789")
     bounds = {"shortest_edge": 4 * SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}

@@ -1,5 +1,6 @@
 """One small vocabulary for all families, as a fast tokenizer of words."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,3 +71,19 @@ def write_tokenizer(
 ) -> None:
     """Write the tokenizer's files."""
     tokenizer(tokens, last, ends=ends).save_pretrained(folder)
+
+
+def begin_texts(file: Path) -> None:
+    """Have the begin token before each text, as Llama's tokenizers have it."""
+    stored = json.loads(file.read_text())
+    begin = {"id": "<s>", "ids": [BEGIN], "tokens": ["<s>"]}
+    stored["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [
+            {"SpecialToken": {"id": "<s>", "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<s>": begin},
+    }
+    file.write_text(json.dumps(stored))

@@ -198,6 +198,21 @@ def test_a_family_with_a_class_is_planned(family: str) -> None:
     assert on_vllm(family).errors == []
 
 
+def test_views_of_another_kind_are_refused() -> None:
+    """Nine are packed whatever the checkpoint says, and each of several images is cut."""
+    facts = facts_of("llava-onevision")
+    assert facts.vision is not None
+    four = facts.model_copy(update={"vision": facts.vision.model_copy(update={"grid_limit": 4})})
+
+    (views,) = on_vllm("llava-onevision", facts=four).errors
+    (several,) = on_vllm("llava-onevision", maxImagesPerRequest=2).errors
+
+    assert (views.path, views.code) == ("spec.engine.backend", "BackendFamily")
+    assert "vision_aspect_ratio of config.json is anyres_max_4" in views.message
+    assert (several.path, several.code) == ("spec.engine.maxImagesPerRequest", "BackendFamily")
+    assert "set it to 1" in several.message
+
+
 IMAGES = {
     "tag": ({"image": "registry.example.org:5000/vllm/vllm-openai:v0.24.0-cu129"}, "0.24.0"),
     "default": ({}, "0.26.0"),

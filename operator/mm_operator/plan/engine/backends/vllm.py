@@ -51,6 +51,9 @@ HOST: Final = "127.0.0.1"
 
 _TAG = re.compile(r":v?(\d+\.\d+\.\d+)(?:[-.+@]|$)")
 
+_VIEWS: Final = 9
+"""The n of `anyres_max_n` in llava_onevision.py of vLLM 0.32, whatever config.json says."""
+
 _HALF = "float16"
 _ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",  # the store is the only source: a pod does not reach out
@@ -110,6 +113,27 @@ def check_class(now: Case) -> Iterator[SpecError]:
             "BackendFamily",
             f"the gateway sends vLLM chats with texts and images, which {now.family.name} does not "
             f"read: use backend {REFERENCE.name}",
+        )
+
+
+def check_views(now: Case) -> Iterator[SpecError]:
+    """Yield errors for views of images that vLLM makes in its own way."""
+    limit = now.facts.vision and now.facts.vision.grid_limit
+    if limit is None:
+        return
+    if limit != _VIEWS:
+        yield plan_error(
+            "engine.backend",
+            "BackendFamily",
+            f"vLLM packs views as anyres_max_{_VIEWS}, and vision_aspect_ratio of config.json is "
+            f"anyres_max_{limit}: use backend {REFERENCE.name}",
+        )
+    if now.request.max_images > 1:
+        yield plan_error(
+            "engine.maxImagesPerRequest",
+            "BackendFamily",
+            f"vLLM sees each of several images in views, and {now.family.name} was trained with "
+            f"one view of each: set it to 1, or use backend {REFERENCE.name}",
         )
 
 
@@ -179,6 +203,7 @@ _CHECKS: Final = (
     check_stored_for_servers,
     check_split,
     check_media,
+    check_views,
     checks.check_limits,
     check_adapters,
     check_arguments,

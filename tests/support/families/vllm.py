@@ -1,0 +1,155 @@
+"""Small checkpoints as vLLM reads them, and what transformers answers with the same files."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from support.families.checkpoints import PATCH, one_head
+from support.families.images import write
+from support.families.words import begin_texts
+
+QUESTION = "what is in the image ?"
+TOKENS = 12
+LEAST_GAP = 1e-3
+"""Between the two likeliest tokens of each step: what differs by less may be drawn either way."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a family's published checkpoints have and those of the other tests do not."""
+
+    processor: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of processor_config.json."""
+
+    named: Mapping[str, str] = field(default_factory=dict)
+    """Tokens that tokenizer_config.json has names for."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of config.json that are others than in the other tests."""
+
+    begins: bool = False
+    """The tokenizer puts the begin token before each text."""
+
+    causal: bool = False
+    """Features of an image see those after them on GPUs alone."""
+
+    images: int = 2
+    """Of the largest question."""
+
+    seed: int = 3
+    """Of images whose answers differ, no two tokens as likely as each other."""
+
+
+_CLIP = {
+    "patch_size": PATCH,
+    "vision_feature_select_strategy": "default",
+    "num_additional_image_tokens": 1,
+}
+_ROWS = {"image_token": "[IMG]", "image_break_token": "[IMG_BREAK]", "image_end_token": "[IMG_END]"}
+_SPLIT = {
+    "image_token": "<image>",
+    "fake_image_token": "<fake_token_around_image>",
+    "global_image_token": "<global-img>",
+    "end_of_utterance_token": "<end_of_utterance>",
+}
+
+FAMILIES = {
+    "llava": Files("LlavaProcessor", _CLIP, begins=True),
+    "llava-next": Files("LlavaNextProcessor", _CLIP, begins=True),
+    "llava-onevision": Files(
+        "LlavaOnevisionProcessor",
+        {"num_image_tokens": 4, "vision_feature_select_strategy": "full"},
+        # As all that are published: vLLM 0.32 packs views as these, whatever config.json says.
+        config={"vision_aspect_ratio": "anyres_max_9"},
+        images=1,
+    ),
+    "qwen2-vl": Files("Qwen2VLProcessor"),
+    "qwen2-5-vl": Files("Qwen2_5_VLProcessor"),
+    "qwen3-vl": Files("Qwen3VLProcessor", seed=5),
+    "internvl": Files(
+        "InternVLProcessor",
+        {"image_seq_length": 4},
+        {
+            "start_image_token": "<img>",
+            "end_image_token": "</img>",
+            "context_image_token": "<IMG_CONTEXT>",
+            "video_token": "<video>",
+        },
+    ),
+    "gemma3": Files(
+        "Gemma3Processor",
+        {"image_seq_length": 16},
+        {
+            "boi_token": "<start_of_image>",
+            "eoi_token": "<end_of_image>",
+            "image_token": "<image_soft_token>",
+        },
+        seed=14,
+        causal=True,
+    ),
+    "mistral3": Files(
+        "PixtralProcessor", {"patch_size": PATCH // 2, "spatial_merge_size": 2, **_ROWS}
+    ),
+    "pixtral": Files("PixtralProcessor", {"patch_size": PATCH, "spatial_merge_size": 1, **_ROWS}),
+    "idefics3": Files("Idefics3Processor", {"image_seq_len": 4}, _SPLIT),
+    "smolvlm": Files("SmolVLMProcessor", {"image_seq_len": 4}, _SPLIT),
+}
+
+
+def write_for_vllm(family: str, folder: Path) -> Path:
+    """Write a checkpoint that vLLM reads on a processor; return its folder."""
+    files = FAMILIES[family]
+    with one_head():
+        write(family, folder)
+    settings = {"processor_class": files.processor, **files.settings}
+    (folder / "processor_config.json").write_text(json.dumps(settings))
+    _change(folder / "config.json", files.config)
+    named = {**files.named}
+    _change(folder / "tokenizer_config.json", named | {"model_specific_special_tokens": named})
+    if files.begins:
+        begin_texts(folder / "tokenizer.json")
+    return folder
+
+
+def _change(file: Path, keys: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | keys))
+
+
+class Upstream:
+    """A checkpoint in transformers, with its own processor and template."""
+
+    def __init__(self, family: str, folder: Path) -> None:
+        """Load both."""
+        import transformers  # noqa: PLC0415 (seconds)
+
+        kinds: Any = transformers
+        self._processor = kinds.AutoProcessor.from_pretrained(folder)
+        self._model = kinds.AutoModelForImageTextToText.from_pretrained(folder).eval()
+        self._causal = FAMILIES[family].causal
+
+    def answer(self, images: list[Image.Image]) -> tuple[list[str], int]:
+        """Return the tokens of the answer to a question with images, and the prompt's count."""
+        parts = [{"type": "image"}] * len(images) + [{"type": "text", "text": QUESTION}]
+        text = self._processor.apply_chat_template(
+            [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
+        )
+        inputs = self._processor(text=text, images=images or None, return_tensors="pt")
+        if self._causal:
+            inputs["token_type_ids"].zero_()
+        found = self._model.generate(
+            **inputs,
+            max_new_tokens=TOKENS,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+        gaps = [-float(one[0].topk(2).values.diff()) for one in found.logits]
+        assert min(gaps) > LEAST_GAP, f"two tokens are as likely, {gaps}: use another image"
+        length = inputs["input_ids"].shape[1]
+        ids = found.sequences[0, length:].tolist()
+        return self._processor.tokenizer.convert_ids_to_tokens(ids), length

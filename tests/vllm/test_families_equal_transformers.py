@@ -1,0 +1,47 @@
+"""Each family's small checkpoint, in the real vLLM behind the real gateway and in transformers."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from PIL import Image
+
+from support.families.expected import noise_image
+from support.families.served import image_part
+from support.families.vllm import FAMILIES, QUESTION, TOKENS, Upstream, write_for_vllm
+from support.real_vllm import RealVllm, real_vllm
+
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+LIMITS = {"max_input_len": 448, "max_seq_len": 512}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
+    """Of questions without an image, with one and with two; in float32, drawn greedily."""
+    checkpoint = write_for_vllm(family, tmp_path / "checkpoint")
+    with real_vllm(checkpoint, tmp_path, limits=LIMITS) as served:
+        upstream = Upstream(family, tmp_path / "published")
+        files = FAMILIES[family]
+        images = [noise_image(60, 41, files.seed), noise_image(33, 52, files.seed + 1)]
+        counts = range(files.images + 1)
+        wanted = [upstream.answer(images[:count]) for count in counts]
+        assert [_answer(served, images[:count]) for count in counts] == wanted
+        assert all(one[0] != wanted[0][0] for one in wanted[1:]), "answers do not show the image"
+
+
+def _answer(served: RealVllm, images: list[Image.Image]) -> tuple[list[str], int]:
+    """Return the tokens of the answer to a question with images, and the prompt's count."""
+    content = [*map(image_part, images), {"type": "text", "text": QUESTION}]
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": content}],
+        "temperature": 0,
+        "max_tokens": TOKENS,
+        "logprobs": True,
+    }
+    answer = httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=120)
+    assert answer.status_code == 200, answer.text
+    (choice,) = answer.json()["choices"]
+    tokens = [one["token"] for one in choice["logprobs"]["content"]]
+    return tokens, answer.json()["usage"]["prompt_tokens"]
