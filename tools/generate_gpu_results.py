@@ -1,4 +1,4 @@
-"""Write docs/gpu-results.md from the measurements in bench/gpu/results.
+"""Write docs/gpu-results.md and docs/gpu-results-vllm.md from bench/gpu/results.
 
 python tools/generate_gpu_results.py           write
 python tools/generate_gpu_results.py --check   exit 1 when the page is not what the results say
@@ -15,11 +15,14 @@ from typing import Any, Final
 from generated_files import settle
 from gpu_result_tables import table, verdict
 from gpu_serving_results import GOALS, one_pass, serving
+from gpu_vllm_results import vllm
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "bench" / "gpu" / "results"
 PAGE: Final = ROOT / "docs" / "gpu-results.md"
+VLLM_PAGE: Final = ROOT / "docs" / "gpu-results-vllm.md"
 MIB: Final = 1 << 20
+Rows = Callable[[dict[str, Any]], Iterator[str]]
 
 HEAD: Final = """# Results on a GPU
 
@@ -27,7 +30,12 @@ HEAD: Final = """# Results on a GPU
 
 The Reference engine with CUDA (`spec.runtime.gpu.count: 1`), behind the real tritonserver and the
 gateway. Weights are random, except tiny-llava's. TensorRT-LLM did not run there, and engines of
-TensorRT for vision halves only, not behind Triton: see [evidence](evidence.md#not-shown).
+TensorRT for vision halves only, not behind Triton: see [evidence](evidence.md#not-shown). What was
+measured of vLLM: [its own page](gpu-results-vllm.md).
+"""
+VLLM_HEAD: Final = """# vLLM's own server on a GPU, and the gateway before it
+
+<!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
 """
 
 
@@ -39,17 +47,19 @@ def filled(lines: Iterable[str]) -> Iterator[str]:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page of all but vLLM."""
     parts = [HEAD]
     for name, title, rows in SECTIONS:
-        path = RESULTS / f"{name}.json"
-        parts.append(f"## {title}\n")
-        if not path.is_file():
-            parts.append(f"Not measured yet: `python bench/gpu/{name}.py`.\n")
-            continue
-        result = json.loads(path.read_text(encoding="utf-8"))
-        parts.append("\n".join([*filled(rows(result)), "", _where(result)]) + "\n")
+        parts += [f"## {title}\n", _section(name, rows)]
     return "\n".join(parts)
+
+
+def _section(name: str, rows: Rows) -> str:
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        return f"Not measured yet: `python bench/gpu/{name}.py`.\n"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    return "\n".join([*filled(rows(result)), "", _where(result)]) + "\n"
 
 
 def _where(result: dict[str, Any]) -> str:
@@ -386,7 +396,7 @@ def _evaluation(result: dict[str, Any]) -> Iterator[str]:
     yield "file changed after the build, and its digest with it."
 
 
-SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]], ...]] = (
+SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("answers", "The same answers as on the processor", _answers),
     ("evaluation", "Engines that answer like their checkpoint", _evaluation),
     ("pool", "A full memory pool never gives a wrong answer", _pool),
@@ -404,4 +414,5 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[dict[str, Any]], Iterator[str]]]
 
 
 if __name__ == "__main__":
-    sys.exit(settle({PAGE: page()}, sys.argv[1:], ROOT))
+    pages = {PAGE: page(), VLLM_PAGE: f"{VLLM_HEAD}\n{_section('vllm', vllm)}"}
+    sys.exit(settle(pages, sys.argv[1:], ROOT))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from checkpoints import SHAPES, Shape, write_llava
+from checkpoints import SHAPES, Shape, write_checkpoint
 from gpu_record import RESULTS, write
 from safetensors.torch import save_file
 from speed import BATCHES, CONTEXT, POSITIONS, SLOTS, median_ms
@@ -161,7 +161,7 @@ def main() -> None:
         shape = SHAPES[name]
         with tempfile.TemporaryDirectory(prefix="choosing-") as temporary:
             checkpoint = Path(temporary) / "checkpoint"
-            write_llava(checkpoint, name, device="cuda" if options.device == "CUDA" else "cpu")
+            write_checkpoint(checkpoint, name, device="cuda" if options.device == "CUDA" else "cpu")
             adapters = write_adapters(Path(temporary) / "adapters", checkpoint, shape)
             model = opened(checkpoint, shape, options.device, adapters)
             shapes[name] = {

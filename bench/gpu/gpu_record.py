@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("torch", "transformers", "numpy", "nvidia-pytriton", "onnxruntime", "tensorrt")
+PACKAGES = ("torch", "transformers", "numpy", "nvidia-pytriton", "onnxruntime", "tensorrt", "vllm")
 
 sys.path += [str(ROOT / "tests")]
 

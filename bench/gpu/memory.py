@@ -18,7 +18,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from checkpoints import SHAPES, write_llava
+from checkpoints import SHAPES, write_checkpoint
 from gpu_record import RESULTS, write
 from sites import (
     Site,
@@ -77,7 +77,7 @@ def checkpoint_of(name: str, folder: Path, device: str) -> Path:
     """Write the checkpoint of a size and return its folder."""
     if name == "tiny":
         return CHECKPOINT
-    written: Path = write_llava(folder, name, device="cuda" if device == "CUDA" else "cpu")
+    written: Path = write_checkpoint(folder, name, device="cuda" if device == "CUDA" else "cpu")
     if device == "CUDA":
         import torch  # noqa: PLC0415 - what made the weights is not to lie beside the server
 

@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from checkpoints import write_llava
+from checkpoints import write_checkpoint
 from gpu_record import RESULTS, write
 from sites import chat, environment, make_site, noise, send_all
 
@@ -111,7 +111,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pool-") as temporary:
         folder = Path(temporary)
         maker = "cuda" if options.device == "CUDA" else "cpu"
-        checkpoint = write_llava(folder / "checkpoint", options.shape, device=maker)
+        checkpoint = write_checkpoint(folder / "checkpoint", options.shape, device=maker)
         site = make_site(
             folder / "site",
             checkpoint,

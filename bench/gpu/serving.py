@@ -30,7 +30,6 @@ FOLDER` does that before.
 """
 
 import argparse
-import io
 import json
 import os
 import re
@@ -43,14 +42,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from http.client import HTTPConnection
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from checkpoints import SHAPES, made
 from gpu_record import RESULTS, ROOT, write
-from PIL import Image
+from questions import body_of, new_image
 from sites import Site, make_site, planned
 
 sys.path += [str(ROOT / "bench" / "runtime")]
@@ -61,7 +58,6 @@ from token_path import Seen, percentile, query
 
 from mm_api.documents.serving_plan import GpuSharing
 from support.encoder_pairs import disaggregated
-from support.images import data_url
 from support.real_gateway import RealGateway, run_pair
 from support.served import start_serving
 from support.tiny_llava import BuiltEngine
@@ -80,10 +76,6 @@ SPEC: dict[str, Any] = {
 }
 ANSWER = 128
 WARM = 5
-QUALITY = 90
-CELL = 14
-"""Pixels of a side that have one color: an image of single random pixels is no JPEG's case."""
-
 IMAGES_A_SECOND = 120
 """More than an encoder takes from clients that wait for each answer."""
 
@@ -92,36 +84,6 @@ DURATION = re.compile(
     r'{[^}]*triton_model="(?P<model>\w+)"[^}]*} (?P<microseconds>\S+)$',
     re.MULTILINE,
 )
-
-fresh = count()
-"""Numbers of images that were not sent yet."""
-
-
-def new_image(side: int) -> str:
-    """Return the data URL of a JPEG that no other call returns."""
-    cells = side // CELL + 1
-    colors = np.random.default_rng(next(fresh)).integers(0, 255, (cells, cells, 3), dtype=np.uint8)
-    pixels = colors.repeat(CELL, axis=0).repeat(CELL, axis=1)[:side, :side]
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=QUALITY)
-    return data_url(file.getvalue(), "image/jpeg")
-
-
-def body_of(model: str, image: str | None, tokens: int) -> str:
-    """Return the body of a streamed request."""
-    parts: list[dict[str, Any]] = [{"type": "text", "text": "What is in the image?"}]
-    if image is not None:
-        parts.insert(0, {"type": "image_url", "image_url": {"url": image}})
-    return json.dumps(
-        {
-            "model": model,
-            "messages": [{"role": "user", "content": parts}],
-            "max_tokens": tokens,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-    )
 
 
 def first_text(pair: RealGateway, images: Sequence[str | None]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from checkpoints import SHAPES, Shape, write_llava
+from checkpoints import SHAPES, Shape, write_checkpoint
 from gpu_record import RESULTS, write
 
 from mm_api.documents.serving_plan import Device
@@ -151,7 +151,7 @@ def main() -> None:
     for name in options.shapes:
         with tempfile.TemporaryDirectory(prefix="speed-") as temporary:
             folder = Path(temporary) / "checkpoint"
-            write_llava(folder, name, device="cuda" if options.device == "CUDA" else "cpu")
+            write_checkpoint(folder, name, device="cuda" if options.device == "CUDA" else "cpu")
             shapes[name] = {
                 way: measured(
                     folder, SHAPES[name], way=way, name=options.device, times=options.times

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from checkpoints import write_llava
+from checkpoints import write_checkpoint
 from gpu_record import RESULTS, write
 from real_towers import FAMILY_NAMES, exported
 from tensorrt_towers import BATCHES, all_compared, rates
@@ -53,7 +53,7 @@ def main() -> None:
     pixels = np.random.default_rng(1).normal(size=(1, 3, SIDE, SIDE)).astype(np.float32)
     image = {"pixel_values": pixels}
     with tempfile.TemporaryDirectory(prefix="towers-") as temporary:
-        checkpoint = write_llava(Path(temporary) / "checkpoint", "tower", device="cuda")
+        checkpoint = write_checkpoint(Path(temporary) / "checkpoint", "tower", device="cuda")
         torch.cuda.empty_cache()
         facts = inspect(checkpoint, InspectOptions())
         model = Path(temporary) / "model.pt2"

@@ -1,0 +1,390 @@
+"""What does the gateway add to vLLM's own server, unmodified, and do planned bytes hold?
+
+    python bench/gpu/vllm.py --cases 7b --add
+    CUDA_VISIBLE_DEVICES=1 python bench/gpu/vllm.py --cases qwen-7b 1.3b --add
+
+Each case is planned by the operator's code and staged; then `vllm` (`--program`) is started by the
+plan's command, and a gateway before it. The same requests go to vLLM (`stock`) and through the
+gateway (`gateway`), in turn, so that both see the same machine. Images are new each time: JPEGs of
+336 x 336, for Qwen2.5-VL of 1280 x 720; answers have 128 tokens.
+
+- `cold_start_s`: seconds until vLLM listens, and until its first text and its first image were
+  answered; beside it what vLLM's log says that its parts took.
+- `first_text_ms`: one request after the other.
+- `streams`: the same with 1, 8 and 32 clients that wait for each answer, and tokens a second.
+- `beside_images`: the pauses between tokens of eight text streams, alone and beside four clients
+  that send new images without pause (bench/runtime/streams_beside_images.py).
+- `memory`: what was planned, and what nvidia-smi counts for vLLM's processes after all that.
+
+The result is written after each measurement, so that a run may be cut off.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from multiprocessing import get_context
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from gpu_record import RESULTS, ROOT, write
+from questions import body_of, new_image
+from sites import Site, gpu_bytes_by_process, make_site
+
+sys.path += [str(ROOT / "bench" / "runtime")]
+
+from streams_beside_images import measured as measured_beside_images
+from token_path import Seen, percentile, query
+
+from support.ended import kill_tree
+from support.ports import free_ports
+from support.real_gateway import gateway_of
+
+CASES = ["7b", "1.3b", "qwen-7b"]
+WAYS = ("stock", "gateway")
+SIZES = {"qwen-7b": (1280, 720), "qwen-toy": (1280, 720), "toy": (56, 56)}
+LENGTHS = {"qwen-7b": 2048, "qwen-toy": 2048}
+"""Features of an image are 1,196 there, and 576 in the others."""
+
+BATCH = 32
+ANSWER = 128
+WARM = 6
+READY_SECONDS, ANSWER_SECONDS = 420, 120
+STREAMS = {1: 6, 8: 32, 32: 128}
+"""Clients -> answers of a round; each round has both ways."""
+
+ROUNDS = 2
+CLIENT_PROCESSES = 4
+IMAGES_A_SECOND = {"qwen-7b": 40, "qwen-toy": 40, "toy": 400}
+OTHERS_A_SECOND = 80
+"""More than four clients that wait for each answer send."""
+
+PHASES = {
+    "weights": r"Loading weights took ([\d.]+) seconds",
+    "model": r"Model loading took [\d.]+ GiB(?: memory)? and ([\d.]+) seconds",
+    "compilation": r"init engine .*\(compilation: ([\d.]+) s",
+    "graphs": r"Graph capturing finished in ([\d.]+) secs",
+    "engine_without_model": r"init engine .* took ([\d.]+) s",
+}
+FOUND = {
+    "model_gib": r"Model loading took ([\d.]+) GiB",
+    "available_kv_gib": r"Available KV cache memory: ([\d.]+) GiB",
+    "graphs_gib": r"Graph capturing finished in [\d.]+ secs, took ([\d.]+) GiB",
+    "kv_tokens": r"GPU KV cache size: ([\d,]+) tokens",
+}
+
+
+@dataclass
+class Served:
+    """vLLM's server and the gateway before it; `urls`: way -> address."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    model: str
+    urls: dict[str, str]
+
+    def said(self, patterns: Mapping[str, str]) -> dict[str, float]:
+        """Return what vLLM's log says, where it says it."""
+        text = self.log.read_text(errors="replace")
+        found = {name: re.findall(pattern, text) for name, pattern in patterns.items()}
+        return {name: float(one[-1].replace(",", "")) for name, one in found.items() if one}
+
+
+def staged(case: str, work: Path, options: argparse.Namespace) -> tuple[Site, float]:
+    """Return the planned and staged checkpoint of a case, and the seconds."""
+    spec = {
+        "engine": {
+            "backend": "VLLM",
+            "maxBatchSize": BATCH,
+            "maxImagesPerRequest": 1,
+            "maxSeqLen": LENGTHS.get(case, 1024),
+            "kvCache": {"freeGpuMemoryFraction": options.fraction},
+        },
+        "runtime": {"vllmVersion": options.version},
+        "build": {"evaluation": "Off"},
+    }
+    began = time.monotonic()
+    checkpoint = work / "checkpoints" / case
+    site = make_site(work / "sites" / case, checkpoint, device="CUDA", spec=spec)
+    seconds = round(time.monotonic() - began, 1)
+    if not options.work:
+        shutil.rmtree(checkpoint)  # 15 GB, which the store holds too
+    return site, seconds
+
+
+def is_answered(address: str, body: str) -> bool:
+    """Report whether a request was answered."""
+    client = HTTPConnection(address, timeout=ANSWER_SECONDS)
+    try:
+        client.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+        answer = client.getresponse()
+        answer.read()
+    except (OSError, HTTPException):
+        return False
+    finally:
+        client.close()
+    return answer.status == HTTPStatus.OK
+
+
+def start(
+    stack: ExitStack, site: Site, folder: Path, size: tuple[int, int], program: str
+) -> tuple[Served, dict[str, Any]]:
+    """Return vLLM and the gateway, ready, and the seconds of the start.
+
+    Raises:
+        RuntimeError: vLLM ended; holds the end of its log.
+        TimeoutError: it did not answer in time.
+    """
+    serving = site.plan.serving_plan
+    assert serving.vllm_serve is not None
+    port, front = free_ports(2)
+    argv = [program, *serving.vllm_serve.argv[1:]]
+    argv[argv.index("--port") + 1] = str(port)
+    served = Served(
+        subprocess.Popen(["true"]),
+        folder / "vllm.log",
+        serving.model,
+        {"stock": f"127.0.0.1:{port}"},
+    )
+    served.process.wait()
+    began = time.monotonic()
+    served.process = subprocess.Popen(
+        argv,
+        cwd=site.engine.directory,
+        env={**os.environ, **serving.vllm_serve.environment},
+        stdout=stack.enter_context(served.log.open("wb")),
+        stderr=subprocess.STDOUT,
+    )
+    stack.callback(kill_tree, served.process)
+    bodies = {"first_text": None, "first_image": new_image(*size)}
+    seconds: dict[str, Any] = {}
+    for name, image in bodies.items():
+        while not is_answered(served.urls["stock"], body_of(served.model, image, 2)):
+            end = served.log.read_text(errors="replace")[-4000:]
+            if served.process.poll() is not None:
+                raise RuntimeError(f"vLLM ended: {served.process.returncode}\n{end}")
+            if time.monotonic() - began > READY_SECONDS:
+                raise TimeoutError(f"no answer in {READY_SECONDS} s\n{end}")
+            time.sleep(0.1)
+        seconds[name] = round(time.monotonic() - began, 1)
+    changed = serving.vllm_serve.model_copy(update={"port": port})
+    plan = folder / "serving.json"
+    plan.write_text(serving.model_copy(update={"vllm_serve": changed}).to_json())
+    documents = ("--manifest", str(site.engine.manifest), "--serving", str(plan))
+    gateway = gateway_of((*documents, "--server-metrics", ""), front, folder / "gateway.log")
+    served.urls["gateway"] = stack.enter_context(gateway).removeprefix("http://")
+    seconds["gateway_too"] = round(time.monotonic() - began, 1)
+    return served, {**seconds, "by_its_log": served.said(PHASES), "command": argv}
+
+
+def reader(address: str, bodies: Sequence[str]) -> tuple[float, Seen, float]:
+    """Return what one client saw, and when it began and ended."""
+    client, seen = HTTPConnection(address, timeout=ANSWER_SECONDS), Seen()
+    began = time.perf_counter()
+    for body in bodies:
+        query(client, body, seen)
+    client.close()
+    return began, seen, time.perf_counter()
+
+
+def readers(address: str, streams: Sequence[Sequence[str]]) -> list[tuple[float, Seen, float]]:
+    """Return what clients of one process saw."""
+    with ThreadPoolExecutor(len(streams)) as threads:
+        return list(threads.map(reader, [address] * len(streams), streams))
+
+
+def first_texts(served: Served, size: tuple[int, int], requests: int) -> dict[str, Any]:
+    """Return the times to the first text of both ways, a request of each in turn."""
+    seen = {way: Seen() for way in served.urls}
+    clients = {way: HTTPConnection(one, timeout=60) for way, one in served.urls.items()}
+    for turn in range(WARM + requests):
+        for way, client in clients.items():
+            mine = Seen() if turn < WARM else seen[way]
+            query(client, body_of(served.model, new_image(*size), 2), mine)
+    return compared(
+        {way: {"p50": percentile(one.firsts, 0.5), "p95": percentile(one.firsts, 0.95)}}
+        for way, one in seen.items()
+    ) | {"requests": requests}
+
+
+def compared(found: Iterator[dict[str, dict[str, float]]]) -> dict[str, Any]:
+    """Return the ways' results and, where both are there, the gateway's over vLLM's own."""
+    ways = {way: one for entry in found for way, one in entry.items()}
+    if len(ways) < len(WAYS):
+        return ways
+    stock, gateway = (ways[way] for way in WAYS)
+    return {**ways, "ratio": {name: round(gateway[name] / stock[name], 3) for name in stock}}
+
+
+def of_streams(served: Served, size: tuple[int, int], streams: int, share: float) -> dict[str, Any]:
+    """Return tokens a second, first texts and pauses of so many clients, both ways in turn."""
+    each = max(1, round(STREAMS[streams] * share)) // streams or 1
+    processes = min(CLIENT_PROCESSES, streams)
+    rows: dict[str, list[tuple[float, Seen, float]]] = {way: [] for way in served.urls}
+    seconds = dict.fromkeys(served.urls, 0.0)
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        list(pool.map(time.sleep, [0.5] * processes))  # all of them are there
+        for turn in range(ROUNDS):
+            for way in list(served.urls)[:: -1 if turn % 2 else 1]:
+                bodies = [_bodies(served.model, size, each) for _ in range(streams)]
+                parts = [bodies[at::processes] for at in range(processes)]
+                found = [
+                    row
+                    for some in pool.map(readers, [served.urls[way]] * processes, parts)
+                    for row in some
+                ]
+                rows[way] += found
+                seconds[way] += max(row[2] for row in found) - min(row[0] for row in found)
+    return compared({way: _seen([row[1] for row in rows[way]], seconds[way])} for way in rows)
+
+
+def _bodies(model: str, size: tuple[int, int], count: int) -> list[str]:
+    return [body_of(model, new_image(*size), ANSWER) for _ in range(count)]
+
+
+def _seen(seen: Sequence[Seen], seconds: float) -> dict[str, float]:
+    firsts = [one for some in seen for one in some.firsts]
+    gaps = [one for some in seen for one in some.gaps]
+    return {
+        "tokens_per_second": round(sum(one.tokens for one in seen) / seconds, 1),
+        "answers": len(firsts),
+        "first_text_p50_ms": percentile(firsts, 0.5),
+        "first_text_p95_ms": percentile(firsts, 0.95),
+        "pause_p50_ms": percentile(gaps, 0.5),
+        "pause_p95_ms": percentile(gaps, 0.95),
+    }
+
+
+def of_beside_images(served: Served, case: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the pauses of eight streams of each way, alone and beside four image clients."""
+    rate, size = IMAGES_A_SECOND.get(case, OTHERS_A_SECOND), _size(case)
+    most = int(options.rounds * (options.seconds + 4) * rate)
+    found = {}
+    for way, address in served.urls.items():
+        with ThreadPoolExecutor() as threads:
+            images = list(threads.map(lambda _: new_image(*size), range(most)))
+        pair: Any = SimpleNamespace(url=f"http://{address}", model=served.model)
+        found[way] = measured_beside_images(pair, images, options.rounds, options.seconds)
+    return found
+
+
+def of_memory(served: Served, site: Site, folder: Path) -> dict[str, Any]:
+    """Return planned and counted bytes; `rest` is all but keys and values."""
+    memory, said = site.plan.memory, served.said(FOUND)
+    planned = memory.per_gpu[0]
+    rest = planned.total_bytes - planned.kv_cache_bytes
+    by_process = gpu_bytes_by_process(served.process.pid, folder)
+    counted = sum(by_process.values())
+    kept = int(said.get("kv_tokens", 0)) * memory.kv_bytes_per_token
+    return {
+        "planned": planned.model_dump(),
+        "planned_bytes": rest + memory.kv_pool_bytes,
+        "planned_rest_bytes": rest,
+        "planned_kv_bytes": memory.kv_pool_bytes,
+        "utilization": memory.gpu_memory_utilization,
+        "counted_bytes": counted,
+        "counted_kv_bytes": kept,
+        "counted_rest_bytes": counted - kept,
+        "by_process": by_process,
+        "by_its_log": said,
+        "planned_over_counted": round((rest + memory.kv_pool_bytes) / counted, 3)
+        if counted
+        else None,
+        "rest_over_counted": round(rest / (counted - kept), 3) if counted > kept else None,
+    }
+
+
+def _size(case: str) -> tuple[int, int]:
+    return SIZES.get(case, (336, 336))
+
+
+def tried(case: str, name: str, call: Callable[[], Any]) -> Any:
+    """Return what a call returns; None: it failed, which is printed."""
+    try:
+        return call()
+    except Exception:  # noqa: BLE001 - what comes after it is measured all the same
+        print(case, name, traceback.format_exc(), flush=True)
+        return None
+
+
+def measure(case: str, site: Site, options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Yield name and result of each measurement of a case, the most wanted first."""
+    size = _size(case)
+    with tempfile.TemporaryDirectory(prefix="v-") as temporary, ExitStack() as stack:
+        folder = options.logs or Path(temporary)
+        folder = folder / case
+        folder.mkdir(parents=True, exist_ok=True)
+        served, seconds = start(stack, site, folder, size, options.program)
+        yield "cold_start_s", seconds
+        memory = lambda: of_memory(served, site, folder)  # noqa: E731 - called twice
+        yield "memory", tried(case, "memory", memory)
+        yield (
+            "first_text_ms",
+            tried(case, "first_text_ms", lambda: first_texts(served, size, options.requests)),
+        )
+        streams = {}
+        for count in options.streams:
+            streams[str(count)] = tried(
+                case,
+                f"streams {count}",
+                lambda: of_streams(served, size, count, options.share),  # noqa: B023
+            )
+            yield "streams", streams
+        yield (
+            "beside_images",
+            tried(case, "beside_images", lambda: of_beside_images(served, case, options)),
+        )
+        yield "memory", tried(case, "memory", memory)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS / "vllm.json")
+    parser.add_argument("--cases", nargs="+", default=CASES)
+    parser.add_argument("--program", default="vllm")
+    parser.add_argument("--fraction", default="Auto", help="kvCache.freeGpuMemoryFraction")
+    parser.add_argument("--version", default="0.26.0", help="of vLLM")
+    parser.add_argument("--device", default="cuda", help="where weights are made")
+    parser.add_argument("--requests", type=int, default=30)
+    parser.add_argument("--streams", type=int, nargs="*", default=list(STREAMS), choices=STREAMS)
+    parser.add_argument("--share", type=float, default=1.0, help="of the answers of a round")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--work", type=Path, help="folder of checkpoints and the store, kept")
+    parser.add_argument("--logs", type=Path, help="folder of logs, kept")
+    parser.add_argument("--add", action="store_true", help="keep other cases of --out")
+    options = parser.parse_args()
+    command = "python bench/gpu/vllm.py --cases " + " ".join(options.cases)
+    with tempfile.TemporaryDirectory(prefix="v-") as temporary, ThreadPoolExecutor() as staging:
+        work = options.work or Path(temporary)
+        # In a process of its own, which gives its memory of the GPU back.
+        makers = [ROOT / "bench" / "gpu" / "checkpoints.py", "--folder", work / "checkpoints"]
+        makers += ["--device", options.device, "--shapes", *options.cases]
+        subprocess.run([sys.executable, *map(str, makers)], check=True)
+        sites = {case: staging.submit(staged, case, work, options) for case in options.cases}
+        ready = {case: tried(case, "staged", site.result) for case, site in sites.items()}
+        known = json.loads(options.out.read_text())["cases"] if options.add else {}
+        for case, (site, seconds) in ((case, one) for case, one in ready.items() if one):
+            known[case] = {"staged_s": seconds}
+            results = measure(case, site, options)
+            while entry := tried(case, "start", lambda: next(results, None)):  # noqa: B023
+                known[case] |= dict([entry])
+                write(options.out, command, {"cases": known})
+
+
+if __name__ == "__main__":
+    main()
