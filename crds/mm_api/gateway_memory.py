@@ -48,8 +48,8 @@ FFV1_FILE_COPIES = 4 / 3
 """Copies of all frames: 1.11 where pixels are noise, in a buffer that has grown an eighth beyond
 it."""
 
-PNG_COPIES = 2.5
-"""Copies of an image: in 32 bits, and the file; 2.34 where pixels are noise."""
+IMAGE_COPIES = 1.25
+"""Copies of an image: the file, in a buffer that has grown an eighth beyond it."""
 
 _FRAMES_OF_AN_IMAGE = 2
 """trtllm-serve reads an image as a video of one frame, which the file has twice."""
@@ -69,7 +69,7 @@ def encoding_bytes(plan: GatewayPlan) -> int:
         plan: of a gateway in front of trtllm-serve.
     """
     if not plan.max_video_frames:
-        return int(plan.max_image_pixels * _CHANNELS * PNG_COPIES * _ROUNDED)
+        return int(plan.max_image_pixels * _CHANNELS * IMAGE_COPIES * _ROUNDED)
     frame = min(plan.max_image_pixels, _MOST_FRAME_PIXELS) * _CHANNELS
     copies = FFV1_FRAME_COPIES + _FRAMES_OF_AN_IMAGE * FFV1_FILE_COPIES
     return max(_LEAST_VIDEOS_BYTES, int(frame * copies * _ROUNDED))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from tokenizers import Tokenizer, decoders, models
 
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
@@ -73,6 +74,17 @@ def test_images_are_known_by_pixels_shape_and_salt() -> None:
 
     assert len({*keys(""), *keys("b")}) == 6
     assert keys("b") == keys("b")
+
+
+def test_images_lose_nothing() -> None:
+    """What Pillow reads, as the server does, are the pixels, in the bytes that are counted."""
+    image = np.arange(30, dtype=np.uint8).reshape(2, 5, 3)[:, ::-1]
+    ((file, _),) = VllmDialect("tiny").body(replace(PLAIN, images=(image,))).files
+    with Image.open(file.encode(file.pixels)) as read:
+        assert np.array_equal(read, image)
+    wide = np.zeros((500, 500, 3), np.uint8)
+    ((file, _),) = VllmDialect("tiny").body(replace(PLAIN, images=(wide,))).files
+    assert wide.nbytes < file.encode(wide).getbuffer().nbytes < file.memory_bytes
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from mm_api.gateway_memory import PNG_COPIES
+from mm_api.gateway_memory import IMAGE_COPIES
 from mm_runtime.base.chat_template import Call, Media, Turn
 from mm_runtime.gateway.backends.engine import EngineRequest
 from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file, memory_bytes
 
-_PNG_LEVEL = 1
-"""zlib's fastest: the bytes cross loopback, and a level more costs more than it saves."""
+_IMAGE_TYPE = "image/x-portable-pixmap"
+"""A header and the pixels: the bytes cross loopback, and a PNG of 336 x 336 takes 20 ms of both
+sides' processors, where this takes less than one."""
 
 _MARK_BYTES = 16
 """Size of a mark in the place of each file, which no text of a client's can hold by chance."""
@@ -167,14 +167,16 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 def _image(pixels: NDArray[np.uint8], files: Files) -> Part:
-    file = MediaFile(pixels, _png, int(pixels.nbytes * PNG_COPIES))
-    return {"type": "image_url", "image_url": {"url": files.url("image/png", file)}}
+    file = MediaFile(pixels, _pixmap, int(pixels.nbytes * IMAGE_COPIES))
+    return {"type": "image_url", "image_url": {"url": files.url(_IMAGE_TYPE, file)}}
 
 
-def _png(pixels: NDArray[np.uint8]) -> io.BytesIO:
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG", compress_level=_PNG_LEVEL)
-    return buffer
+def _pixmap(pixels: NDArray[np.uint8]) -> io.BytesIO:
+    height, width, _ = pixels.shape
+    file = io.BytesIO()
+    file.write(b"P6 %d %d 255\n" % (width, height))
+    file.write(np.ascontiguousarray(pixels).data)
+    return file
 
 
 def _video(frames: NDArray[np.uint8], files: Files) -> Part:

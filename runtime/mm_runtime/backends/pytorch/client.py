@@ -64,7 +64,7 @@ class TrtllmServeDialect:
     write: WriteTurns | None = None
 
     def body(self, request: EngineRequest) -> ChatBody:
-        """Return the body of a request; images are PNGs and videos FFV1, which lose nothing.
+        """Return the body of a request; images are pixels and videos FFV1: both lose nothing.
 
         Raises:
             InvalidRequestError: a version without `cache_salt`, or a template refuses it.

@@ -54,7 +54,7 @@ class VllmDialect:
     adapters: Mapping[int, str] = field(default_factory=dict)
 
     def body(self, request: EngineRequest) -> ChatBody:
-        """Return the body of a request; images are PNGs, which lose nothing.
+        """Return the body of a request; images are pixels, which lose nothing.
 
         Raises:
             InvalidRequestError: the prompt is ids, which its chats do not take.

@@ -7,6 +7,7 @@ in the last text, as `order: WORD`.
 import base64
 import json
 import os
+import re
 import signal
 import struct
 import sys
@@ -39,6 +40,7 @@ FIELDS = {
 `max_completion_tokens` is the attribute's name and is refused."""
 
 PNG = b"\x89PNG\r\n\x1a\n"
+PIXELS = re.compile(rb"P6 (\d+) (\d+) 255\n")
 SLOW_SECONDS = 0.05
 LEFT_SECONDS = 1.0
 """How often upstream looks whether a client has gone (await_disconnected)."""
@@ -350,9 +352,10 @@ def _report(text: str) -> None:
 
 
 def _size(url: str) -> list[int]:
-    """Return width and height of a PNG in a data URL."""
-    head, _, encoded = url.partition(",")
-    content = base64.b64decode(encoded, validate=True)
-    if head != "data:image/png;base64" or not content.startswith(PNG):
-        raise RefusedError("cannot identify image file")
-    return list(struct.unpack(">II", content[16:24]))
+    """Return width and height of an image in a data URL: a PNG, or pixels as the gateway sends."""
+    content = base64.b64decode(url.partition(",")[2], validate=True)
+    if content.startswith(PNG):
+        return list(struct.unpack(">II", content[16:24]))
+    if found := PIXELS.match(content):
+        return [int(side) for side in found.groups()]
+    raise RefusedError("cannot identify image file")
