@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -23,6 +24,10 @@ IN_TRITON = [
 SUPERVISOR = ROOT / "requirements" / "trtllm-supervisor.txt"
 
 
+_distributions = cache(metadata.packages_distributions)
+
+
+@cache
 def steps_of_builds() -> list[Path]:
     """Return the modules of the steps that engines of TensorRT and PyTorch are built with."""
     plans = [planned(family) for family in MODELS]
@@ -37,7 +42,7 @@ def lacking(
     roots: Iterable[Path], held: set[str], guarded: Iterable[Path] = ()
 ) -> dict[str, list[str]]:
     """Return package -> our files that load it, of those that an environment does not hold."""
-    distributions = metadata.packages_distributions()
+    distributions = _distributions()
     return {
         package: files
         for package, files in packages_of(*roots, guarded=guarded).items()

@@ -34,12 +34,12 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def session(root: Path, script: str) -> "subprocess.CompletedProcess[str]":
-    """Run a test with one worker in a session of its own."""
+def session(root: Path, script: str, workers: int = 1) -> "subprocess.CompletedProcess[str]":
+    """Run a test in a session of its own."""
     (root.parent / "test_one.py").write_text(script)
     apart = ("PYTEST_", "TMPDIR")  # what this session gives to its processes
     environment = {k: v for k, v in os.environ.items() if not k.startswith(apart)}
-    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-n", "1"]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-n", str(workers)]
     command += ["-p", "support.temporary", "-p", "no:cacheprovider", "test_one.py"]
     return subprocess.run(
         command,
@@ -69,7 +69,7 @@ def test_a_killed_sessions_files_go_with_the_next(root: Path) -> None:
     """The first can remove nothing."""
     session(root, KILLED.format(process=SESSION))
     assert len(left_in(root)) == 1
-    assert session(root, PASSES).returncode == 0
+    assert session(root, PASSES, workers=0).returncode == 0
     assert left_in(root) == []
 
 
@@ -84,7 +84,7 @@ def test_empty_folders_of_servers_that_have_ended_go(root: Path) -> None:
         (full / "file").touch()
         for one in (of_the_dead, full):
             os.utime(one, (0, 0))
-        assert session(root, PASSES).returncode == 0
+        assert session(root, PASSES, workers=0).returncode == 0
         assert [one.is_dir() for one in made] == [False, True, True]
     finally:
         end(server)

@@ -23,7 +23,7 @@ TEXT_KEYS = sorted({*LLAVA_CONFIG["text_config"], "head_dim"})
 VISION_KEYS = sorted(LLAVA_CONFIG["vision_config"])
 
 FUZZ = settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

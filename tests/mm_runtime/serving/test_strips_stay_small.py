@@ -55,7 +55,13 @@ SHAPES = {
 }
 
 
-@pytest.fixture(scope="module", params=[(1, 500_000), (500_000, 1)], ids=["tall", "wide"])
+STRIPS = [
+    pytest.param((1, 500_000), id="tall"),
+    pytest.param((500_000, 1), id="wide", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module", params=STRIPS)
 def outcomes(request: pytest.FixtureRequest) -> dict[str, str]:
     """What a process with little room makes of two strips."""
     done = subprocess.run(
