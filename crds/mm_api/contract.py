@@ -58,6 +58,9 @@ WORK_MOUNT: Final = "/var/lib/multimodal"
 REPOSITORY: Final = f"{WORK_MOUNT}/repository"
 """Triton's model repository."""
 
+FEATURES_MOUNT: Final = "/mnt/features"
+"""Backend VLLM with encoders apart: the pod's own memory, where features of images are."""
+
 AUTH_MOUNT: Final = "/etc/multimodal-auth"
 AUTH_FILE: Final = "tokens"
 """The bearer tokens that clients must send, as a file: a changed Secret needs no restart."""

@@ -93,11 +93,14 @@ def body_bytes(plan: GatewayPlan) -> int:
     return max(_BODY_BYTES, largest_body_bytes(files=files, file_bytes=plan.max_image_bytes))
 
 
-def gateway_bytes(plan: GatewayPlan, *, encodes: bool) -> int:
+def gateway_bytes(plan: GatewayPlan, *, encodes: bool, features_bytes: int = 0) -> int:
     """Return the memory limit of a gateway's container.
 
-    `encodes`: it sends media on as files, to trtllm-serve.
+    `encodes`: it sends media on as files, to another server. `features_bytes`: of the folder in
+    which it hands features over.
     """
     encoding = encoding_bytes(plan) if encodes else 0
+    # Files in shared memory count to the container that writes them; others are on their way.
+    encoding += 2 * features_bytes
     decoders = DECODERS * decoder_bytes(plan)
     return _PROCESS_BYTES + KNOWN_IMAGE_BYTES + body_bytes(plan) + encoding + decoders

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,13 +16,15 @@ import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_facts import InspectResult
-from mm_api.documents.vllm_serve import VllmServe
+from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
+from mm_api.documents.vllm_serve import FeatureFolder, VllmServe, ec_transfer_config
 from published_layout import published
 from support.build_plans import build_plan, serving_plan
 from support.ended import kill_tree
 from support.eventually import eventually
 from support.ports import free_ports
 from support.real_gateway import gateway_of
+from support.served import Served, start_serving
 from support.tiny_llava import mm_runtime
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +45,7 @@ class RealVllm:
     command: list[str]
     log: Path
     output: IO[bytes]
+    encoder: Served | None = None
 
     def start(self) -> None:
         """Start a server on the port of the one that has ended."""
@@ -86,21 +90,33 @@ def real_vllm(
     folder: Path,
     *,
     limits: Mapping[str, int] = MappingProxyType({}),
+    apart: bool = False,
 ) -> Iterator[RealVllm]:
-    """Stage a checkpoint into a folder and serve it in float32 until the block ends."""
+    """Stage a checkpoint into a folder and serve it in float32 until the block ends.
+
+    `apart`: an encoder computes features, and the tower that vLLM has is one of zeros.
+    """
     if not PROGRAM.exists():
         pytest.skip("the real vLLM was not run: no .venv-vllm here, `make env-vllm` makes it")
     server_port, front = free_ports(2)
-    plan = _staged(checkpoint, folder, limits)
+    plan = _staged(checkpoint, folder, limits, apart=apart)
     staged = folder / "store" / "engines" / plan.fingerprint
-    command = _command(plan, staged / "checkpoint", server_port)
-    serve = VllmServe(version=VERSION, port=server_port, argv=command)
+    served = blinded(staged / "checkpoint", folder / "blind") if apart else staged / "checkpoint"
+    command = _command(plan, served, server_port)
+    features = FeatureFolder(path=str(folder / "features"), most_bytes=8 << 20) if apart else None
+    if features is not None:
+        command += ["--ec-transfer-config", ec_transfer_config(features)]
+    serve = VllmServe(version=VERSION, port=server_port, argv=command, features=features)
     serving = serving_plan(plan.fingerprint, backend="VLLM", vllm_serve=serve)
     limited = serving.gateway.model_copy(update={"request_timeout_seconds": ANSWER_SECONDS})
-    (folder / "serving.json").write_text(serving.model_copy(update={"gateway": limited}).to_json())
+    serving = serving.model_copy(update={"gateway": limited})
     documents = ("--manifest", str(staged / "manifest.json"))
     more = ("--serving", str(folder / "serving.json"), "--server-metrics", "")
     with ExitStack() as stack:
+        encoder = None
+        if apart:
+            encoder, serving = stack.enter_context(_encoder(folder, staged, serving))
+        (folder / "serving.json").write_text(serving.to_json())
         output = stack.enter_context((folder / "vllm.log").open("ab"))
         found = RealVllm(
             f"http://127.0.0.1:{front}",
@@ -109,23 +125,59 @@ def real_vllm(
             command,
             folder / "vllm.log",
             output,
+            encoder,
         )
         found.process.wait()
         found.start()
         stack.callback(lambda: kill_tree(found.process))
         found.wait()
+        if encoder is not None:
+            encoder.wait_until_ready()
         gateway = gateway_of((*documents, *more), front, folder / "gateway.log")
         stack.enter_context(gateway)
         yield found
 
 
-def _staged(checkpoint: Path, folder: Path, limits: Mapping[str, int]) -> BuildPlan:
+@contextmanager
+def _encoder(
+    folder: Path, staged: Path, serving: ServingPlan
+) -> Iterator[tuple[Served, ServingPlan]]:
+    """Start an encoder apart; yield it, and the plan of a gateway that sends images there."""
+    encoders = EncoderPlan(
+        addresses=["127.0.0.1:1"], timeout_seconds=60, pools=serving.pools, key="key"
+    )
+    plan = folder / "encoder.json"
+    plan.write_text(serving.model_copy(update={"encoders": encoders}).to_json())
+    with start_serving(staged / "manifest.json", plan, "--role", "encoder") as encoder:
+        encoders = encoders.model_copy(update={"addresses": [encoder.grpc_url]})
+        yield encoder, serving.model_copy(update={"encoders": encoders})
+
+
+def blinded(checkpoint: Path, folder: Path) -> Path:
+    """Return a copy of a checkpoint whose vision tower is one of zeros."""
+    from safetensors.torch import load_file, save_file  # noqa: PLC0415 (seconds)
+
+    shutil.copytree(checkpoint, folder)
+    for file in folder.glob("*.safetensors"):
+        tensors = {
+            name: one * 0 if "vision" in name or "visual" in name else one
+            for name, one in load_file(file).items()
+        }
+        save_file(tensors, file, metadata={"format": "pt"})
+    return folder
+
+
+def _staged(checkpoint: Path, folder: Path, limits: Mapping[str, int], *, apart: bool) -> BuildPlan:
     source = published(checkpoint, folder / "published")
     facts = InspectResult.from_json(mm_runtime("inspect", "--source", source)).facts
     assert facts is not None
     made = build_plan(facts)
     changed = made.engine.limits.model_copy(update=dict(limits))
     update = {"backend": "VLLM", "limits": changed, "evaluation": "Off"}
+    if apart:
+        assert made.engine.vision is not None
+        vision = made.engine.vision.model_copy(update={"engine": "Torch"})
+        update |= {"vision": vision, "encoders_apart": "On"}
     plan = made.model_copy(update={"engine": made.engine.model_copy(update=update)})
     (folder / "plan.json").write_text(plan.to_json())
     store = folder / "store"

@@ -183,3 +183,9 @@ class ServingPlan(Document):
     def written_by_server(self) -> bool:
         """Return whether the server reads messages and files of media, and writes the prompts."""
         return self.trtllm_serve is not None or self.vllm_serve is not None
+
+    @property
+    def features_bytes(self) -> int:
+        """Return the size of the folder in which features are handed to vLLM; 0: there is none."""
+        folder = self.vllm_serve.features if self.vllm_serve is not None else None
+        return 0 if folder is None else folder.most_bytes

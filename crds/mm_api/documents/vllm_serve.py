@@ -4,9 +4,30 @@ Part of `ModelPlan` (what `mmctl plan` prints) and of `ServingPlan` (what pods r
 equal word for word. The command runs in the engine's folder, where the checkpoint is `checkpoint`.
 """
 
+import json
+
 from pydantic import Field
 
 from mm_api.base import Document
+
+
+class FeatureFolder(Document):
+    """Shared memory in which the gateway hands features of images over to vLLM."""
+
+    path: str
+    most_bytes: int = Field(ge=1, description="Of all files; vLLM encodes images beyond itself.")
+
+
+def ec_transfer_config(features: FeatureFolder) -> str:
+    """Return the flag's value: vLLM's own connector looks for features of images in the folder."""
+    return json.dumps(
+        {
+            "ec_connector": "ECExampleConnector",
+            "ec_role": "ec_consumer",
+            "ec_connector_extra_config": {"shared_storage_path": features.path},
+        },
+        separators=(",", ":"),
+    )
 
 
 class VllmServe(Document):
@@ -19,4 +40,7 @@ class VllmServe(Document):
     argv: list[str] = Field(min_length=1)
     environment: dict[str, str] = Field(
         default={}, description="Beside what every container of ours has."
+    )
+    features: FeatureFolder | None = Field(
+        default=None, description="None: vLLM encodes all images itself."
     )

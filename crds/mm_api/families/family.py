@@ -83,6 +83,9 @@ class Family:
     """None: the Reference engine and TensorRT engines in Triton serve it."""
     pytorch: PyTorchServing | None = None
     """None: trtllm-serve's PyTorch backend has no class for it."""
+    vllm_features: bool = False
+    """Features of an image are, row for row, what vLLM keeps of its own tower: encoders apart may
+    compute them."""
     prompt: PromptStyle | None = None
     """None: the text is the prompt."""
     layout: ImageLayout = SQUARE

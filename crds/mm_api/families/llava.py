@@ -125,6 +125,7 @@ LLAVA = Family(
     layout=replace(SQUARE, features_per_image=features_per_image),
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 2560
     default_output_tokens=512,
+    vllm_features=True,
     template_tokens=16,  # "USER:\n", "\n" and " ASSISTANT:" with the start token
     notes=("LLaVA's own layout (mm_vision_tower) is refused: it loads without a vision tower",),
 )

@@ -54,6 +54,7 @@ QWEN2_5_VL = Family(
     layout=GRID,
     prompt=PromptStyle(qwen2_vl.WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     default_input_tokens=2048,  # as Qwen2-VL
+    vllm_features=True,
     template_tokens=32,
     pytorch=PyTorchServing(images=True, quantizations=("FP8",), videos_since="1.2.0"),
     notes=(

@@ -43,10 +43,11 @@ class Unsupported:
 
 _REMOVE: Final = "remove the field"
 _REFERENCE: Final = ("Reference",)
-_SERVERS: Final = ("PyTorch", "VLLM")
+_PYTORCH: Final = ("PyTorch",)
+_VLLM: Final = ("VLLM",)
+_SERVERS: Final = (*_PYTORCH, *_VLLM)
 """Run encoder and language model in one process."""
 
-_VLLM: Final = ("VLLM",)
 _OTHERS: Final = tuple(name for name in BACKENDS if name not in _VLLM)
 
 _OWN_PROCESS: Final = "an encoder in a process of its own on a GPU is"
@@ -188,7 +189,14 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         ("ONNXRuntime",),
         "another vision engine than TensorRT-LLM's own is",
         _REMOVE,
-        backends=("TensorRT", *_SERVERS),
+        backends=("TensorRT", *_PYTORCH),
+    ),
+    Unsupported(
+        "vision.engine",
+        ("ONNXRuntime", "Torch"),
+        "a vision engine of TensorRT is",
+        "remove the field, or set it to Torch with vision.placement Disaggregated",
+        backends=_VLLM,
     ),
     Unsupported(
         "vision.instancesPerGpu",
@@ -265,7 +273,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         ("Colocated",),
         "a vision encoder in pods of its own is",
         "set vision.placement to Colocated: the server encodes images itself",
-        backends=_SERVERS,
+        backends=_PYTORCH,
     ),
     Unsupported(
         "runtime.triton.expose",

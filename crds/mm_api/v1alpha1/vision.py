@@ -20,7 +20,8 @@ class VisionSpec(ApiModel):
     engine: VisionEngine = Field(
         default="ONNXRuntime",
         description="What runs the vision encoder. TensorRT: on backend Reference with a GPU, by "
-        "images that hold it (build.image, runtime.image).",
+        "images that hold it (build.image, runtime.image). Torch: on backend VLLM with placement "
+        "Disaggregated.",
     )
     max_batch_size: int | None = Field(
         default=None,

@@ -6,11 +6,13 @@ when the gateway has finished its streams.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mm_api.contract import (
     AUTH_FILE,
     AUTH_MOUNT,
     CONFIG_MOUNT,
+    FEATURES_MOUNT,
     GATEWAY_LIVE,
     GATEWAY_PORT,
     GATEWAY_READY,
@@ -175,18 +177,20 @@ def build_gateway(
     manifest: str,
     memory_bytes: int,
     server_page: str | None = None,
+    features: bool = False,
 ) -> Manifest:
     """Return the container with the OpenAI endpoint.
 
     `manifest`: path of the engine's manifest inside the pod. `memory_bytes`: what the gateway holds
     itself to; the limit where the spec states none. `server_page`: where the server's
-    metrics are; None: on its supervisor's page.
+    metrics are; None: on its supervisor's page. `features`: it hands features of images over.
     """
     arguments: list[str] = [Flag.SERVER_METRICS, server_page] if server_page else []
     mounts: list[Manifest] = []
     if spec.gateway.auth_secret_ref:
         arguments += [Flag.AUTH_TOKEN_FILE, f"{AUTH_MOUNT}/{AUTH_FILE}"]
         mounts = [{"name": "auth", "mountPath": AUTH_MOUNT, "readOnly": True}]
+    mounts += [FEATURES] if features else []
     return {
         "name": "gateway",
         "image": image,
@@ -236,6 +240,21 @@ def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
         return []
     items = [{"key": secret.key, "path": AUTH_FILE}]
     return [{"name": "auth", "secret": {"secretName": secret.name, "items": items}}]
+
+
+FEATURES: Final = {"name": "features", "mountPath": FEATURES_MOUNT}
+"""Gateway and stock server alone have it: who writes there decides what the model sees."""
+
+_FOLDERS_BYTES = 16 << 20
+"""Room for folders that vLLM makes for images without features; a full volume would end it."""
+
+
+def features_volumes(most_bytes: int) -> list[Manifest]:
+    """Return the volume in which features are handed over, if they are: the pod's own memory."""
+    if not most_bytes:
+        return []
+    limit = str(most_bytes + _FOLDERS_BYTES)
+    return [{"name": "features", "emptyDir": {"medium": "Memory", "sizeLimit": limit}}]
 
 
 def grace_seconds(spec: MultimodalModelSpec) -> int:

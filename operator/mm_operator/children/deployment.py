@@ -74,8 +74,13 @@ def _fresh_template(
         spec,
         image=image,
         manifest=manifest,
-        memory_bytes=gateway_bytes(serving.gateway, encodes=serving.written_by_server),
+        memory_bytes=gateway_bytes(
+            serving.gateway,
+            encodes=serving.written_by_server,
+            features_bytes=serving.features_bytes,
+        ),
         server_page=f"127.0.0.1:{serving.vllm_serve.port}" if serving.vllm_serve else None,
+        features=serving.features_bytes > 0,
     )
     server = containers.build_server(
         spec,
@@ -96,7 +101,10 @@ def _fresh_template(
             component=labels.Component.SERVER,
             containers=[gateway],
             init_containers=[*pull.build_pull(spec, image, serving.fingerprint), server],
-            volumes=containers.auth_volumes(spec),
+            volumes=[
+                *containers.auth_volumes(spec),
+                *containers.features_volumes(serving.features_bytes),
+            ],
             shm_bytes=serving.pools.shm_bytes,
             gpu=gpu,
             page_port=GATEWAY_PORT,

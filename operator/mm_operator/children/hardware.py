@@ -1,6 +1,6 @@
 """What pods request because the plan says so: GPUs, their product, host memory."""
 
-from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_plan import BuildPlan, EngineSpec
 from mm_api.documents.trtllm_build import CUSTOM_PRODUCT
 from mm_api.evaluation import evaluation_cost
 from mm_api.families import FAMILIES
@@ -53,13 +53,19 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
     needed = _BUILD_BYTES
     if plan.trtllm is not None or plan.quantization is not None:
         needed += plan.facts.weight_bytes
-    elif plan.engine.traits.runs_checkpoints and plan.engine.vision is not None:
+    elif exports_vision(plan.engine):
         needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
     if plan.quantization is not None:  # the quantized weights beside those that are left
         needed += plan.facts.weight_bytes // 2
     if (cost := evaluation_cost(plan.engine, plan.facts)) is not None:
         needed = max(needed, cost.memory_bytes)
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}
+
+
+def exports_vision(engine: EngineSpec) -> bool:
+    """Return whether a build of ours exports the vision half."""
+    exports = engine.traits.runs_checkpoints or engine.encoders_apart is not None
+    return exports and engine.vision is not None
 
 
 def builds_tensorrt(plan: BuildPlan) -> bool:

@@ -2,6 +2,7 @@
 
 from mm_api.contract import CONFIG_MOUNT, WORK_MOUNT
 from mm_api.documents.vllm_serve import VllmServe
+from mm_operator.children.containers import FEATURES
 from mm_operator.children.metadata import Manifest
 
 _CHECK = "import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/health', timeout=4)"
@@ -42,8 +43,11 @@ def stock_server(server: Manifest, serve: VllmServe, manifest: str) -> Manifest:
         "startupProbe": check | starting,
         "livenessProbe": check | living,
         "volumeMounts": [
-            one
-            for one in server["volumeMounts"]
-            if one["mountPath"] not in {CONFIG_MOUNT, WORK_MOUNT}
+            *(
+                one
+                for one in server["volumeMounts"]
+                if one["mountPath"] not in {CONFIG_MOUNT, WORK_MOUNT}
+            ),
+            *([FEATURES] if serve.features else []),
         ],
     }

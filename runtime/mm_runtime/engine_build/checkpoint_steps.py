@@ -53,6 +53,37 @@ def weights_steps(plan: BuildPlan, folder: str) -> Iterator[Step]:
         )
 
 
+def vision_steps(plan: BuildPlan, folder: str) -> Iterator[Step]:
+    """Yield what compares all weights with their class, and exports and verifies the vision half.
+
+    `folder`: where the checkpoint's weights lie.
+    """
+    built = plan.engine.vision is not None and plan.engine.vision.tensorrt is not None
+    yield module_step(
+        plan,
+        "export-vision",
+        "compare all weights with their class, export the vision half, keep its answers",
+        inputs=(folder,),
+        outputs=("engine/vision", "reference.npz", *(["exported"] if built else [])),
+    )
+    if built:
+        yield module_step(
+            plan,
+            "build-vision",
+            "build a TensorRT engine of the exported vision half, on this GPU",
+            inputs=("exported",),
+            outputs=("engine/vision", "tools.json"),
+        )
+    yield module_step(
+        plan,
+        "verify-vision",
+        "compare the exported vision half with torch on sample images",
+        inputs=("engine/vision", "reference.npz"),
+        outputs=("verification.json",),
+        permanent_reason=BuildReason.VERIFICATION_FAILED,
+    )
+
+
 def has_class(facts: ModelFacts) -> bool:
     """Return whether transformers has a class of just the parts of a checkpoint."""
     return FAMILIES[facts.family].sees == (facts.vision is not None)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mm_api.contract import STORE_MOUNT, VLLM_IMAGE
+from mm_api.contract import FEATURES_MOUNT, STORE_MOUNT, VLLM_IMAGE
 from support.model_configs import facts_of
 from support.models import SETTINGS
 from support.staged import children, inspected
@@ -90,3 +90,27 @@ def test_shared_memory_is_planned() -> None:
     (one,) = (item for item in pod()["volumes"] if item["name"] == "shm")
 
     assert one["emptyDir"] == {"medium": "Memory", "sizeLimit": str(256 << 20)}
+
+
+def test_features_lie_in_the_pods_own_memory() -> None:
+    """Gateway and server alone have it; the encoders' pods run the operator's image on a GPU."""
+    vision = {"placement": "Disaggregated", "engine": "Torch"}
+    changes = {**CHANGES, "vision": vision}
+    model, plan = inspected(changes, built=True, facts=facts_of("llava"))
+    made = children((model, plan))
+    assert plan.serving_plan is not None
+    served, encoder = (
+        made[f"Deployment/{one}"]["spec"]["template"]["spec"] for one in ("server", "encoder")
+    )
+    (volume,) = (one for one in served["volumes"] if one["name"] == "features")
+    having = {
+        one["name"]
+        for one in [*served["containers"], *served["initContainers"]]
+        if {"name": "features", "mountPath": FEATURES_MOUNT} in one["volumeMounts"]
+    }
+
+    assert having == {"gateway", "server"}
+    room = plan.serving_plan.features_bytes + (16 << 20)
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": str(room)}
+    assert [one["image"] for one in encoder["containers"]] == [SETTINGS.runtime_image]
+    assert encoder["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"

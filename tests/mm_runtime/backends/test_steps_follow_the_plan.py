@@ -24,8 +24,9 @@ def without_vision(plan: BuildPlan) -> BuildPlan:
     return plan.model_copy(update={"engine": plan.engine.model_copy(update={"vision": None})})
 
 
-def served_by(backend: str, plan: BuildPlan = PLAN) -> BuildPlan:
-    return plan.model_copy(update={"engine": plan.engine.model_copy(update={"backend": backend})})
+def served_by(backend: str, plan: BuildPlan = PLAN, **engine: object) -> BuildPlan:
+    changes = {"backend": backend, **engine}
+    return plan.model_copy(update={"engine": plan.engine.model_copy(update=changes)})
 
 
 @cases(
@@ -37,6 +38,10 @@ def served_by(backend: str, plan: BuildPlan = PLAN) -> BuildPlan:
             ("fetch", "unpickle", "export-vision", "verify-vision", "evaluation"),
         ),
         "text-only": (without_vision(PLAN), ("fetch", "verify-weights", "evaluation")),
+        "encoders-apart": (
+            served_by("VLLM", encoders_apart="On", evaluation="Off"),
+            ("fetch", "export-vision", "verify-vision"),
+        ),
         "staged": (served_by("PyTorch"), ("fetch", "verify-weights", "evaluation")),
         "pickles": (
             served_by("PyTorch", PICKLED),

@@ -38,6 +38,8 @@ class BuildParts:
     trtllm: TrtllmBuild | None = None
     quantization: StagedQuantization | None = None
     lora: list[LoraAdapter] | None = None
+    encoders_apart: bool = False
+    """Backend VLLM: the vision half is exported for encoders in pods of their own."""
 
 
 @dataclass(frozen=True, slots=True)

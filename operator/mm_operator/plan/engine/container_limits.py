@@ -15,7 +15,9 @@ def container_limit_warnings(
     spec: MultimodalModelSpec, plan: ServingPlan, memory: MemoryPlan
 ) -> Iterator[PlanWarning]:
     """Yield a warning for each memory limit of the spec that is below what is planned."""
-    bounds = gateway_bytes(plan.gateway, encodes=plan.written_by_server)
+    bounds = gateway_bytes(
+        plan.gateway, encodes=plan.written_by_server, features_bytes=plan.features_bytes
+    )
     stated = spec.gateway.resources.memory_limit
     if stated is not None and stated < bounds:
         yield PlanWarning(

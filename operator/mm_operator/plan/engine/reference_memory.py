@@ -100,7 +100,7 @@ def plan_reference_memory(terms: Terms) -> MemoryPlan:
     return MemoryPlan(
         per_gpu=[gpu],
         host=_on_host(terms),
-        encoder=_encoder(terms),
+        encoder=encoder_of(target, terms.limits, terms.dtype, terms.pools),
         kv_bytes_per_token=2 * text.layers * text.key_value_heads * text.head_size * size,
         cross_kv_bytes_per_token=0,
         kv_cache_free_gpu_memory_fraction=0,
@@ -169,17 +169,16 @@ def _on_host(terms: Terms) -> HostMemory:
     )
 
 
-def _encoder(terms: Terms) -> EncoderMemory | None:
+def encoder_of(target: Target, limits: Limits, dtype: str, pools: Pools) -> EncoderMemory | None:
     """Return the bytes of an encoder in a pod of its own; without a GPU where it uses none."""
-    target, batch, pools = terms.target, terms.limits.vision_batch, terms.pools.planned
+    batch, planned = limits.vision_batch, pools.planned
     if not computes_on_gpu(target):
         vision = host_vision_bytes(target, batch)
-        return encoder_memory(target.spec, pools, vision_bytes=vision, context_bytes=None)
+        return encoder_memory(target.spec, planned, vision_bytes=vision, context_bytes=None)
     return encoder_memory(
         target.spec,
-        pools,
-        vision_bytes=_vision_weights(target, terms.dtype)
-        + _vision_activations(target, batch, terms.dtype),
+        planned,
+        vision_bytes=_vision_weights(target, dtype) + _vision_activations(target, batch, dtype),
         # Its server holds a pool, and its one model computes.
         context_bytes=SERVER_BYTES + PROCESS_BYTES,
     )

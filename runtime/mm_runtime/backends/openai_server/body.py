@@ -47,6 +47,8 @@ class ChatBody:
 
     first: bytes
     files: tuple[tuple[MediaFile, bytes], ...]
+    release: Callable[[bool], None] = lambda _: None
+    """Called once it is known whether the server has answered it completely."""
 
 
 @dataclass(frozen=True, slots=True)

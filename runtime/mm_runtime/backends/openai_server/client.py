@@ -139,7 +139,27 @@ class OpenAiServerEngine:
         return await asyncio.to_thread(self._spelling.lacks, guide, ids)
 
     async def _generated(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        body = await asyncio.to_thread(self._dialect.body, request)
+        making = asyncio.ensure_future(asyncio.to_thread(self._dialect.body, request))
+        try:
+            body = await asyncio.shield(making)
+        except asyncio.CancelledError:  # a thread cannot be ended
+            making.add_done_callback(_left)
+            raise
+        answered = False
+        try:
+            async with aclosing(self._answered(body)) as events:
+                async for event in events:
+                    answered = isinstance(event, Ended)
+                    yield event
+        finally:
+            body.release(answered)
+
+    async def _answered(self, body: ChatBody) -> AsyncGenerator[Text | Ended, None]:
+        """Yield what the server answers to a body.
+
+        Raises:
+            InvalidRequestError, EngineFailedError, EngineUnavailableError: it does not.
+        """
         for file, _ in body.files:
             self._room.check(file.memory_bytes)
         headers = {"content-type": "application/json"}
@@ -215,6 +235,11 @@ class OpenAiServerEngine:
         if reason := self._dialect.refusal(data):
             raise InvalidRequestError(reason)
         raise engine_failed()
+
+
+def _left(making: "asyncio.Future[ChatBody]") -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().release(False)  # noqa: FBT003
 
 
 def _scores(logprobs: dict[str, Any] | None) -> tuple[TokenScore, ...]:

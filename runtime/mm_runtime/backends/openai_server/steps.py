@@ -10,6 +10,7 @@ from mm_api.trtllm_layout import STAGED_RESULT, STAGED_SOURCE
 from mm_runtime.engine_build.checkpoint_steps import (
     checkpoint_steps,
     fetch_adapters_step,
+    vision_steps,
     weights_steps,
 )
 from mm_runtime.engine_build.evaluation_steps import evaluation_steps
@@ -29,7 +30,7 @@ def staging_steps(plan: BuildPlan) -> Iterator[Step]:
     quantization = plan.quantization
     source = STAGED_SOURCE if quantization else FOLDER
     yield from checkpoint_steps(plan, source)
-    yield from weights_steps(plan, source)
+    yield from (vision_steps if plan.engine.encoders_apart else weights_steps)(plan, source)
     if plan.lora:
         yield fetch_adapters_step(plan, f"engine/{ADAPTERS_FOLDER}")
     yield from tokenizer_steps(plan, source)

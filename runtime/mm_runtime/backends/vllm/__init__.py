@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING
 
 from mm_api.documents.engine_manifest import EngineManifest
+from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.backends.openai_server.steps import staging_steps
 from mm_runtime.errors import PermanentError
 from mm_runtime.gateway.backends.backend import Capabilities
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Server
+from mm_runtime.launch.tritonserver import prepare_triton
 from mm_runtime.serving.directory import EngineDirectory
 
 if TYPE_CHECKING:  # numpy, templates and images: supervisors and builds need none of them
@@ -20,8 +22,10 @@ class Vllm:
 
     steps = staticmethod(staging_steps)
 
-    def prepare_server(self, _options: ServeOptions, _engine: EngineManifest, /) -> Server:
-        """Refuse: nothing of ours is in the server's container."""
+    def prepare_server(self, options: ServeOptions, engine: EngineManifest, /) -> Server:
+        """Return Triton for an encoder apart; refuse a server: nothing of ours is in it."""
+        if options.role is Role.ENCODER:
+            return prepare_triton(options, engine)
         raise PermanentError(
             "Backend VLLM is served by an image of vLLM, whose command is in the serving plan"
             " (vllmServe.argv): `mm-runtime serve` starts no server of it."

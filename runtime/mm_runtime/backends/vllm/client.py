@@ -3,15 +3,18 @@
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.documents.vllm_serve import FeatureFolder as FeatureFolderPlan
 from mm_api.gateway_memory import encoding_bytes
 from mm_runtime.backends.openai_server.body import (
     ChatBody,
@@ -22,11 +25,18 @@ from mm_runtime.backends.openai_server.body import (
 )
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine, message_of
 from mm_runtime.backends.openai_server.spelling import Spelling
+from mm_runtime.backends.vllm.features import PARALLEL, FeatureFolder, HandOver
 from mm_runtime.base.chat_template import Media
 from mm_runtime.gateway.backends.engine import EngineRequest, Form
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.disaggregated.client import EncoderClient
+from mm_runtime.serving.encode.disaggregated.hosts import Hosts
+from mm_runtime.serving.encode.disaggregated.identity import vision_identity
+from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
+from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
 from mm_runtime.serving.generate.request import GuideKind, GuideRequest
+from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.tokens import TextCodec
 
 _DRAWN_FROM_ALL: Final[Mapping[str, Any]] = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
@@ -47,11 +57,13 @@ class VllmDialect:
         model: the name that the server knows.
         begin: text of the begin token, which a prompt has once; empty: the tokenizer has none.
         adapters: uid -> name of each LoRA adapter, which the server has as a model of that name.
+        features: encoders apart; None: vLLM encodes all images itself.
     """
 
     model: str
     begin: str = ""
     adapters: Mapping[int, str] = field(default_factory=dict)
+    features: HandOver | None = None
 
     def body(self, request: EngineRequest) -> ChatBody:
         """Return the body of a request; images are pixels, which lose nothing.
@@ -67,11 +79,10 @@ class VllmDialect:
                 code="unsupported_parameter",
             )
         files = Files()
+        keys = [_key(request.cache_salt, image) for image in request.images]
         content = [
-            part | {"uuid": _key(request.cache_salt, image)}
-            for part, image in zip(
-                media_parts(request, files)[Media.IMAGE], request.images, strict=True
-            )
+            part | {"uuid": key}
+            for part, key in zip(media_parts(request, files)[Media.IMAGE], keys, strict=True)
         ]
         body: dict[str, Any] = {
             # All of them: what is not sent is the checkpoint's generation_config.json's.
@@ -87,7 +98,11 @@ class VllmDialect:
             body["seed"] -= _SEEDS
         if request.form is not None:
             body["structured_outputs"] = {request.form.kind: json.loads(request.form.text)}
-        return files.body(body)
+        made = files.body(body)
+        if self.features is None or not keys:
+            return made
+        release = self.features.hold(keys, request.images, request.cache_salt)
+        return replace(made, release=release)
 
     def refusal(self, event: str) -> str | None:
         """Return what the server says of a request that it has begun to answer."""
@@ -134,6 +149,7 @@ def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) ->
         serving.model,
         codec.begin_token or "",
         {one.uid: one.name for one in directory.manifest.plan.adapters},
+        _hand_over(directory, serving, plan.features) if plan.features else None,
     )
     return OpenAiServerEngine(
         address or f"127.0.0.1:{plan.port}",
@@ -141,4 +157,36 @@ def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) ->
         request_seconds=serving.gateway.request_timeout_seconds,
         encoding_bytes=encoding_bytes(serving.gateway),
         spelling=Spelling(codec, directory.facts.text.vocabulary_size),
+    )
+
+
+def _hand_over(
+    directory: EngineDirectory, serving: ServingPlan, folder: FeatureFolderPlan
+) -> HandOver:
+    """Return what lets encoders apart compute features.
+
+    Raises:
+        OSError, KeyError, ValueError: the plan names no encoders, or a file of the engine is
+            missing or unusable.
+    """
+    facts, vision, encoders = directory.facts, directory.vision, serving.encoders
+    processor = load_processor(directory)
+    if encoders is None or vision is None or processor is None:
+        raise ValueError("the serving plan has a folder of features, and no encoders for it")
+    hosts = Hosts(encoders.addresses)
+    half = directory.manifest.plan.engine.dtype == "float16"
+    client = EncoderClient(
+        lambda: hosts.addresses,
+        identity=vision_identity(directory.manifest),
+        expected_features=ExpectedFeatures.of(facts, vision, np.float16 if half else np.float32),
+        timeout_seconds=encoders.timeout_seconds,
+        key=encoders.key,
+        normalisation=normalisation_of(directory),
+    )
+    return HandOver(
+        FeatureFolder(Path(folder.path), folder.most_bytes),
+        client,
+        processor,
+        facts.text.vocabulary_size,
+        threading.Semaphore(PARALLEL),
     )

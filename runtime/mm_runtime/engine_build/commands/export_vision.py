@@ -40,10 +40,12 @@ def export_vision(context: StepContext) -> None:
     vision, facts = context.plan.engine.vision, context.plan.facts
     if vision is None or facts.vision is None:
         raise PermanentError("The plan has no vision part, which this step needs.")
-    compare_with_class(facts, context.paths.llm)
-    tower = load_tower(context.paths.llm, facts, trust_remote_code=context.plan.trust_remote_code)
+    checkpoint = context.paths.weights
+    compare_with_class(facts, checkpoint)
+    tower = load_tower(checkpoint, facts, trust_remote_code=context.plan.trust_remote_code)
     _check_shape(tower.parts[-1], facts)
     _keep_answers(context.paths.reference, tower)
+    context.paths.vision.mkdir(exist_ok=True)
     if tower.extras:
         np.savez(context.paths.vision / EXTRAS_NAME, **tower.extras)
     folder = context.paths.exported if vision.tensorrt else context.paths.vision

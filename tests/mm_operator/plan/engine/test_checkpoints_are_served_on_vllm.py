@@ -27,14 +27,17 @@ SERVED = tuple(
     name for name, one in FAMILIES.items() if vllm_since(one.architectures, sees=one.sees)
 )
 GPU = "h200-141gb"
+APART = {"placement": "Disaggregated", "engine": "Torch"}
 
 
 def on_vllm(family: str, version: str | None = None, **engine: Any) -> ModelPlan:
     """Return the plan of a family's model."""
     facts, gpu = engine.pop("facts", None), engine.pop("gpu", GPU)
-    runtime = {"runtime": {"vllmVersion": version}} if version else {}
+    more = {"runtime": {"vllmVersion": version}} if version else {}
+    if vision := engine.pop("vision", None):
+        more["vision"] = vision
     fields = {"backend": "VLLM", **engine}
-    return planned(family, fields, gpu=gpu, facts=facts, model={}, **runtime)
+    return planned(family, fields, gpu=gpu, facts=facts, model={}, **more)
 
 
 def flags_of(plan: ModelPlan) -> dict[str, list[str]]:
@@ -55,7 +58,7 @@ def flags_of(plan: ModelPlan) -> dict[str, list[str]]:
 @pytest.mark.parametrize("family", ["llava", "qwen2-5-vl"])
 def test_every_flag_exists(family: str, version: str) -> None:
     """No command has a flag that this version's own parser does not take, in its kind."""
-    flags = flags_of(on_vllm(family, version, parallelism={"tensor": 2}))
+    flags = flags_of(on_vllm(family, version, parallelism={"tensor": 2}, vision=APART))
     for name, values in flags.items():
         kind = kind_of(name, version) or kind_of(name.removeprefix("no-"), version)
         assert kind is not None, name
@@ -266,3 +269,51 @@ def test_facts_of_other_files_are_another_stage() -> None:
 
     assert one.fingerprint == other.fingerprint
     assert on_vllm("llava", facts=changed).fingerprint != one.fingerprint
+
+
+def test_encoders_apart_are_planned() -> None:
+    """Their bytes, their files in the engine, and a folder for features of all requests, twice."""
+    apart, alone = on_vllm("llava", vision=APART), on_vllm("llava")
+    assert apart.errors == []
+    assert apart.build_plan is not None
+    assert apart.serving_plan is not None
+    assert apart.memory is not None
+    assert apart.vllm is not None
+    assert apart.vllm.features is not None
+    transfer = json.loads(flags_of(apart)["ec-transfer-config"][0])
+
+    assert transfer["ec_connector_extra_config"] == {
+        "shared_storage_path": apart.vllm.features.path
+    }
+    assert apart.vllm.features.most_bytes == 2 * 16 * (576 * 4096 * 2 + 8192)
+    assert (apart.build_plan.engine.encoders_apart, apart.serving_plan.device) == ("On", "CUDA")
+    assert apart.fingerprint != alone.fingerprint
+    assert apart.memory.encoder is not None
+    assert apart.memory.encoder.vision_bytes > 600 << 20
+    # Triton gives out GPU tensors that it never copied where it has a pinned pool.
+    assert apart.serving_plan.encoders is not None
+    assert apart.serving_plan.encoders.pools.pinned_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("family", "vision", "code", "message"),
+    [
+        pytest.param("mistral3", APART, "BackendFamily", "features of mistral3", id="family"),
+        pytest.param(
+            "llava",
+            {"placement": "Disaggregated"},
+            "EncoderEngine",
+            "compute with torch",
+            id="onnx",
+        ),
+        pytest.param(
+            "llava", {"engine": "Torch"}, "EncoderEngine", "vLLM encodes images", id="alone"
+        ),
+    ],
+)
+def test_encoders_apart_are_refused_by_name(
+    family: str, vision: dict[str, str], code: str, message: str
+) -> None:
+    """Where vLLM takes no features of the family, and where the engine is not the placement's."""
+    (problem,) = on_vllm(family, vision=vision).errors
+    assert (problem.code, message in problem.message) == (code, True)

@@ -3,19 +3,19 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mm_api.backends import REFERENCE
-from mm_api.contract import HTTP_PORT, VLLM_IMAGE
+from mm_api.contract import FEATURES_MOUNT, HTTP_PORT, VLLM_IMAGE
 from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, CHECKPOINT_FOLDER
 from mm_api.documents.model_facts import LoraFacts, ModelFacts
 from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, Reason
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.documents.trtllm_build import GpuModel
-from mm_api.documents.vllm_serve import VllmServe
+from mm_api.documents.vllm_serve import FeatureFolder, VllmServe, ec_transfer_config
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.v1alpha1.quantity import bytes_of
+from mm_api.families import FAMILIES
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_api.vllm_classes import VERSIONS, classes_of, supported
 from mm_operator.errors import SpecError
@@ -38,6 +38,7 @@ from mm_operator.plan.engine.backends.vllm_memory import (
 from mm_operator.plan.engine.cache import cache_size
 from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.dtypes import BFLOAT16_SINCE, FP8_SINCE, capability
+from mm_operator.plan.engine.encoders import is_disaggregated, server_cache_bytes
 from mm_operator.plan.engine.fit import verdict
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
@@ -53,6 +54,9 @@ _TAG = re.compile(r":v?(\d+\.\d+\.\d+)(?:[-.+@]|$)")
 
 _VIEWS: Final = 9
 """The n of `anyres_max_n` in llava_onevision.py of vLLM 0.32, whatever config.json says."""
+
+_FILE_BYTES = 2 << 12
+"""What an image takes beside its features: a folder, and the file's head."""
 
 _HALF = "float16"
 _ENVIRONMENT: Final = {
@@ -186,6 +190,28 @@ def check_media(now: Case) -> Iterator[SpecError]:
         )
 
 
+def check_apart(target: Target) -> Iterator[SpecError]:
+    """Yield errors for encoders apart that vLLM takes no features of, or that are none."""
+    apart, engine = is_disaggregated(target.spec), target.spec.vision.engine
+    if apart and target.facts.vision is not None and not target.family.vllm_features:
+        taken = ", ".join(name for name, one in FAMILIES.items() if one.vllm_features)
+        yield plan_error(
+            "vision.placement",
+            "BackendFamily",
+            f"features of {target.family.name} are not what vLLM keeps of an image, or were not "
+            f"compared with it (those of {taken} are): set it to Colocated",
+        )
+    if apart != (engine == "Torch"):
+        yield plan_error(
+            "vision.engine",
+            "EncoderEngine",
+            "encoders in front of vLLM compute with torch: set it to Torch"
+            if apart
+            else "vLLM encodes images itself: remove the field, or set vision.placement to "
+            "Disaggregated",
+        )
+
+
 def check_cache_type(now: Case) -> Iterator[SpecError]:
     """Yield an error for keys and values of FP8 on a GPU that has no such numbers."""
     if _cache_format(now.request, now.facts) == "FP8" and capability(now.gpu) < FP8_SINCE:
@@ -225,12 +251,14 @@ class Vllm:
 
     def request(self, target: Target) -> PlanRequest:
         """Return what the spec requests."""
-        return request_of(target.spec)
+        request = request_of(target.spec)
+        return replace(request, pinned_pool_bytes=0) if is_disaggregated(target.spec) else request
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
         """Yield every hit of every check."""
         case = Case(request, target.facts, target.family, self.gpu, self.vllm_version, target.model)
-        return (problem for check in _CHECKS for problem in check(case))
+        yield from (problem for check in _CHECKS for problem in check(case))
+        yield from check_apart(target)
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
         """Return the spec's type, else the checkpoint's own; of float32 it is a half."""
@@ -302,21 +330,26 @@ class Vllm:
         return found.model_copy(update={"suggestions": list(options)})
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002
-        """Return the adapters that lie beside the checkpoint."""
-        return BuildParts(lora=planned_adapters(target.spec, target.facts) or None)
+        """Return what lies beside the checkpoint: adapters, and the vision half of encoders."""
+        lora = planned_adapters(target.spec, target.facts) or None
+        return BuildParts(lora=lora, encoders_apart=is_disaggregated(target.spec))
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the server's command."""
         split = target.spec.engine.parallelism
         ranks = split.tensor * split.pipeline
+        features = _features(target, sizes) if is_disaggregated(target.spec) else None
         return ServingParts(
+            # Of encoders apart, which alone read it.
+            device="CUDA" if features else "CPU",
             vllm_serve=VllmServe(
                 version=self.vllm_version,
                 tensor_parallel=split.tensor,
                 pipeline_parallel=split.pipeline,
                 port=HTTP_PORT,
-                argv=_argv(target, sizes, self.vllm_version),
+                argv=_argv(target, sizes, self.vllm_version, features),
                 environment=_ENVIRONMENT,
+                features=features,
             ),
             pools=MemoryPools(cuda_bytes=0, pinned_bytes=0, shm_bytes=shm_bytes(ranks)),
             warnings=(
@@ -349,7 +382,20 @@ def _cache_format(request: PlanRequest, facts: ModelFacts) -> str | None:
     return facts.quantization.kv_cache if facts.quantization else None
 
 
-def _argv(target: Target, sizes: Sizes, version: str) -> list[str]:
+def _features(target: Target, sizes: Sizes) -> FeatureFolder:
+    """Return the folder in which features of all requests inside are handed over.
+
+    Twice as many: those of clients that have left stay until no step reads them.
+    """
+    row = target.facts.row_size * DTYPE_BYTES[sizes.dtype]
+    images = sizes.limits.engine.max_images_per_request
+    request = sizes.limits.request_features * row + images * _FILE_BYTES
+    return FeatureFolder(
+        path=FEATURES_MOUNT, most_bytes=2 * sizes.pools.gateway_concurrency * request
+    )
+
+
+def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | None) -> list[str]:
     """Return the command; names of the extra arguments were checked."""
     limits, split, memory = sizes.limits.engine, target.spec.engine.parallelism, sizes.memory
     images = limits.max_images_per_request
@@ -365,7 +411,7 @@ def _argv(target: Target, sizes: Sizes, version: str) -> list[str]:
         "limit-mm-per-prompt": json.dumps(
             {"image": images, "video": 0, "audio": 0}, separators=(",", ":")
         ),
-        "mm-processor-cache-gb": bytes_of(target.spec.vision.feature_cache_bytes) / (1 << 30),
+        "mm-processor-cache-gb": server_cache_bytes(target.spec) / (1 << 30),
         "tensor-parallel-size": split.tensor,
         "pipeline-parallel-size": split.pipeline,
         "enable-prefix-caching" if sizes.request.reuse else "no-enable-prefix-caching": None,
@@ -374,6 +420,8 @@ def _argv(target: Target, sizes: Sizes, version: str) -> list[str]:
         # The gateway writes prompts, as on the other backends; nothing else reaches the server.
         "trust-request-chat-template": None,
     }
+    if features is not None:
+        flags["ec-transfer-config"] = ec_transfer_config(features)
     if target.spec.model.trust_remote_code:
         flags["trust-remote-code"] = None
     lora = target.facts.lora

@@ -19,6 +19,7 @@ from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import PROCESS_BYTES, reduce_bytes, sampling_bytes, width_of
 from mm_operator.plan.engine.pools import Pools
+from mm_operator.plan.engine.reference_memory import encoder_of
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.stored import weights_format
 from mm_operator.plan.engine.target import Target
@@ -94,6 +95,7 @@ def plan_vllm_memory(terms: Terms, pools: Pools) -> MemoryPlan:
     shared = pools.planned.model_copy(update={"cuda_bytes": 0, "pinned_bytes": 0})
     return MemoryPlan(
         per_gpu=per_gpu,
+        encoder=encoder_of(terms.target, terms.limits, terms.dtype, pools),
         host=planned_host(
             terms.target,
             shared.model_copy(update={"shm_bytes": shm_bytes(ranks)}),
