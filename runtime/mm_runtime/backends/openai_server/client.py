@@ -4,7 +4,6 @@ What a request says is each backend's own: servers refuse fields that they do no
 """
 
 import asyncio
-import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -13,6 +12,7 @@ from math import inf
 from typing import Any, Protocol
 
 import httpx
+import pybase64
 
 from mm_runtime.backends.openai_server.body import ChatBody, MediaFile
 from mm_runtime.backends.openai_server.spelling import Spelling
@@ -193,7 +193,7 @@ class OpenAiServerEngine:
         async with self._room.of(file.memory_bytes, partial(file.encode, file.pixels)) as encoded:
             encoded.seek(0)
             while piece := encoded.read(_SENT_BYTES):
-                yield base64.b64encode(piece)
+                yield pybase64.b64encode(piece)
 
     async def _events(self, lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, None]:
         """Yield what server-sent events hold, up to the last one.

@@ -128,8 +128,11 @@ class VllmDialect:
 
 
 def _key(salt: str, pixels: NDArray[np.uint8]) -> str:
-    """Return what the server's caches know an image by: clients of other salts share none of it."""
-    found = hashlib.blake2b(salt.encode(), digest_size=32)
+    """Return what the server's caches know an image by: clients of other salts share none of it.
+
+    Processors have instructions for SHA-256: 2.4 ms for 1280 x 720, where BLAKE2 takes 8.
+    """
+    found = hashlib.sha256(salt.encode())
     found.update(f";{pixels.shape};".encode())
     found.update(np.ascontiguousarray(pixels).data)
     return found.hexdigest()

@@ -69,8 +69,8 @@ _ENVIRONMENT: Final = {
 _ESTIMATE: Final = PlanWarning(
     code="VllmEstimate",
     message="bytes beside weights, keys and values are bounds that were compared with a driver's "
-    "count of LLaVA shapes of 7 B and 1.3 B (vLLM 0.26.0, H200); vLLM's own profile decides how "
-    "many keys and values there are",
+    "count of LLaVA shapes of 7 B and 1.3 B and of Qwen2.5-VL's of 7 B (vLLM 0.26.0, H200); vLLM's "
+    "own profile decides how many keys and values there are",
 )
 
 
