@@ -19,7 +19,7 @@ from mm_operator.plan.engine.backends.vllm_arguments import OWNED, kind_of
 from support.golden import Golden
 from support.model_configs import MODELS, facts_of, planned
 
-RESULT = Path(__file__).parents[4] / "bench" / "gpu" / "results" / "memory.json"
+RESULTS = Path(__file__).parents[4] / "bench" / "gpu" / "results"
 COUNTED_MIB = {"1.3b": 4924, "7b": 15872}
 """nvidia-smi after the load of bench/gpu, less the keys and values that its flags named."""
 
@@ -77,7 +77,7 @@ def test_plans_are_as_recorded(family: str, golden: Golden) -> None:
 @pytest.mark.parametrize("size", COUNTED_MIB)
 def test_the_plan_holds_what_was_counted(size: str) -> None:
     """Never below what the driver counted beside keys and values, nor 10 % above it."""
-    sizes = json.loads(RESULT.read_text(encoding="utf-8"))["sizes"]
+    sizes = json.loads((RESULTS / "memory.json").read_text(encoding="utf-8"))["sizes"]
     facts = next(one["facts"] for name, one in sizes.items() if name.startswith(size))
     plan = on_vllm(
         "llava",
@@ -91,6 +91,20 @@ def test_the_plan_holds_what_was_counted(size: str) -> None:
     beside = (gpu.total_bytes - gpu.kv_cache_bytes) / 2**20
 
     assert COUNTED_MIB[size] <= beside <= 1.1 * COUNTED_MIB[size]
+
+
+def test_the_plan_holds_what_was_counted_of_qwen() -> None:
+    """The same of Qwen2.5-VL's shape, whose processor leaves 1280 x 28 x 28 pixels of an image."""
+    cases = json.loads((RESULTS / "vllm.json").read_text(encoding="utf-8"))["cases"]
+    counted = cases["qwen-7b"]["memory"]["counted_rest_bytes"]
+    facts = facts_of("qwen2-5-vl")
+    assert facts.vision is not None
+    vision = facts.vision.model_copy(update={"max_pixels": 1280 * 28 * 28})
+    sized = facts.model_copy(update={"vision": vision})
+    plan = on_vllm("qwen2-5-vl", facts=sized, maxBatchSize=32, maxSeqLen=2048)
+    assert plan.memory is not None
+    (gpu,) = plan.memory.per_gpu
+    assert counted <= gpu.total_bytes - gpu.kv_cache_bytes <= 1.1 * counted
 
 
 @pytest.mark.parametrize("share", ["Auto", "0.5"])
