@@ -23,7 +23,7 @@ def vllm(result: dict[str, Any]) -> Iterator[str]:
     yield "Requests go to vLLM's own port (`stock`), or through the gateway before it (`gateway`):"
     yield "one server by the plan's command, the same kind of requests in turn, another image in"
     yield "each, of 336 x 336 (shapes of LLaVA-1.5) or 1280 x 720 (`qwen-7b`: Qwen2.5-VL 7B's);"
-    yield "answers of 128 tokens. Two lines of vLLM are changed, for transformers 5.17: names of"
+    yield "answers of 128 tokens. Two files of vLLM are changed, for transformers 5.17: names of"
     yield "Pixtral's classes, which is not served here, and of weights of LLaVA's tower."
     yield ""
     yield from _clients(cases)
