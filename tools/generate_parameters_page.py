@@ -57,7 +57,7 @@ may lack `type`, `id` and `arguments`, which may also be an object; `function_ca
 - `image_url`, `video_url` and `audio_url` of a part are the URL, or an object with `url`, in chats
   and responses. A field or part of another name that is about media is refused, with the one that
   is expected, and so is a text (but an assistant's) that is nothing but a `data:` URL or base64 of
-  an image, a video or audio.
+  an image, a video or audio, in one line or many. Within other text it is text, as elsewhere.
 - `cache_control`, `prompt_cache_breakpoint` and `extra_content` of a request, a message, a part, a
   call or a tool are hints without effect: objects.
 - What an assistant has thought (`reasoning`, `reasoning_content`, `thinking`, `reasoning_details`,

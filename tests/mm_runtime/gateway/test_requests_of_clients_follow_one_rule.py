@@ -150,7 +150,11 @@ def test_refusals_say_what_is_expected(path: str, fields: dict[str, Any], words:
     assert re.search(words, refusal.value.message)
 
 
-@pytest.mark.parametrize("text", [PNG, f" {PNG}\n", BASE64, "/9j/" + "A" * 99])
+@pytest.mark.parametrize(
+    "text",
+    [PNG, f" {PNG}\n", BASE64, "/9j/" + "A" * 99, "/9j/" + "A" * 60 + "\r\n" + "A" * 9 + "="]
+    + [PNG.replace("data:image", "DATA:Image")],
+)
 @pytest.mark.parametrize("role", ["user", "system", "tool", "assistant"])
 def test_a_text_that_is_a_file_is_no_text(role: str, text: str) -> None:
     """But an assistant's; what has other words around it is text."""
@@ -163,7 +167,9 @@ def test_a_text_that_is_a_file_is_no_text(role: str, text: str) -> None:
         with pytest.raises(InvalidRequestError, match="read letter by letter") as refusal:
             parse_chat(body, "")
         assert refusal.value.param == "messages[0].content"
-        parse_chat(body.replace(text.strip().encode(), b"what is " + text.strip().encode()), "")
+        written = json.dumps(text.strip())[1:-1].encode()
+        for around in (b"what is %s", b"![](%s)", b"%s ?"):
+            parse_chat(body.replace(written, around % written), "")
 
 
 @pytest.mark.parametrize("path", PLAIN)

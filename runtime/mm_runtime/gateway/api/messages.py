@@ -159,9 +159,10 @@ Content = Annotated[
 ]
 
 _MEDIA_AS_TEXT = re.compile(
-    r"\s*(?:data:(?:image|video|audio)/|iVBORw0KGgo|/9j/|R0lGOD|UklGR)\S{64,}\s*"
+    r"\s*(?:(?i:data:(?:image|video|audio)/)|iVBORw0KGgo|/9j/|R0lGOD|UklGR)"
+    r"\S{40,}(?:[\r\n]+[A-Za-z0-9+/=]+)*\s*"
 )
-"""A `data:` URL, or the base64 of a PNG, JPEG, GIF, WebP or WAV."""
+"""A `data:` URL, or the base64 of a PNG, JPEG, GIF, WebP or WAV; in one line or in many."""
 
 THOUGHTS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
 """Spellings of what an assistant has thought: dropped, or refused where a template writes it."""
