@@ -12,7 +12,7 @@ from itertools import repeat
 
 import pytest
 
-from support.flood import Attack, abandoned, dripped, flood, said
+from support.flood import Attack, abandoned, dripped, flood, said, unread
 from support.name_server import SILENT
 from support.under_attack import Attacked, under_attack
 
@@ -98,6 +98,12 @@ def _image(url: str) -> object:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
+def _unread_answers(at: Attacked) -> Iterable[Attack]:
+    """A page of 100 kB and more for each request: after some of them the server waits."""
+    get = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n"
+    return repeat(unread(at.port, get, seconds=60), 200)
+
+
 def _cancel_storm(at: Attacked) -> Iterable[Attack]:
     chance = random.Random(16)  # noqa: S311 - moments, no secrets
     request = _sized(_message(at.model, "Hello!"))
@@ -116,6 +122,7 @@ ATTACKS: dict[str, tuple[Callable[[Attacked], Iterable[Attack]], int, set[int]]]
     "tiny-chunks": (_tiny_chunks, 10, {0, 400}),
     "names-without-address": (_names_without_address, 16, {400}),
     "names-that-hang": (_names_that_hang, 80, {400, 429}),
+    "unread-answers": (_unread_answers, 100, {0}),
     "cancel-storm": (_cancel_storm, 8, {0, 200}),
 }
 """Attack -> how it is made, how many at one time, and what it may be answered; 0: closed."""

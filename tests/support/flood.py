@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -58,6 +59,25 @@ def dripped(port: int, head: bytes, drop: bytes, *, seconds: float, pause: float
         finally:
             writer.close()
         return RawAnswer(bytes(content), closed=True)
+
+    return attack
+
+
+def unread(port: int, request: bytes, *, seconds: float) -> Attack:
+    """Return an attack that sends a request again and again, and reads nothing.
+
+    It ends when the server closes the connection; TimeoutError: it has not.
+    """
+
+    async def attack() -> RawAnswer:
+        loop = asyncio.get_running_loop()
+        with socket.socket() as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.setblocking(False)  # noqa: FBT003 - its own form
+            await loop.sock_connect(one, ("127.0.0.1", port))
+            async with asyncio.timeout(seconds):
+                while True:
+                    await loop.sock_sendall(one, request)
 
     return attack
 
