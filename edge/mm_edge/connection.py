@@ -24,6 +24,10 @@ _LINGER_SECONDS = 2.0
 """How long input is read and dropped after a refusal: a connection that is closed with unread input
 is reset, and the client never sees why."""
 
+_UNREAD_SECONDS, _UNREAD_STEPS = 10.0, 10
+"""Until a client that takes no byte of what is written to it is gone; counted in steps, so that a
+pause of this process is one of them (`mm_edge.patience`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
@@ -69,6 +73,7 @@ class GuardedProtocol(H11Protocol):
         self._idle = config.idle_connections
         self.conn = StrictConnection()
         self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._refused = False
 
     @property
@@ -94,8 +99,19 @@ class GuardedProtocol(H11Protocol):
         """End; no timer is left."""
         self._idle.ended(self)
         self._unset_deadline()
+        self._unset_unread()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client, whose buffers are full, as long as it reads."""
+        super().pause_writing()
+        self._look_again(self.transport.get_write_buffer_size(), _UNREAD_STEPS)
+
+    def resume_writing(self) -> None:
+        """Write again."""
+        self._unset_unread()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; what follows a refusal is dropped."""
@@ -204,6 +220,26 @@ class GuardedProtocol(H11Protocol):
     def _abort_later(self) -> None:
         self._unset_deadline()
         self._deadline = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+    def _look_again(self, size: int, steps: int) -> None:
+        self._unset_unread()
+        self._unread = self.loop.call_later(
+            _UNREAD_SECONDS / _UNREAD_STEPS, self._look, size, steps - 1
+        )
+
+    def _look(self, before: int, steps: int) -> None:
+        size = self.transport.get_write_buffer_size()
+        if size < before:
+            steps = _UNREAD_STEPS
+        if steps:
+            self._look_again(size, steps)
+        else:
+            self.transport.abort()
+
+    def _unset_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _unset_deadline(self) -> None:
         if self._deadline is not None:

@@ -53,6 +53,10 @@ class JoinedWrites(asyncio.Transport):
         """Return whether it is closed, or about to be."""
         return self._transport.is_closing()
 
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait for the client."""
+        return self._transport.get_write_buffer_size()
+
     def pause_reading(self) -> None:
         """Read nothing until reading is resumed."""
         self._transport.pause_reading()

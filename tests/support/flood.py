@@ -66,7 +66,7 @@ def dripped(port: int, head: bytes, drop: bytes, *, seconds: float, pause: float
 def unread(port: int, request: bytes, *, seconds: float) -> Attack:
     """Return an attack that sends a request again and again, and reads nothing.
 
-    It ends when the server closes the connection; TimeoutError: it has not.
+    ConnectionError: the server closes the connection. AssertionError: it does not.
     """
 
     async def attack() -> RawAnswer:
@@ -75,9 +75,13 @@ def unread(port: int, request: bytes, *, seconds: float) -> Attack:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             one.setblocking(False)  # noqa: FBT003 - its own form
             await loop.sock_connect(one, ("127.0.0.1", port))
-            async with asyncio.timeout(seconds):
-                while True:
-                    await loop.sock_sendall(one, request)
+            try:
+                async with asyncio.timeout(seconds):
+                    while True:
+                        await loop.sock_sendall(one, request)
+            except TimeoutError:
+                message = "the server has not closed the connection"
+                raise AssertionError(message) from None
 
     return attack
 

@@ -5,14 +5,18 @@ import json
 from pathlib import Path
 
 import httpx
+import pytest
 
+from mm_edge import connection
 from mm_edge.connection import ConnectionLimits
 from support.eventually import eventually_async
+from support.flood import unread
 from support.gateways import MODEL, Running, serve, toy_gateway
 from support.raw_http import say
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
+PAGES = ["/openapi.json", "/metrics"]
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
@@ -102,3 +106,32 @@ async def test_where_all_are_answered_a_new_one_gets_503(tmp_path: Path) -> None
     assert b"retry-after: 1\r\n" in refused.content
     assert json.dumps(refused.error["code"]) == '"rate_limit_exceeded"'
     assert [answer.status_code for answer in answers] == [200, 200]
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_client_that_reads_nothing_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    """Whatever it requests: its connection and what is written to it are free again."""
+    monkeypatch.setattr(connection, "_UNREAD_SECONDS", 0.5)
+    get = f"GET {page} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+    async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
+        with pytest.raises(ConnectionError):
+            await unread(running.port, get, seconds=60)()
+        await eventually_async(lambda: _open(running) == 0)
+
+
+async def test_a_client_that_reads_slowly_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets all of more answers than the buffers between take."""
+    monkeypatch.setattr(connection, "_UNREAD_SECONDS", 0.5)
+    get, count, content = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n", 200, b""
+    async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(get * (count - 1) + get.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+        while piece := await reader.read(1 << 16):
+            content += piece
+            await asyncio.sleep(0.002)
+        writer.close()
+    assert content.count(b"HTTP/1.1 200") == count

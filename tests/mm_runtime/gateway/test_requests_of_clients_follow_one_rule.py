@@ -152,8 +152,14 @@ def test_refusals_say_what_is_expected(path: str, fields: dict[str, Any], words:
 
 @pytest.mark.parametrize(
     "text",
-    [PNG, f" {PNG}\n", BASE64, "/9j/" + "A" * 99, "/9j/" + "A" * 60 + "\r\n" + "A" * 9 + "="]
-    + [PNG.replace("data:image", "DATA:Image")],
+    [
+        PNG,
+        PNG.replace("data:image", "DATA:Image"),
+        f" {PNG}\n",
+        BASE64,
+        "/9j/" + "A" * 99,
+        "/9j/" + "A" * 60 + "\r\n" + "A" * 9 + "=",
+    ],
 )
 @pytest.mark.parametrize("role", ["user", "system", "tool", "assistant"])
 def test_a_text_that_is_a_file_is_no_text(role: str, text: str) -> None:
