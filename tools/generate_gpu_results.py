@@ -1,4 +1,4 @@
-"""Write docs/gpu-results.md and docs/gpu-results-vllm.md from bench/gpu/results.
+"""Write docs/gpu-results.md and the two pages beside it from bench/gpu/results.
 
 python tools/generate_gpu_results.py           write
 python tools/generate_gpu_results.py --check   exit 1 when the page is not what the results say
@@ -13,6 +13,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from generated_files import settle
+from gpu_cluster_results import cluster
 from gpu_result_tables import table, verdict
 from gpu_serving_results import GOALS, one_pass, serving
 from gpu_vllm_results import vllm
@@ -21,6 +22,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "bench" / "gpu" / "results"
 PAGE: Final = ROOT / "docs" / "gpu-results.md"
 VLLM_PAGE: Final = ROOT / "docs" / "gpu-results-vllm.md"
+CLUSTER_PAGE: Final = ROOT / "docs" / "gpu-results-cluster.md"
 MIB: Final = 1 << 20
 Rows = Callable[[dict[str, Any]], Iterator[str]]
 
@@ -31,9 +33,14 @@ HEAD: Final = """# Results on a GPU
 The Reference engine with CUDA (`spec.runtime.gpu.count: 1`), behind the real tritonserver and the
 gateway. Weights are random, except tiny-llava's. TensorRT-LLM did not run there, and engines of
 TensorRT for vision halves only, not behind Triton: see [evidence](evidence.md#not-shown). What was
-measured of vLLM: [its own page](gpu-results-vllm.md).
+measured of vLLM: [its own page](gpu-results-vllm.md); in a Kubernetes with a GPU:
+[another](gpu-results-cluster.md).
 """
 VLLM_HEAD: Final = """# vLLM's own server on a GPU, and the gateway before it
+
+<!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
+"""
+CLUSTER_HEAD: Final = """# The main job in a cluster with a GPU
 
 <!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
 """
@@ -47,7 +54,7 @@ def filled(lines: Iterable[str]) -> Iterator[str]:
 
 
 def page() -> str:
-    """Return the page of all but vLLM."""
+    """Return the page of all that has none of its own."""
     parts = [HEAD]
     for name, title, rows in SECTIONS:
         parts += [f"## {title}\n", _section(name, rows)]
@@ -414,5 +421,9 @@ SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
 
 
 if __name__ == "__main__":
-    pages = {PAGE: page(), VLLM_PAGE: f"{VLLM_HEAD}\n{_section('vllm', vllm)}"}
+    pages = {
+        PAGE: page(),
+        VLLM_PAGE: f"{VLLM_HEAD}\n{_section('vllm', vllm)}",
+        CLUSTER_PAGE: f"{CLUSTER_HEAD}\n{_section('cluster', cluster)}",
+    }
     sys.exit(settle(pages, sys.argv[1:], ROOT))

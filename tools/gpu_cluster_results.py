@@ -1,0 +1,105 @@
+"""docs/gpu-results-cluster.md: the main job in a cluster with a GPU."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gpu_result_tables import table
+
+MIB: Final = 1 << 20
+STAGES: Final = {
+    "cluster": "cluster with the GPU",
+    "images": "images packed and loaded",
+    "operator": "operator installed",
+    "upload": "checkpoint uploaded",
+    "Planned": "inspected and planned",
+    "EngineBuilt": "engine built",
+    "Ready": "pods Ready",
+    "autoscaling": "load, a second replica and back",
+    "uninstall": "everything deleted",
+}
+
+
+def cluster(result: dict[str, Any]) -> Iterator[str]:
+    """Yield what one main job after another took, answered and survived."""
+    yield "tiny-llava on the node of a development cluster with the machine's GPU for four pods in"
+    yield "turns, NVIDIA's device plugin, pods without privileges. The driver is read four times a"
+    yield "second; planned are the bytes of one replica."
+    yield ""
+    runs: Mapping[str, dict[str, Any]] = result["runs"]
+    yield from table(
+        ["seconds", *runs],
+        [
+            [title, *(one["seconds"].get(stage, "-") for one in runs.values())]
+            for stage, title in STAGES.items()
+        ],
+    )
+    for name, one in runs.items():
+        yield ""
+        yield from _run(name, one)
+    if built := result.get("tensorrt_by_hand"):
+        yield ""
+        yield _built(built)
+    if notes := result.get("notes"):
+        yield ""
+        yield from (f"- {note}" for note in notes)
+
+
+def _run(name: str, one: dict[str, Any]) -> Iterator[str]:
+    labels, found = one["node_labels"], one.get("answers")
+    said = [
+        f"{name[0].upper()}{name[1:]}: planned for {labels['nvidia.com/gpu.product']}, by the",
+        f"labels of the node {labels['nvidia.com/gpu.memory']} MiB for",
+        f"{labels['nvidia.com/gpu.replicas']} pods.",
+    ]
+    if found:
+        said += [
+            f"Right were {found['unary_right']} of {found['questions']} answers, streamed",
+            f"{found['streamed_right']}; {found['unary_equal_to_processor']} and",
+            f"{found['streamed_equal_to_processor']} were those of the processor.",
+        ]
+    planned = sum(gpu["totalBytes"] for gpu in (one.get("planned") or {}).get("gpuMemory") or ())
+    peaks = one["peak_bytes_by_container"].items()
+    most = max((used for container, used in peaks if "server" in container), default=0)
+    if planned and most:
+        said += [
+            f"Planned were {planned // MIB:,} MiB for a server; the driver counted at most",
+            f"{most // MIB:,} MiB ({planned / most:.3f}).",
+        ]
+    if scaled := one.get("autoscaling"):
+        times = ", ".join(f"{what} after {s} s" for what, s in scaled["seconds"].items())
+        said += [
+            f"Under {scaled['requests_a_second']} requests a second replicas went",
+            f"{' -> '.join(map(str, scaled['replicas']))} ({times}); {scaled['answered']:,}",
+            f"requests were answered, failed: {', '.join(scaled['failed']) or 'none'}.",
+        ]
+    left = one["processes_on_gpu_at_the_end"]
+    said += [f"At the end {left or 'no'} processes were left on the GPU."]
+    yield " ".join(said)
+    if "faults" in one:
+        yield ""
+        yield from table(
+            ["fault", "clients saw", "right again after", "MiB before", "after"],
+            [_fault(fault, seen) for fault, seen in one["faults"].items()],
+        )
+    if "error" in one:
+        yield ""
+        yield f"It ended with: {one['error'].splitlines()[0]}"
+
+
+def _built(one: dict[str, Any]) -> str:
+    steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in one["build_seconds"].items())
+    return (
+        f"A build Job on the GPU made a vision engine by TensorRT {one['versions']['tensorrt']} "
+        f"({steps}), {one['largest_difference_to_torch_of_norm']:.1g} of the norm from torch. The "
+        f"driver counted {one['build_peak_bytes_on_gpu'] // MIB:,} MiB for the build, and "
+        f"{one['server_peak_bytes_before_ready'] // MIB:,} MiB for the server, of "
+        f"{one['server_planned_bytes'] // MIB:,} planned. It has not answered."
+    )
+
+
+def _fault(name: str, seen: dict[str, Any]) -> list[object]:
+    if "error" in seen:
+        return [name, seen["error"], "-", "-", "-"]
+    statuses = ", ".join(f"{number} x {status}" for status, number in seen["statuses"].items())
+    after = f"{seen['back_seconds']} s"
+    return [name, statuses, after, f"{seen['gpu_mib_before']:,}", f"{seen['gpu_mib_after']:,}"]
