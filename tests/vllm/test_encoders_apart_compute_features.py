@@ -1,58 +1,59 @@
-"""An encoder apart computes what the real vLLM reads in its tower's place."""
+"""An encoder apart computes what the real vLLM reads; the tower that vLLM has is one of zeros."""
 
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
-from support.images import data_url
+from mm_api.families import FAMILIES as RECORDS
+from support.families.expected import noise_image
+from support.families.served import image_part
+from support.families.vllm import FAMILIES, QUESTION, TOKENS, Upstream, write_for_vllm
 from support.real_vllm import RealVllm, real_vllm
-from support.tiny_llava import CHECKPOINT, FEATURES_PER_IMAGE, Sample, samples
+from support.tiny_llava import CHECKPOINT, samples
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealVllm]:
-    with real_vllm(CHECKPOINT, tmp_path_factory.mktemp("apart"), apart=True) as found:
-        yield found
+APART = [name for name, one in RECORDS.items() if one.vllm_features]
+LIMITS = {"max_input_len": 448, "max_seq_len": 512}
 
 
-def answer(served: RealVllm, *given: Sample, **fields: Any) -> httpx.Response:
-    """Query about images, in the order of the samples."""
-    images = [
-        {"type": "image_url", "image_url": {"url": data_url(one.image.read_bytes())}}
-        for one in given
-    ]
-    content = [*images, {"type": "text", "text": given[0].question}]
-    body = {
-        "model": "tiny",
-        "messages": [{"role": "user", "content": content}],
-        "temperature": 0,
-        **fields,
-    }
-    return httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=120)
+def query(served: RealVllm, question: str, *images: Image.Image, **fields: Any) -> dict[str, Any]:
+    content = [*map(image_part, images), {"type": "text", "text": question}]
+    body = {"model": "tiny", "messages": [{"role": "user", "content": content}], **fields}
+    sampling = {"temperature": 0, "logprobs": True}
+    answer = httpx.post(f"{served.url}/v1/chat/completions", json=body | sampling, timeout=300)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
 
 
-def text(found: httpx.Response) -> str:
-    assert found.status_code == 200, found.text
-    return str(found.json()["choices"][0]["message"]["content"]).strip()
+@pytest.mark.parametrize("family", APART)
+def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
+    """Without an image, with one and with two, and so are the prompt's; in float32."""
+    checkpoint = write_for_vllm(family, tmp_path / "checkpoint")
+    with real_vllm(checkpoint, tmp_path, limits=LIMITS, apart=True) as served:
+        upstream, files = Upstream(family, tmp_path / "published"), FAMILIES[family]
+        images = [noise_image(60, 41, files.seed), noise_image(33, 52, files.seed + 1)]
+        for count in range(files.images + 1):
+            answer = query(served, QUESTION, *images[:count], max_tokens=TOKENS)
+            tokens = [one["token"] for one in answer["choices"][0]["logprobs"]["content"]]
+            found = (tokens, answer["usage"]["prompt_tokens"])
+            assert found == upstream.answer(images[:count])
 
 
-def test_answers_are_the_checkpoints(served: RealVllm) -> None:
-    """Although the tower of this vLLM is one of zeros."""
-    for one in samples():
-        found = answer(served, one)
-        assert text(found) == one.answer
-        assert found.json()["usage"]["prompt_tokens"] > FEATURES_PER_IMAGE
-
-
-def test_an_image_without_features_is_the_towers(served: RealVllm) -> None:
+def test_an_image_without_features_is_the_towers(tmp_path: Path) -> None:
     """An encoder that has gone is no error, and no other image's features are taken."""
-    one = samples()[0]
-    assert served.encoder is not None
-    assert text(answer(served, one, cache_salt="a")) == one.answer
-    served.encoder.process.kill()
-    assert text(answer(served, one, cache_salt="a")) == one.answer
-    assert text(answer(served, one, cache_salt="b")) != one.answer
+    with real_vllm(CHECKPOINT, tmp_path, apart=True) as served:
+
+        def text(**fields: Any) -> str:
+            answer = query(served, one.question, Image.open(one.image), **fields)
+            return str(answer["choices"][0]["message"]["content"]).strip()
+
+        for one in samples():
+            assert text(cache_salt="a") == one.answer
+        assert served.encoder is not None
+        served.encoder.process.kill()
+        assert text(cache_salt="a") == one.answer
+        assert text(cache_salt="b") != one.answer

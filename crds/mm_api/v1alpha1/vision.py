@@ -56,8 +56,9 @@ class VisionSpec(ApiModel):
     placement: Placement = Field(
         default="Colocated",
         description="Where images are encoded. Colocated: in the language model's pods. "
-        "Disaggregated: in pods of their own, of the same GPU and image; a language model's pod "
-        "keeps its own encoder, for images that none of those pods answers.",
+        "Disaggregated: in pods of their own, of the same GPU and image (backend VLLM: the "
+        "operator's image); a language model's pod keeps its own encoder, for images that none of "
+        "those pods answers.",
     )
     replicas: int = Field(
         default=1, ge=1, le=1000, description="Encoders in pods of their own; Disaggregated only."

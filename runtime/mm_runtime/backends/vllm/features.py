@@ -16,19 +16,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.serving.encode.disaggregated.client import EncoderError
+from mm_runtime.serving.encode.disaggregated.dispatcher import EncodingClient
 from mm_runtime.serving.encode.disaggregated.responses import TABLE
-from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
-from mm_runtime.serving.tensors import BFLOAT16_BITS, Tensors
+from mm_runtime.serving.tensors import BFLOAT16_BITS
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,6 @@ LEAVING_SECONDS = 30.0
 PARALLEL = 8
 """Requests whose images are with encoders at one time: a thread each, which waits."""
 
-Clock = Callable[[], float]
-
 
 @dataclass(slots=True)
 class _Kept:
@@ -68,7 +66,9 @@ class FeatureFolder:
         clock: only goes forward.
     """
 
-    def __init__(self, root: Path, most_bytes: int, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, root: Path, most_bytes: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._root, self._most, self._clock = root, most_bytes, clock
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -146,17 +146,6 @@ class FeatureFolder:
         return excess <= 0
 
 
-class Encoders(Protocol):
-    """Gets features of one request from encoders."""
-
-    def encode(self, inputs: Tensors) -> Outputs:
-        """Return them, checked.
-
-        Raises:
-            EncoderError: no encoder answered.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """Lets encoders compute what vLLM will look for.
@@ -169,7 +158,7 @@ class HandOver:
     """
 
     folder: FeatureFolder
-    encoders: Encoders
+    encoders: EncodingClient
     processor: ImageProcessor
     vocabulary: int
     _free: threading.Semaphore
