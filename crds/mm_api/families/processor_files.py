@@ -6,8 +6,8 @@ images would be cut otherwise than transformers cuts them, or fail with the firs
 
 from typing import Any
 
-from mm_api.checkpoint.values import CheckpointError, JsonObject, invalid
-from mm_api.documents.model_facts import VisionFacts
+from mm_api.checkpoint.values import CheckpointError, JsonObject, invalid, section
+from mm_api.documents.model_facts import EncoderFacts, VisionFacts
 from mm_api.families.family import Family
 from mm_api.families.image_layouts import LAYOUTS
 
@@ -52,6 +52,69 @@ def check_processor(family: Family, vision: VisionFacts | None, processor: JsonO
                     f"preprocessor_config.json {key} is {processor[key]!r}, and the tower of"
                     f" config.json has {expected}: the files are of two checkpoints"
                 )
+
+
+_OF_BOTH = {"temporal_patch_size": "temporal_patch_size", "max_image_tiles": "max_num_tiles"}
+"""Key of a processor -> key of vision_config: frames of a patch, and tiles that have an id each."""
+
+
+def check_tower(
+    family: Family, vision: VisionFacts | None, config: JsonObject, processor: JsonObject
+) -> None:
+    """Refuse a tower whose numbers contradict each other, or those of its processor.
+
+    Args:
+        family: of the checkpoint, in the layout of its class.
+        vision: its tower; None: it has none.
+        config: config.json.
+        processor: of images; empty: there is no file.
+
+    Raises:
+        CheckpointError: its heads do not share its width, so that no shape shows their number, or
+            both files state another number.
+    """
+    if vision is None or not family.architectures:
+        return
+    tower = section(config, "vision_config") or {}
+    heads, width, each = vision.attention_heads, vision.hidden_size, tower.get("head_dim")
+    if heads and (width % heads or (type(each) is int and each * heads != width)):
+        has = f" of head_dim {each}" if type(each) is int else ""
+        raise invalid(
+            f"config.json gives the vision tower {heads} attention heads{has}, which do not share"
+            f" its width {width}. Use the config.json that was published with the weights"
+        )
+    for key, there in _OF_BOTH.items():
+        found, expected = processor.get(key), tower.get(there)
+        if type(found) is type(expected) is int and found != expected:
+            raise invalid(
+                f"preprocessor_config.json {key} is {found}, and vision_config.{there} of"
+                f" config.json is {expected}: the files are of two checkpoints"
+            )
+
+
+_SAMPLES = 16_000
+"""A second, of every family that hears."""
+
+
+def check_extractor(encoder: EncoderFacts | None, extractor: JsonObject) -> None:
+    """Refuse the file of features of another encoder's recordings.
+
+    `extractor`: of features; empty: there is no file.
+
+    Raises:
+        CheckpointError: it states another number than the encoder of config.json has.
+    """
+    if encoder is None or encoder.mel_bins is None:
+        return
+    expected = {"feature_size": encoder.mel_bins, "sampling_rate": _SAMPLES}
+    if encoder.max_positions:  # two frames become a position
+        expected["nb_max_frames"] = 2 * encoder.max_positions
+    for key, value in expected.items():
+        if extractor.get(key, value) != value:
+            raise invalid(
+                f"preprocessor_config.json {key} is {extractor[key]!r}, and the encoder of"
+                f" config.json takes {value}: the files are of two checkpoints"
+            )
 
 
 _JOINED = {
@@ -102,7 +165,14 @@ def _check_side(processor: JsonObject, side: int) -> None:
         )
     cropped = processor.get("crop_size") and processor.get("do_center_crop") is not False
     key = "crop_size" if cropped else "size"
-    found = processor.get(key)
+    found, scaled = processor.get(key), processor.get("size")
+    if cropped and processor.get("do_resize") is not False and isinstance(scaled, dict):
+        shortest = scaled.get("shortest_edge")
+        if type(shortest) is int and shortest < side:
+            raise invalid(
+                f"preprocessor_config.json size.shortest_edge is {shortest}, below crop_size"
+                f" {side}: images would be filled up with black. Set it to {side}"
+            )
     if found is not None and _sides(found) not in (set(), {side}):
         raise invalid(
             f"preprocessor_config.json {key} is {found!r}, and vision_config.image_size is {side},"

@@ -19,7 +19,12 @@ from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_api.families.family import Family
-from mm_api.families.processor_files import check_joined, check_processor
+from mm_api.families.processor_files import (
+    check_extractor,
+    check_joined,
+    check_processor,
+    check_tower,
+)
 from mm_api.families.stored_weights import check_stored
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
@@ -138,6 +143,8 @@ def describe(source: Path, options: InspectOptions) -> Description:
     check_numbers("config.json", config)
     check_numbers(PROCESSOR, preprocessor)
     dimensions = FAMILIES[family].read(config, preprocessor)
+    check_extractor(dimensions.encoder, preprocessor)
+    check_tower(FAMILIES[family], dimensions.vision, config, preprocessor)
     _check_images(source, FAMILIES[family], dimensions.vision, preprocessor)
     return Description(config, family, dimensions, custom_code is not None)
 

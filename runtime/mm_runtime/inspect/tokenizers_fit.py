@@ -4,6 +4,8 @@ A token without a row in the embedding ends a request in an index error or in an
 and an unknown one is written into the prompt letter by letter.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,18 @@ from mm_runtime.inspect.small_files import JsonObject, read_optional, read_text
 from mm_runtime.inspect.tokenizer_files import CONFIG, TOKENIZER, tokenizer_folder
 
 _PUBLISHED = "Copy the tokenizer's files that were published with the weights."
+
+_VIDEOS = ("video_token_id", "video_token_index")
+_MARKS = {
+    "vision_start_token_id": "<|vision_start|>",
+    "vision_end_token_id": "<|vision_end|>",
+    "boi_token_index": "<start_of_image>",
+    "eoi_token_index": "<end_of_image>",
+}
+"""Key of config.json -> the token, of tokenizers that have it."""
+
+_ADDED = re.compile(r'"added_tokens"\s*:\s*(?=\[)')
+"""No text within JSON holds this: its quotes would be escaped."""
 
 _STARTS = ("decoder_start_token_id", "forced_bos_token_id")
 """Starts of an encoder-decoder, beside those that end an answer."""
@@ -41,8 +55,10 @@ def check_tokenizer(
     if not (folder / TOKENIZER).is_file():
         return  # the build makes it of another file, and compares the two
     tokenizer = _read(folder / TOKENIZER)
+    _check_added(folder, tokenizer)
     _check_named(tokenizer, special_tokens(folder), rows)
     _check_rows(tokenizer, rows)
+    _check_marks(tokenizer, family, config)
     if dimensions.image_token_id is not None:
         _check_image(tokenizer, family, dimensions.image_token_id)
 
@@ -63,7 +79,7 @@ def _check_named(tokenizer: Any, named: Mapping[str, str], rows: int) -> None:
             f"{CONFIG} names no eos_token, by which answers end; expected a token of {TOKENIZER}."
             f" {_PUBLISHED}"
         )
-    for name in ("bos_token", "eos_token"):
+    for name in ("bos_token", "eos_token", "pad_token"):
         text = named.get(name)
         if text is not None and tokenizer.token_to_id(text) is None:
             raise _invalid(
@@ -76,6 +92,29 @@ def _check_named(tokenizer: Any, named: Mapping[str, str], rows: int) -> None:
             f"{CONFIG} bos_token is {first!r} with the id {token}, and config.json vocab_size is"
             f" {rows}: prompts that begin with it would have no row in the embedding. {_PUBLISHED}"
         )
+
+
+def _check_added(folder: Path, tokenizer: Any) -> None:
+    """Refuse added tokens that the library would give other ids than their files, in silence."""
+    text = read_text(folder / TOKENIZER, InspectReason.CONFIG_INVALID)
+    decoder = read_optional(folder / CONFIG).get("added_tokens_decoder")
+    # Of tens of megabytes only the list itself becomes objects.
+    begin = _ADDED.search(text)
+    added = json.JSONDecoder().raw_decode(text, begin.end())[0] if begin else []
+    listed = [(TOKENIZER, one["id"], one["content"]) for one in added]
+    if isinstance(decoder, dict):
+        listed += [
+            (CONFIG, int(id_), one["content"])
+            for id_, one in decoder.items()
+            if id_.isdecimal() and isinstance(one, dict) and isinstance(one.get("content"), str)
+        ]
+    for file, token, text in listed:
+        known, there = tokenizer.token_to_id(text), tokenizer.id_to_token(token)
+        if known != token and (file == TOKENIZER or (known, there) != (None, None)):
+            raise _invalid(
+                f"{file} adds the token {text!r} with the id {token}, and in {TOKENIZER} that id"
+                f" is {there!r} and the token has the id {known}. {_PUBLISHED}"
+            )
 
 
 def _check_rows(tokenizer: Any, rows: int) -> None:
@@ -117,6 +156,21 @@ def _check_image(tokenizer: Any, family: Family, image: int) -> None:
             f" family {family.name} stand in prompts as {written!r}, and {style.placeholder!r}"
             f" {there}. {_PUBLISHED}"
         )
+
+
+def _check_marks(tokenizer: Any, family: Family, config: JsonObject) -> None:
+    """Refuse other ids of a family's marks in config.json: classes place images by them."""
+    style = family.prompt
+    texts = dict.fromkeys(_VIDEOS, style.video) if style else {}
+    if style is not None and style.splits:
+        texts["image_token_index"] = style.placeholder
+    for key, text in {**texts, **_MARKS}.items():
+        stated, expected = config.get(key), tokenizer.token_to_id(text) if text else None
+        if type(stated) is int and expected not in {None, stated}:
+            raise _invalid(
+                f"config.json {key} is {stated}, which is {tokenizer.id_to_token(stated)!r} in"
+                f" {TOKENIZER}, and {text!r} has the id {expected} there. {_PUBLISHED}"
+            )
 
 
 def _check_ids(name: str, document: JsonObject, rows: int) -> None:

@@ -126,6 +126,16 @@ def _without_image(value: dict[str, Any]) -> None:
     value["model"]["vocab"].pop("<image>", None)
 
 
+def _adding(token: int, text: str) -> Damage:
+    """Add a token to tokenizer.json."""
+    return _edit(
+        "tokenizer.json",
+        lambda it: it["added_tokens"].append(
+            {**it["added_tokens"][-1], "id": token, "content": text}
+        ),
+    )
+
+
 DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "tokenizer-of-no-model": (
         _edit("tokenizer.json", lambda it: it.pop("model")),
@@ -153,6 +163,32 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
         _edit("tokenizer_config.json", lambda it: it.update(bos_token={"content": "<bos>"})),
         ("tokenizer_config.json bos_token is '<bos>'", "no such token"),
     ),
+    "unknown-padding": (
+        _edit("tokenizer_config.json", lambda it: it.update(pad_token="[PAD]")),
+        ("tokenizer_config.json pad_token is '[PAD]'", "no such token"),
+    ),
+    "added-token-in-the-place-of-another": (
+        _adding(5, "<|extra|>"),
+        ("tokenizer.json adds the token '<|extra|>' with the id 5", "the token has the id 91"),
+    ),
+    "added-token-twice": (
+        _adding(92, "<image>"),
+        ("tokenizer.json adds the token '<image>' with the id 92", "the token has the id 4"),
+    ),
+    "added-token-behind-a-gap": (
+        _adding(10**4, "<|extra|>"),
+        ("tokenizer.json adds the token '<|extra|>' with the id 10000", "that id is None"),
+    ),
+    **{
+        f"added-by-another-file-{name}": (
+            _edit(
+                "tokenizer_config.json",
+                lambda it, one=one: it.update(added_tokens_decoder={one[0]: {"content": one[1]}}),
+            ),
+            (f"tokenizer_config.json adds the token {one[1]!r} with the id {one[0]}",),
+        )
+        for name, one in {"id": ("5", "<image>"), "text": ("4", "<picture>")}.items()
+    },
     "image-is-another-token": (
         _edit("config.json", lambda it: it.update(image_token_index=2)),
         ("config.json image_token_id is 2", "'<image>' has the id"),
@@ -222,7 +258,7 @@ LEGITIMATE: dict[str, Damage] = {
     "special-token-without-a-row": _edit(
         "tokenizer.json",
         lambda it: it["added_tokens"].append(
-            {**it["added_tokens"][-1], "id": 10**4, "content": "<|extra|>", "special": True}
+            {**it["added_tokens"][-1], "id": 91, "content": "<|extra|>", "special": True}
         ),
     ),
     "more-rows-than-tokens": _edit(
