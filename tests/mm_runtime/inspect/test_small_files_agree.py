@@ -187,7 +187,7 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
             ),
             (f"tokenizer_config.json adds the token {one[1]!r} with the id {one[0]}",),
         )
-        for name, one in {"id": ("5", "<image>"), "text": ("4", "<picture>")}.items()
+        for name, one in {"id": ("5", "<image>"), "text": ("4", "<img>")}.items()
     },
     "image-is-another-token": (
         _edit("config.json", lambda it: it.update(image_token_index=2)),
