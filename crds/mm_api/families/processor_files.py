@@ -93,7 +93,7 @@ def check_tower(
 
 
 _SAMPLES = 16_000
-"""A second, of every family that hears."""
+"""A second, of every family that reads audio."""
 
 
 def check_extractor(encoder: EncoderFacts | None, extractor: JsonObject) -> None:
