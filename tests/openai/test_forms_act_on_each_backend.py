@@ -1,6 +1,7 @@
 """Forms of answers on each backend: they act there, or are refused by name, as the table says.
 
-TensorRT: the real tritonserver with a stand-in backend. PyTorch: a recorded trtllm-serve.
+TensorRT: the real tritonserver with a stand-in backend. PyTorch: a recorded trtllm-serve. Those of
+VLLM are in tests/vllm.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
-from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT
+from mm_api.backends import PYTORCH, REFERENCE, TENSORRT
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from mm_runtime.gateway.api.parameters import PARAMETERS
@@ -29,6 +30,7 @@ from support.representatives import others_are_slow
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(900)]
 
+SERVED = (REFERENCE.name, TENSORRT.name, PYTORCH.name)
 SECONDS = 120
 NO_BLANKS = {str(ord(blank)): -100 for blank in " \t\n\r"}
 SCHEMA = {
@@ -59,7 +61,7 @@ class Served:
         return answer.choices[0]
 
 
-@pytest.fixture(scope="module", params=others_are_slow(BACKENDS, REFERENCE.name, PYTORCH.name))
+@pytest.fixture(scope="module", params=others_are_slow(SERVED, REFERENCE.name, PYTORCH.name))
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: OpenAI
 ) -> Iterator[tuple[str, Served]]:
