@@ -58,6 +58,12 @@ def halved(weights: Weights, name: str) -> Weights:
     return weights | {name: tensor[:rows].clone() if rows else torch.zeros(2)}
 
 
+def reshaped(weights: Weights, name: str) -> Weights:
+    """Return weights of which one has its numbers in one row, or a row in a matrix."""
+    tensor = weights[name]
+    return weights | {name: tensor.reshape(-1) if tensor.ndim > 1 else tensor.reshape(1, -1)}
+
+
 def holding(number: float, weights: Weights, name: str) -> Weights:
     """Return weights with a number in the middle of one."""
     tensor = weights[name].clone()
@@ -71,6 +77,7 @@ FAULTS: dict[str, Callable[[Weights, str], Weights]] = {
     "renamed": renamed,
     "left-over": left_over,
     "halved": halved,
+    "reshaped": reshaped,
     "nan": partial(holding, float("nan")),
     "infinite": partial(holding, float("-inf")),
 }
@@ -156,29 +163,31 @@ def test_complete_checkpoints_are_read(of_family: Path) -> None:
 
 
 @cases(
-    "fault step name",
+    "at fault name",
     {
-        "no-head": ("removed", "export-vision", "language_model.lm_head.weight"),
-        "nan": ("nan", "fetch", "language_model.lm_head.weight"),
+        "no-head": (("Reference", "export-vision"), "removed", "language_model.lm_head.weight"),
+        "nan": (("Reference", "fetch"), "nan", "language_model.lm_head.weight"),
+        "vllm": (("VLLM", "verify-weights"), "removed", "language_model.model.norm.weight"),
+        "pytorch": (("PyTorch", "verify-weights"), "reshaped", "language_model.model.norm.weight"),
     },
 )
 def test_the_status_has_reason_and_name(
-    vision_site: Site, tmp_path: Path, fault: str, step: str, name: str
+    vision_site: Site, tmp_path: Path, at: tuple[str, str], fault: str, name: str
 ) -> None:
     """The build ends for good with a reason of its own, and with the name of the weight."""
+    backend, step = at
     source = Path(shutil.copytree(vision_site.source, tmp_path / "source"))
     path = source / "model.safetensors"
     _save(FAULTS[fault](load_file(path), name), path)
     plan = vision_site.plan
     with opened(parse_address(str(source))) as origin:  # inspection would refuse some of them
         digest = origin.digest()
-    plan = plan.model_copy(
-        update={"engine": plan.engine.model_copy(update={"source_digest": digest})}
-    )
+    changes = {"source_digest": digest, "backend": backend, "evaluation": "Off"}
+    plan = plan.model_copy(update={"engine": plan.engine.model_copy(update=changes)})
     options = BuildOptions(plan, str(source), vision_site.store, STEP_SECONDS, steps=steps)
     result, code = build(options, StopSignal())
     assert result.failure is not None
     found = (code, result.failure.reason, result.failure.step, result.failure.retryable)
     assert found == (ExitCode.PERMANENT, BuildReason.WEIGHTS_INVALID, step, False)
-    assert name.removeprefix("language_model.") in result.failure.message
+    assert name.removeprefix("language_model.").removeprefix("model.") in result.failure.message
     assert "build again" not in result.failure.message
