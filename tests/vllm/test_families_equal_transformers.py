@@ -8,8 +8,16 @@ from PIL import Image
 
 from support.families.expected import noise_image
 from support.families.served import image_part
-from support.families.vllm import FAMILIES, QUESTION, TOKENS, Upstream, write_for_vllm
-from support.real_vllm import RealVllm, real_vllm
+from support.families.vllm import (
+    FAMILIES,
+    QUESTION,
+    TOKENS,
+    Answer,
+    Upstream,
+    without_blanks,
+    write_for_vllm,
+)
+from support.real_vllm import ANSWER_SECONDS, RealVllm, real_vllm
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -27,21 +35,23 @@ def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
         counts = range(files.images + 1)
         wanted = [upstream.answer(images[:count]) for count in counts]
         assert [_answer(served, images[:count]) for count in counts] == wanted
-        assert all(one[0] != wanted[0][0] for one in wanted[1:]), "answers do not show the image"
+        assert all(one.text != wanted[0].text for one in wanted[1:]), (
+            "answers do not show the image"
+        )
 
 
-def _answer(served: RealVllm, images: list[Image.Image]) -> tuple[list[str], int]:
-    """Return the tokens of the answer to a question with images, and the prompt's count."""
+def _answer(served: RealVllm, images: list[Image.Image]) -> Answer:
+    """Return the answer to a question with images."""
     content = [*map(image_part, images), {"type": "text", "text": QUESTION}]
     body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": content}],
         "temperature": 0,
         "max_tokens": TOKENS,
-        "logprobs": True,
+        "skip_special_tokens": False,
     }
-    answer = httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=120)
+    answer = httpx.post(f"{served.url}/v1/chat/completions", json=body, timeout=ANSWER_SECONDS)
     assert answer.status_code == 200, answer.text
-    (choice,) = answer.json()["choices"]
-    tokens = [one["token"] for one in choice["logprobs"]["content"]]
-    return tokens, answer.json()["usage"]["prompt_tokens"]
+    usage, (choice,) = answer.json()["usage"], answer.json()["choices"]
+    text = without_blanks(choice["message"]["content"])
+    return Answer(text, usage["completion_tokens"], usage["prompt_tokens"])

@@ -10,7 +10,7 @@ from PIL import Image
 
 from support.families.checkpoints import PATCH, one_head
 from support.families.images import write
-from support.families.words import begin_texts
+from support.families.words import END, begin_texts
 
 QUESTION = "what is in the image ?"
 TOKENS = 12
@@ -120,6 +120,20 @@ def _change(file: Path, keys: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | keys))
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What is compared: a text that shows all tokens, and the counts of answer and prompt."""
+
+    text: str
+    tokens: int
+    prompt_tokens: int
+
+
+def without_blanks(text: str) -> str:
+    """Return a text as all detokenizers write it: they differ in blanks beside special tokens."""
+    return "".join(text.split())
+
+
 class Upstream:
     """A checkpoint in transformers, with its own processor and template."""
 
@@ -132,8 +146,8 @@ class Upstream:
         self._model = kinds.AutoModelForImageTextToText.from_pretrained(folder).eval()
         self._causal = FAMILIES[family].causal
 
-    def answer(self, images: list[Image.Image]) -> tuple[list[str], int]:
-        """Return the tokens of the answer to a question with images, and the prompt's count."""
+    def answer(self, images: list[Image.Image]) -> Answer:
+        """Return the answer to a question with images."""
         parts = [{"type": "image"}] * len(images) + [{"type": "text", "text": QUESTION}]
         text = self._processor.apply_chat_template(
             [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
@@ -152,4 +166,5 @@ class Upstream:
         assert min(gaps) > LEAST_GAP, f"two tokens are as likely, {gaps}: use another image"
         length = inputs["input_ids"].shape[1]
         ids = found.sequences[0, length:].tolist()
-        return self._processor.tokenizer.convert_ids_to_tokens(ids), length
+        text = self._processor.decode([one for one in ids if one != END])
+        return Answer(without_blanks(text), len(ids), length)
