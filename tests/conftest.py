@@ -21,6 +21,7 @@ pytest_plugins = [
     "support.golden",
     "support.installed",
     "support.lanes",
+    "support.model_namespace",
     "support.s3_server",
     "support.temporary",
     "support.tiny_servers",

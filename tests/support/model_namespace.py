@@ -1,12 +1,16 @@
 """A namespace of a real API server, driven through kubectl as a user drives it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
+import pytest
 import yaml
 
 from mm_devcluster.cluster import ClusterInfo
-from support.clusters import kubectl, read
+from support.clusters import kubectl, namespace, read
+from support.definition import install_definition
 
 
 @dataclass(frozen=True)
@@ -31,3 +35,11 @@ class Api:
     def names(self, kind: str, *chosen: str) -> list[str]:
         """Return the sorted names of all objects of a kind."""
         return sorted(one["metadata"]["name"] for one in self.read(kind, *chosen)["items"])
+
+
+@pytest.fixture
+def api(control_plane: ClusterInfo) -> Iterator[Api]:
+    """A namespace of a test's own, where models can be created."""
+    install_definition(control_plane)
+    with namespace(control_plane, f"test-{uuid4().hex[:8]}") as name:
+        yield Api(control_plane, name)

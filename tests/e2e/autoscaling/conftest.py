@@ -2,26 +2,14 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from mm_devcluster.cluster import ClusterInfo
-from support.clusters import namespace
-from support.definition import install_definition
 from support.model_namespace import Api
 from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
 from support.scaling_site import Site, followed, scraping
 from support.scripted_gateways import ScriptedGateways, scripted_gateways
-
-
-@pytest.fixture
-def api(control_plane: ClusterInfo) -> Iterator[Api]:
-    """A namespace of its own under Pod Security `restricted`."""
-    install_definition(control_plane)
-    with namespace(control_plane, f"autoscaling-{uuid4().hex[:8]}") as name:
-        yield Api(control_plane, name)
 
 
 @pytest.fixture

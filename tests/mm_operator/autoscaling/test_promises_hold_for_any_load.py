@@ -84,7 +84,7 @@ def test_no_step_down_soon_after_a_change(demands: list[float]) -> None:
             changed, waits = number, SETTLE_SECONDS
 
 
-@settings(max_examples=20)  # hours of ticks each
+@settings(max_examples=10)  # hours of ticks each
 @given(DEMANDS, st.integers(1, 20))
 def test_a_constant_load_comes_to_rest(demand: float, replicas: int) -> None:
     """Under a constant load the replicas stop moving, and stay."""

@@ -1,23 +1,18 @@
 """On a real API server: a server finds its pool full, and its model says so while that pod is."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from secrets import randbelow
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from mm_api.contract import METRICS_PORT
 from mm_api.documents.evaluation import EvaluationReport, FirstDifference
 from mm_api.documents.serving_plan import MemoryPools
-from mm_devcluster.cluster import ClusterInfo
 from mm_runtime.launch.exposition import FULL_POOLS, Exposition
 from mm_runtime.settings import Ports
 from support.absent_kubelet import built, get, inspected, pods, serving, set_status
-from support.clusters import namespace
-from support.definition import install_definition
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
@@ -28,14 +23,6 @@ pytestmark = pytest.mark.cluster
 
 SERVERS = "serving.multimodal.dev/model=llava,app.kubernetes.io/component=server"
 POOLS = MemoryPools(cuda_bytes=64 << 20, pinned_bytes=256 << 20, shm_bytes=1)
-
-
-@pytest.fixture
-def api(control_plane: ClusterInfo) -> Iterator[Api]:
-    """A namespace of its own."""
-    install_definition(control_plane)
-    with namespace(control_plane, f"pools-{uuid4().hex[:8]}") as name:
-        yield Api(control_plane, name)
 
 
 def loopback() -> str:

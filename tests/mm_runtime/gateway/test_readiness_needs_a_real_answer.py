@@ -9,6 +9,7 @@ import pytest
 
 from mm_runtime.base import early_probes
 from mm_runtime.gateway.errors import EngineFailedError
+from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
@@ -68,9 +69,10 @@ async def test_a_kubelets_early_probe_waits_for_the_first_readiness(
         watching.cancel()
 
 
-async def test_a_path_that_fails_stays_unready(tmp_path: Path) -> None:
-    """An engine that answers with an error is tried again until it answers."""
-    engine = ScriptedEngine(pieces=(), error=EngineFailedError("no"))
+@cases("error", {"fails": EngineFailedError("no"), "closes-the-stream-without-a-token": None})
+async def test_a_path_that_fails_stays_unready(tmp_path: Path, error: Exception | None) -> None:
+    """It is tried again until it answers."""
+    engine = ScriptedEngine(pieces=(), error=error)
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.warm_up.watch())
@@ -78,15 +80,4 @@ async def test_a_path_that_fails_stays_unready(tmp_path: Path) -> None:
         assert await _status(running) == 503
         engine.pieces, engine.error = ("a",), None
         await eventually_async(partial(_is_ready, running))
-        watching.cancel()
-
-
-async def test_an_answer_without_a_token_is_no_proof(tmp_path: Path) -> None:
-    """A server that closes the stream with nothing in it is not ready."""
-    engine = ScriptedEngine(pieces=())
-    gateway = toy_gateway(tmp_path, engine)
-    async with serve(gateway) as running:
-        watching = asyncio.create_task(gateway.warm_up.watch())
-        await eventually_async(lambda: len(engine.requests) == 2)
-        assert await _status(running) == 503
         watching.cancel()
