@@ -76,7 +76,9 @@ def check_tower(
     if vision is None or not family.architectures:
         return
     tower = section(config, "vision_config") or {}
-    heads, width, each = vision.attention_heads, vision.hidden_size, tower.get("head_dim")
+    stated, each = tower.get("num_attention_heads"), tower.get("head_dim")
+    width = vision.hidden_size
+    heads = vision.attention_heads or (stated if type(stated) is int and stated > 0 else None)
     if heads and (width % heads or (type(each) is int and each * heads != width)):
         has = f" of head_dim {each}" if type(each) is int else ""
         raise invalid(

@@ -206,6 +206,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "another-vocabulary": (configured(text_config={"vocab_size": 92}), "says [92, 128]"),
     "another-width": (configured(text_config={"intermediate_size": 640}), "says [128, 640]"),
     "other-heads": (configured(text_config={"num_key_value_heads": 4}), "says [128, 128]"),
+    "heads-of-the-tower": (configured(vision_config={"num_attention_heads": 3}), "3 attention"),
     "pickle-alone": (lambda s: (s / SINGLE).rename(s / "pytorch_model.bin"), "are pickles"),
 }
 

@@ -60,7 +60,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "dtype": ({"dtype": "float17"}, "dtype is 'float17'"),
     "types-of-layers": ({"text_config": {"layer_types": ["some"] * 4}}, "layer_types"),
-    "heads-of-the-tower": ({"vision_config": {"num_attention_heads": 3}}, "attention heads (3)"),
     "padding-without-a-row": ({"text_config": {"pad_token_id": 10**6}}, "Padding_idx"),
 }
 
