@@ -31,6 +31,7 @@ def kill_tree(process: "subprocess.Popen[bytes]") -> None:
     """
     below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     prefixes = set(_REGIONS.findall(" ".join(word for one in below for word in _words(one))))
+    queues = {region for one in below for region in _queues(one)}
     process.kill()
     process.wait(SECONDS)
     for one in below:
@@ -39,11 +40,21 @@ def kill_tree(process: "subprocess.Popen[bytes]") -> None:
         wait_until_gone(one.pid)
     for prefix in prefixes:
         remove_regions(prefix)
+    for region in queues:
+        region.unlink(missing_ok=True)
 
 
 def _words(process: psutil.Process) -> list[str]:
     with suppress(psutil.Error):
         return process.cmdline()
+    return []
+
+
+def _queues(process: psutil.Process) -> list[Path]:
+    """Return regions of Python's shared memory that a process has: vLLM's queues, 400 MB."""
+    with suppress(psutil.Error, OSError):
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
+        return [Path(name) for name in re.findall(r"/dev/shm/psm_\w+", maps)]
     return []
 
 

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from mm_api.families import FAMILIES as RECORDS
+from support.ended import kill_tree
 from support.families.expected import noise_image
 from support.families.served import image_part
 from support.families.vllm import FAMILIES, QUESTION, TOKENS, Upstream, write_for_vllm
@@ -54,6 +55,6 @@ def test_an_image_without_features_is_the_towers(tmp_path: Path) -> None:
         for one in samples():
             assert text(cache_salt="a") == one.answer
         assert served.encoder is not None
-        served.encoder.process.kill()
+        kill_tree(served.encoder.process)
         assert text(cache_salt="a") == one.answer
         assert text(cache_salt="b") != one.answer
