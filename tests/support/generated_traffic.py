@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -125,3 +126,28 @@ def _with(one: Generated, value: dict[str, Any]) -> Generated:
         kind, body = form(value)
         return replace(one, value=value, content_type=kind, body=body)
     return replace(one, value=value, body=json.dumps(value).encode())
+
+
+async def reach_real(client: httpx.AsyncClient, model: str, count: int, seed: int) -> Clients:
+    """Send so many requests to a gateway of a real server, which is ready afterwards, too."""
+    known = {
+        **KNOWN,
+        "model": (model,),
+        "max_tokens": (1, 2, 5),
+        "max_completion_tokens": (1, 3, 6),
+        "max_output_tokens": (1, 4, 8),
+        "tokens": ([5], [6, 7, 8]),
+        "prompt": ("what is it ?", "What color is", ["a", "b"], [5, 6], [[7], [8, 9]]),
+    }
+    document = (await client.get("/openapi.json")).json()
+    generator = Generator(document, known, seed, RARE, OFTEN)
+    clients = Clients({False: client, True: client}, generator, refuses_late=True)
+    requests = generator.requests(count)
+    while together := [*islice(requests, 4)]:
+        async with asyncio.TaskGroup() as group:
+            for one in together:
+                group.create_task(clients.send(one))
+    assert clients.total == count
+    ready = await client.get("/readyz")
+    assert ready.status_code == 200
+    return clients

@@ -1,21 +1,30 @@
 """What clients send reaches the real vLLM through the real gateway, and acts; nothing else does."""
 
 import json
+import logging
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from support import calling_llava, tool_templates
+from support.client_bodies import BODIES, RESPONSE
 from support.ended import kill_tree
 from support.eventually import eventually
+from support.generated_traffic import reach_real
 from support.images import data_url, encode, plain_image
 from support.real_vllm import RealVllm, real_vllm
+from support.scripts import ROOT
+from support.videos import video
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(3600)]
 
+PROGRAMS = ROOT / "examples" / "dashinfer"
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 RUNNING = "vllm:num_requests_running"
 SEEN, FOUND = "vllm:mm_cache_queries_total", "vllm:mm_cache_hits_total"
@@ -122,6 +131,47 @@ def test_images_are_known_by_content_and_salt(served: RealVllm) -> None:
         return served.metric(FOUND) - before
 
     assert [hits(), hits(), hits(cache_salt="a"), hits(cache_salt="a")] == [0, 1, 0, 1]
+
+
+async def test_generated_requests_are_answered(served: RealVllm) -> None:
+    """500, made of the gateway's own document: answers are of openai's types, none is a 500."""
+    async with httpx.AsyncClient(base_url=served.url, timeout=300) as client:
+        clients = await reach_real(client, "tiny", 500, seed=100)
+    for path, found in clients.found.items():
+        logging.getLogger(__name__).info("%s: %s", path, dict(found))
+        assert found[200] > 0.1 * found.total(), (path, found)
+
+
+def test_bodies_of_clients_are_answered(served: RealVllm) -> None:
+    """As LangChain, LiteLLM and others write them; what is refused is refused by its name."""
+    for one in BODIES:
+        limit = {} if one.path == RESPONSE else {"max_tokens": 24}
+        body = {**limit, **one.fields, "model": "tiny"}
+        answer = httpx.post(f"{served.url}{one.path}", json=body, timeout=120)
+        param = answer.json()["error"]["param"] if answer.status_code == 400 else ""
+        found = (answer.status_code, param)
+        assert found == (400 if one.refused else 200, one.refused), (one, answer.text)
+
+
+def test_programs_of_the_guide_run(served: RealVllm, tmp_path: Path) -> None:
+    """DashInfer-VLM's, as its users write them; videos are not sent to vLLM, which is said."""
+    images = [tmp_path / "0.png", tmp_path / "1.png"]
+    for one in images:
+        one.write_bytes(encode(plain_image((28, 28))))
+    (tmp_path / "video.mp4").write_bytes(video(50))
+
+    def run(program: str, *files: Path) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, str(PROGRAMS / program), served.url, "tiny", *map(str, files)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+    for program in ("two_images.py", "hundred_requests.py"):
+        done = run(program, *images)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip()
+    assert "| 100" in done.stdout
+    refused = run("video.py", tmp_path / "video.mp4")
+    assert refused.returncode == 1
+    assert "video" in refused.stderr.splitlines()[-1]
 
 
 def test_a_client_that_leaves_frees_its_place(served: RealVllm) -> None:

@@ -24,7 +24,7 @@ from support.audio_gateways import audio_gateway
 from support.eventually import eventually_async
 from support.gateways import toy_gateway
 from support.generated_requests import Generator
-from support.generated_traffic import KNOWN, OFTEN, RARE, Clients
+from support.generated_traffic import KNOWN, OFTEN, RARE, Clients, reach_real
 from support.real_gateway import RealGateway
 from support.scoring_engine import ScoringEngine
 
@@ -130,23 +130,4 @@ async def test_many(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 async def test_some_reach_triton(real: RealGateway, real_http: httpx.AsyncClient) -> None:
     """A real server with a small model: it may find out late that it cannot write a form."""
-    document = (await real_http.get("/openapi.json")).json()
-    known = {
-        **KNOWN,
-        "model": (real.model,),
-        "max_tokens": (1, 2, 5),
-        "max_completion_tokens": (1, 3, 6),
-        "max_output_tokens": (1, 4, 8),
-        "tokens": ([5], [6, 7, 8]),
-        "prompt": ("what is it ?", "What color is", ["a", "b"], [5, 6], [[7], [8, 9]]),
-    }
-    generator = Generator(document, known, SEED, RARE, OFTEN)
-    clients = Clients({False: real_http, True: real_http}, generator, refuses_late=True)
-    requests = generator.requests(MANY // OF_A_REAL_PAIR)
-    while together := [*islice(requests, AT_ONCE)]:
-        async with asyncio.TaskGroup() as group:
-            for one in together:
-                group.create_task(clients.send(one))
-    assert clients.total == MANY // OF_A_REAL_PAIR
-    ready = await real_http.get("/readyz")
-    assert ready.status_code == 200
+    await reach_real(real_http, real.model, MANY // OF_A_REAL_PAIR, SEED)
