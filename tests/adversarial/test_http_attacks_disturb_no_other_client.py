@@ -101,7 +101,7 @@ def _image(url: str) -> object:
 def _unread_answers(at: Attacked) -> Iterable[Attack]:
     """A page of 100 kB and more for each request: after some of them the server waits."""
     get = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n"
-    return repeat(unread(at.port, get, seconds=60), 200)
+    return repeat(unread(at.port, get, seconds=300), 200)
 
 
 def _cancel_storm(at: Attacked) -> Iterable[Attack]:
