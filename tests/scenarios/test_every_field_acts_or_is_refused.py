@@ -35,7 +35,7 @@ FAMILY = {
     "ReferenceOnGpu": None,
     "TensorRT": "llava",
     "PyTorch": "qwen2-vl",
-    "VLLM": "qwen2-vl",
+    "VLLM": "qwen2-5-vl",
 }
 
 ELSEWHERE: Mapping[str, str] = {

@@ -129,9 +129,18 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "vision.featureCacheBytes": Sample("64Mi"),
     "vision.sharing": Sample("TimeSlicing"),
     "vision.imagesPerSecond": Sample(5000),
-    "vision.replicas": Sample(2, {"vision": {"placement": "Disaggregated"}}),
-    "vision.resources.requests": Sample({"cpu": 1}, {"vision": {"placement": "Disaggregated"}}),
-    "vision.resources.limits": Sample({"cpu": 1}, {"vision": {"placement": "Disaggregated"}}),
+    **{
+        f"vision.{name}{backend}": Sample(
+            value, {"vision": {"placement": "Disaggregated", **engine}}
+        )
+        for name, value in {
+            "replicas": 2,
+            "resources.requests": {"cpu": 1},
+            "resources.limits": {"cpu": 1},
+        }.items()
+        # Encoders in front of vLLM compute with torch alone.
+        for backend, engine in {"": {}, "@VLLM": {"engine": "Torch"}}.items()
+    },
     **{
         f"{part}.{name}": Sample(value)
         for part in ("build", "runtime")

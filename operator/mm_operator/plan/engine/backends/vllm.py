@@ -205,7 +205,8 @@ def check_apart(target: Target) -> Iterator[SpecError]:
         yield plan_error(
             "vision.engine",
             "EncoderEngine",
-            "encoders in front of vLLM compute with torch: set it to Torch"
+            "encoders in front of vLLM (vision.placement: Disaggregated) compute with torch: set "
+            "it to Torch"
             if apart
             else "vLLM encodes images itself: remove the field, or set vision.placement to "
             "Disaggregated",
