@@ -26,6 +26,28 @@ Written from the records of `crds/mm_api/families/`; `mmctl families` prints thi
 """
 
 _LAYOUTS: Final = """
+## Families on vLLM alone
+
+The Reference engine does not compute `idefics3`, `internvl`, `mistral3`, `pixtral` and `smolvlm`
+(`BackendFamily`, [why](decisions/20261129-reference-is-small-again.md)). vLLM serves them, by a
+manifest such as this one; `mmctl plan` prints the command and the bytes.
+
+```yaml
+apiVersion: serving.multimodal.dev/v1alpha1
+kind: MultimodalModel
+metadata:
+  name: internvl
+spec:
+  model:
+    source:
+      persistentVolumeClaim: {claimName: checkpoints, path: InternVL3-8B-hf}
+  engine:
+    backend: VLLM
+  runtime:
+    image: vllm/vllm-openai:v0.26.0
+    gpu: {count: 1}
+```
+
 ## Folders
 
 NVILA (family `nvila`) in folders, `llm/`, `vision_tower/` and `mm_projector/`, is composed on

@@ -84,10 +84,11 @@ def inputs_of(
     """Return what a family's model is planned from; `engine` and `spec` are of the resource.
 
     Of a family without engines, that is what its backend on a GPU is planned from, or the Reference
-    engine's.
+    engine's where it has one.
     """
     record = FAMILIES[family]
     backend = "TensorRT" if record.has_engines else "PyTorch" if record.pytorch else "Reference"
+    backend = backend if record.is_served(backend) or record.has_engines else "VLLM"
     changes = {"engine": {"backend": backend, **(engine or {})}, **spec}
     changes.setdefault("model", {"allowPickle": True})
     return Inputs(

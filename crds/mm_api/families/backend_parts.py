@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from mm_api.backends import BACKENDS
+from mm_api.backends import BACKENDS, REFERENCE
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.families.prompt import PromptStyle
 
@@ -159,3 +159,7 @@ class Unserved:
     instead: str
     """Why it is not built in the cluster, and what to do."""
     backends: tuple[str, ...] = tuple(BACKENDS)
+
+
+ON_SERVERS = Unserved("a model of this family", "", (REFERENCE.name,))
+"""Servers of others have it as well: docs/decisions/20261129-reference-is-small-again.md."""

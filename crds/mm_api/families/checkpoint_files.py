@@ -12,8 +12,6 @@ class Decoder(StrEnum):
 
     BESIDE_TOWER = "BesideTower"
     """At `model.language_model`, with the head on top."""
-    TEXT_MODEL = "TextModel"
-    """At `model.text_model`, with the head on top."""
     NESTED_MODEL = "NestedModel"
     """At `language_model`, which is a model with decoder and head of its own."""
     FOLDER = "Folder"

@@ -6,7 +6,6 @@ and T5 alike; so each family's record says by what its checkpoints are recognise
 
 from difflib import get_close_matches
 
-from mm_api.backends import DEFAULT
 from mm_api.checkpoint.values import CheckpointError, JsonObject
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
@@ -70,7 +69,7 @@ def _refuse_class(config: JsonObject) -> None:
 
 def _nearest(config: JsonObject) -> str:
     """Return a sentence with the served model_type that is spelled most alike, or nothing."""
-    known = {one.model_type for one in _BY_TYPE if one.model_type and one.is_served(DEFAULT)}
+    known = {one.model_type for one in _BY_TYPE if one.model_type and one.backends}
     near = get_close_matches(
         str(config.get("model_type")), sorted(known | {*served_types()}), n=1, cutoff=_ALIKE
     )

@@ -11,7 +11,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
-from mm_api.families.backend_parts import FUSED
+from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.crops import CROPS
 from mm_api.families.prompt import PromptStyle, chatml
@@ -82,7 +82,7 @@ INTERNVL = Family(
     read=read,
     text=QWEN2,
     layout=CROPS,
-    reference=FUSED,
+    unserved=ON_SERVERS,
     prompt=PromptStyle(
         WRAPPER, "<IMG_CONTEXT>", framed="<img><IMG_CONTEXT></img>", opening="<|im_start|>"
     ),

@@ -41,19 +41,13 @@ class Moments:
     """What the checkpoint's processor writes for a video whose frames stand apart."""
 
     each: str
-    """Text of a moment, with its feature and `{seconds:.1f}`, or `{minutes:02d}` and
-    `{rest:02d}`."""
+    """Text of a moment, with its feature and `{seconds:.1f}`."""
 
     feature: str
     """Stands for the features of a moment."""
 
     frames: int = 2
     """Frames that become one moment."""
-
-    before: str = ""
-    """Before the first, with `{count}`, a word, and `{length}`, hours, minutes and seconds."""
-
-    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)

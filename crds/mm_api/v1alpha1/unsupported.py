@@ -56,8 +56,10 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         Unsupported(
             "model.family",
             tuple(name for name in FAMILIES if name != family.name),
-            f"{family.unserved.what} is",
-            "use another family, or remove the field to have it detected",
+            f"{family.unserved.what} ({family.name}) is",
+            f"set engine.backend to {' or '.join(reversed(family.backends))}"
+            if family.backends
+            else "use another family, or remove the field to have it detected",
             backends=_REFERENCE,
         )
         for family in FAMILIES.values()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mm_api.backends import DEFAULT, PYTORCH, REFERENCE, TENSORRT
+from mm_api.backends import DEFAULT, PYTORCH, REFERENCE, TENSORRT, VLLM
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
@@ -122,6 +122,8 @@ def _elsewhere(family: Family) -> str:
     ways = []
     if family.is_served(REFERENCE.name):
         ways.append("set spec.engine.backend to Reference (spec.runtime.gpu.count 1: on a GPU)")
+    elif VLLM.name in family.backends:
+        ways.append("set spec.engine.backend to VLLM")
     if family.is_served(TENSORRT.name):
         ways.append("stay on TensorRT and an image up to the last one with engines")
     if family.sees:

@@ -6,11 +6,12 @@ tuple of checkers: the first hit is the problem that the user reads.
 
 from collections.abc import Callable
 
-from mm_api.families import SERVED
+from mm_api.families import FAMILIES, SERVED
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.errors import SpecError
 from mm_operator.model import Snapshot
 from mm_operator.plan.adapters import access_problem
+from mm_operator.plan.engine.family import check_served
 from mm_operator.plan.store import store_of
 
 Checker = Callable[[MultimodalModelSpec], SpecError | None]
@@ -39,15 +40,10 @@ def store_problem(snapshot: Snapshot, spec: MultimodalModelSpec) -> SpecError | 
     )
 
 
-def _family_is_known(spec: MultimodalModelSpec) -> SpecError | None:
+def _family_is_computed(spec: MultimodalModelSpec) -> SpecError | None:
     if not spec.engine.traits.runs_checkpoints or spec.model.family in {None, *SERVED}:
         return None
-    return SpecError(
-        reason="NotSupported",
-        path="spec.model.family",
-        message=f"the Reference engine serves {', '.join(sorted(SERVED))} only: got "
-        f"{spec.model.family}",
-    )
+    return next(check_served(FAMILIES[spec.model.family]), None) if spec.model.family else None
 
 
 def _pods_end_after_their_requests(spec: MultimodalModelSpec) -> SpecError | None:
@@ -65,7 +61,7 @@ def _pods_end_after_their_requests(spec: MultimodalModelSpec) -> SpecError | Non
 
 
 _CHECKERS: tuple[Checker, ...] = (
-    _family_is_known,
+    _family_is_computed,
     _pods_end_after_their_requests,
     access_problem,
 )

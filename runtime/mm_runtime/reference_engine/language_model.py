@@ -384,11 +384,6 @@ def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype, streamed: Path 
     return Parts(loaded.model.language_model, loaded.lm_head, loaded.config.text_config)
 
 
-def _text_model(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
-    loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed)
-    return Parts(loaded.model.text_model, loaded.lm_head, loaded.config.text_config)
-
-
 def _decoder_of_model(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
     loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed).language_model
     return Parts(loaded.model.decoder, loaded.lm_head, loaded.config)
@@ -403,7 +398,6 @@ def _folder(_: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> 
 
 _LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype, Path | None], Parts]] = {
     Decoder.BESIDE_TOWER: _beside_a_tower,
-    Decoder.TEXT_MODEL: _text_model,
     Decoder.NESTED_MODEL: _decoder_of_model,
     Decoder.FOLDER: _folder,
 }

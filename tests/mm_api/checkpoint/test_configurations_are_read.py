@@ -13,7 +13,7 @@ from mm_ctl.documents import UsageError
 from mm_operator.plan.engine.weights import text_parameters
 from mm_runtime.inspect.checkpoint import InspectOptions
 from support.cases import cases
-from support.families.images import CASES
+from support.families.images import WRITTEN
 from support.model_configs import ENCODER_DECODERS, MODELS, facts_of
 
 
@@ -82,7 +82,7 @@ def config_of(family: str, **changes: Any) -> dict[str, Any]:
         pytest.param(config_of("mllama", text_config={}), "", id="no-text"),
         *(
             pytest.param(config_of(family, **changes), words, id=f"{family}-{next(iter(changes))}")
-            for family, case in CASES.items()
+            for family, case in WRITTEN.items()
             for changes, words in case.refused_configurations
         ),
     ],

@@ -9,7 +9,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
 from mm_api.families import FAMILIES
-from support.families.images import CASES
+from support.families.images import WRITTEN
 
 LLAMA = {"model_type": "llama"}
 ENGLISH = {"forced_bos_token_id": 250_004}
@@ -45,7 +45,7 @@ def defaults(name: str) -> dict[str, Any]:
                 beside(defaults(case.vision_config), case.text_kind),
                 id=family,
             )
-            for family, case in CASES.items()
+            for family, case in WRITTEN.items()
             if case.vision_config
         ),
     ],

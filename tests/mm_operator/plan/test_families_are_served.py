@@ -3,11 +3,21 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from mm_api.families import FAMILIES, SERVED
+from mm_api.v1alpha1.validation import validate
 from mm_operator.model import EnginePlan
 from support.cases import cases
-from support.model_configs import facts_of, planned_engine, reference_inputs, reference_plan
+from support.model_configs import (
+    facts_of,
+    planned,
+    planned_engine,
+    reference_inputs,
+    reference_plan,
+)
+from support.model_documents import merged
+from support.scripts import ROOT
 
 
 def _planned(family: str, engine: dict[str, Any] | None = None) -> EnginePlan:
@@ -15,13 +25,35 @@ def _planned(family: str, engine: dict[str, Any] | None = None) -> EnginePlan:
 
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - SERVED))
-def test_others_are_planned_only(family: str) -> None:
-    """The message says what the checkpoint is, and what plans it."""
-    refused = reference_plan(facts_of(family)).errors[0]
+def test_others_are_refused_by_name(family: str) -> None:
+    """With the field and the backends that serve it; without any, with what plans it."""
+    refused, others = reference_plan(facts_of(family)).errors[0], FAMILIES[family].backends
 
-    assert refused.code == "NotSupported"
-    assert f"family {family}" in refused.message
-    assert "mmctl plan" in refused.message
+    assert family in refused.message
+    if others:
+        assert (refused.code, refused.path) == ("BackendFamily", "spec.engine.backend")
+        assert refused.message.endswith(f"set it to {' or '.join(reversed(others))}")
+    else:
+        assert (refused.code, "mmctl plan" in refused.message) == ("NotSupported", True)
+
+
+ON_VLLM = sorted(name for name in set(FAMILIES) - SERVED if "VLLM" in FAMILIES[name].backends)
+
+
+@pytest.mark.parametrize("family", ON_VLLM)
+def test_the_documented_manifest_serves_them(family: str) -> None:
+    """That of docs/families.md, with the family's name, is valid and has a plan."""
+    page = (ROOT / "docs" / "families.md").read_text(encoding="utf-8")
+    manifest = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
+    manifest["spec"]["model"]["family"] = family
+
+    assert validate(manifest) == []
+    engine, runtime = manifest["spec"]["engine"], manifest["spec"]["runtime"]
+    assert planned(family, engine, gpu="h200-141gb", model={}, runtime=runtime).errors == []
+    on_reference = merged(manifest, {"spec": {"engine": {"backend": "Reference"}}})
+    del on_reference["spec"]["runtime"]
+    (refused,) = validate(on_reference)
+    assert "set engine.backend to VLLM" in refused.message
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def frozen_by(**fields: Any) -> Plan:
         "family": (
             {"spec": spec_of({"model": {"family": "blip2-t5"}})},
             "NotSupported",
-            "whisper only: got blip2-t5",
+            "the family blip2-t5, which this version plans",
         ),
         "store-of-one-pod": (
             {"spec": spec_of(_STORE), "claims_of_one_pod": ("engines",)},

@@ -16,7 +16,7 @@ SLOW = [pytest.param(one, marks=pytest.mark.slow) for one in ("qwen2-vl", "qwen3
 """As Qwen2.5-VL without windows."""
 
 
-@pytest.mark.parametrize("family", ["mistral3", "qwen2-5-vl", *SLOW])
+@pytest.mark.parametrize("family", ["qwen2-5-vl", *SLOW])
 def test_one_operation_equals_the_class(family: str, tmp_path: Path) -> None:
     """With windows and without, for every sample; each attention is changed."""
     folder = write(family, tmp_path / family)

@@ -28,7 +28,7 @@ CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 QUESTION = "what is in the image ?"
 IMAGE = {"type": "image_url", "image_url": {"url": data_url(encode(plain_image()))}}
 
-REPRESENTATIVES = ("internvl", "qwen2-vl")
+REPRESENTATIVES = ("gemma3", "qwen2-vl")
 """Of tokenizers with a begin token and without; of other openings are some of the slow ones."""
 
 TEMPLATED = sorted(set(CASES) - {"llava"})

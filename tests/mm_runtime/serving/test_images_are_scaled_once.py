@@ -11,12 +11,9 @@ import pytest
 from PIL import Image
 from transformers import Qwen2VLImageProcessorPil
 
-from mm_api.families.idefics3 import MARKS
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
-from mm_runtime.serving.preprocess.processors.lines import LineProcessor
-from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
 from mm_runtime.serving.preprocess.processors.prepared import KEPT_PIXELS, Colours, Size
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
@@ -87,12 +84,6 @@ PROCESSORS = [
         ViewProcessor(COLOURS, 28, 2, ((28, 56), (56, 28)), 9, single_views=False, video=True),
         id="views",
     ),
-    pytest.param(
-        NumberedProcessor(COLOURS, 28, 112, 4, splits=True, feature="<image>", marks=MARKS),
-        id="numbered",
-    ),
-    pytest.param(LineProcessor(COLOURS, 14, 2, 300, "x", "|", "."), id="lines"),
-    pytest.param(LineProcessor(COLOURS, 14, 2, 308, "x", "|", "."), id="lines of full features"),
     pytest.param(
         SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4), id="squares"
     ),

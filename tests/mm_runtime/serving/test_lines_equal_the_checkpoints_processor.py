@@ -12,12 +12,11 @@ from transformers.models.pixtral import image_processing_pil_pixtral as with_pil
 
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.lines import LineProcessor
-from mm_runtime.serving.preprocess.processors.prepared import Colours
 
 PATCH, MERGE, LONGEST = 14, 2, 1540
 
 PROCESSOR = LineProcessor(
-    colours=Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC),
+    resample=Image.Resampling.BICUBIC,
     patch=PATCH,
     merge=MERGE,
     longest=LONGEST,

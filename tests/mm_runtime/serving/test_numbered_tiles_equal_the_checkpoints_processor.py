@@ -1,8 +1,7 @@
-"""Numbered tiles: pixels and prompts of upstream's own processor, for images of any size."""
+"""Numbered tiles: the prompts of upstream's own processor, for images of any size."""
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +11,9 @@ from transformers.models.idefics3.processing_idefics3 import Idefics3Processor
 
 from mm_api.families.idefics3 import MARKS
 from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
-from mm_runtime.serving.preprocess.processors.prepared import Colours
 from support.families.expected import noise_image
 
 TILE, LONGEST, ROWS = 28, 112, 4
-COLOURS = Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.LANCZOS)
 SIZES = st.tuples(st.integers(1, 300), st.integers(1, 300)).filter(
     # Upstream fails on strips that have less than a pixel left.
     lambda size: max(size) < LONGEST * min(size)
@@ -24,7 +21,9 @@ SIZES = st.tuples(st.integers(1, 300), st.integers(1, 300)).filter(
 
 
 def ours(*, splits: bool = True) -> NumberedProcessor:
-    return NumberedProcessor(COLOURS, TILE, LONGEST, ROWS, splits, "<image>", MARKS)
+    return NumberedProcessor(
+        Image.Resampling.LANCZOS, TILE, LONGEST, ROWS, splits, "<image>", MARKS
+    )
 
 
 def upstreams_prompt(rows: int, columns: int) -> str:
@@ -44,8 +43,8 @@ def upstreams_prompt(rows: int, columns: int) -> str:
 @pytest.mark.parametrize("splits", [True, False], ids=["split", "view"])
 @settings(deadline=None, max_examples=40)
 @given(size=SIZES)
-def test_pixels_and_prompts(kind: type, size: tuple[int, int], *, splits: bool) -> None:
-    """Whatever its size, an image becomes the same tiles behind the same tokens."""
+def test_prompts(kind: type, size: tuple[int, int], *, splits: bool) -> None:
+    """Whatever its size, an image becomes as many tiles behind the same tokens."""
     image = noise_image(*size, seed=sum(size))
     found = kind(
         size={"longest_edge": LONGEST},
@@ -56,24 +55,22 @@ def test_pixels_and_prompts(kind: type, size: tuple[int, int], *, splits: bool) 
     )([[image]], return_row_col_info=True, return_tensors="np")
     processor = ours(splits=splits)
 
-    prepared = processor.prepare([image])
+    (frame,) = processor.frames_of([(image.height, image.width)])
 
-    pixels = found["pixel_values"][0].astype(np.float16)
-    assert np.array_equal(prepared.tensors["PIXEL_VALUES"], pixels)
-    (frame,) = prepared.frames
     expected = upstreams_prompt(found["rows"][0][0], found["cols"][0][0])
     assert frame.text.replace("<image>", "<image>" * ROWS) == expected
-    assert prepared.rows == (sum(frame.runs),) == (ROWS * len(pixels),)
+    tiles = len(found["pixel_values"][0])
+    assert processor.rows_of([(image.height, image.width)]) == (sum(frame.runs),) == (ROWS * tiles,)
 
 
 @settings(deadline=None)
 @given(size=SIZES)
 def test_reduced_images(size: tuple[int, int]) -> None:
-    """What the gateway sends becomes the tiles of what it received."""
+    """What the gateway sends becomes as many tiles as what it received."""
     image = noise_image(*size, seed=sum(size))
     processor = ours()
     reduced = processor.reduced(image, 1)
 
     assert max(reduced.size) <= max(LONGEST, *image.size)
-    found, expected = (processor.prepare([one]).tensors["PIXEL_VALUES"] for one in (reduced, image))
-    assert np.array_equal(found, expected)
+    found, expected = (processor.frames_of([(one.height, one.width)]) for one in (reduced, image))
+    assert found == expected

@@ -26,7 +26,7 @@ GRID = GridProcessor(COLOURS, patch=14, merge=2, least_pixels=3136, most_pixels=
 CROPS = CropProcessor(COLOURS, tile=28, rows=4, least=1, most=6)
 TILES = TileProcessor(COLOURS, side=28, tiles=4, positions=5)
 LINES = LineProcessor(
-    COLOURS, patch=14, merge=2, longest=1540, feature="x", line_end="|", image_end="."
+    COLOURS.resample, patch=14, merge=2, longest=1540, feature="x", line_end="|", image_end="."
 )
 SQUARE = SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4)
 VIEWS = ViewProcessor(

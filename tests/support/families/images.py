@@ -13,11 +13,14 @@ def _case(family: str) -> Case:
     return case
 
 
-CASES = {
+WRITTEN = {
     name: _case(name)
     for name, family in FAMILIES.items()
-    if name in SERVED and family.sees and family.has_tower
+    if family.backends and family.sees and family.has_tower
 }
+"""Also what vLLM alone serves."""
+
+CASES = {name: case for name, case in WRITTEN.items() if name in SERVED}
 
 
 def write(family: str, folder: Path) -> Path:
@@ -26,5 +29,5 @@ def write(family: str, folder: Path) -> Path:
 
     torch.manual_seed(11)
     folder.mkdir(parents=True, exist_ok=True)
-    CASES[family].write(folder)
+    WRITTEN[family].write(folder)
     return folder

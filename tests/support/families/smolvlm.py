@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from support.families.case import Prepared
 from support.families.idefics3 import CASE as IDEFICS3
 from support.families.idefics3 import TEMPLATE, TOKENS, write_as
 from support.families.words import name_extras
@@ -22,20 +20,10 @@ def write(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text(template)
 
 
-def video(prepared: Prepared, places: list[int]) -> dict[str, Any]:
-    """Return the inputs of `generate` for the frames of a video, which are images of one text."""
-    import torch  # noqa: PLC0415 (seconds)
-
-    del places
-    return {"pixel_values": torch.from_numpy(prepared["PIXEL_VALUES"]).float()}
-
-
 CASE = replace(
     IDEFICS3,
     write=write,
     prompt=IDEFICS3.prompt.replace("<s>", "<|im_start|>"),
     image_processor="SmolVLMImageProcessorPil",
     vision_config="transformers:SmolVLMVisionConfig",
-    video_mark="<video>",
-    video=video,
 )

@@ -33,8 +33,9 @@ class ImageLayout:
     processor: str
     """Key in `mm_runtime.serving.preprocess.processors`."""
     encoder: str | None
-    """Key in `mm_runtime.serving.encode.vision.load`; None: the checkpoint's own processor cuts
-    images, in the process of its own class, and there is no encoder."""
+    """Key in `mm_runtime.serving.encode.vision.load`; empty: servers of others encode images, and
+    rows are counted here. None: the checkpoint's own processor cuts images, in the process of its
+    own class, and there is no encoder."""
     engine_tensors: Literal["pixels", "patches", "tiles"] = "pixels"
     """Inputs of a vision engine of TensorRT."""
     file_types: tuple[str, ...] | None = ()

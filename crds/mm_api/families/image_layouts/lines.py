@@ -12,7 +12,7 @@ def lines_per_image(vision: VisionFacts) -> int:
 LINES = ImageLayout(
     "patches, of any shape, in lines",
     processor="lines",
-    encoder="patches",
+    encoder="",
     file_types=("PixtralImageProcessor",),
     plain=False,
     frame_tokens=lines_per_image,

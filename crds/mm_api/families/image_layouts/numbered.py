@@ -19,7 +19,7 @@ def frame_tokens(vision: VisionFacts) -> int:
 NUMBERED = ImageLayout(
     "tiles of the scaled image and a view of all of it, numbered",
     processor="numbered",
-    encoder="crops",
+    encoder="",
     file_types=("Idefics3ImageProcessor", "SmolVLMImageProcessor"),
     low=BY_CHECKPOINT,
     high=BY_CHECKPOINT,

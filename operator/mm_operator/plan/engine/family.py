@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from mm_api.backends import REFERENCE
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Family
 from mm_operator.errors import SpecError
@@ -23,8 +24,15 @@ def family_of(name: str) -> Family:
 
 
 def check_served(family: Family) -> Iterator[SpecError]:
-    """Yield an error for a family that `mmctl plan` plans and this version does not serve."""
-    if family.name not in SERVED:
+    """Yield an error for a family that the Reference engine does not compute."""
+    if family.name not in SERVED and family.backends:
+        yield SpecError(
+            "BackendFamily",
+            f"backend {REFERENCE.name} does not compute {family.name}: set it to "
+            f"{' or '.join(reversed(family.backends))}",
+            "spec.engine.backend",
+        )
+    elif family.name not in SERVED:
         yield SpecError(
             reason="NotSupported",
             path="spec.model.source",

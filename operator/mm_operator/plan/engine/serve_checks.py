@@ -86,8 +86,8 @@ def _family(now: Case) -> Iterator[SpecError]:
 
 
 def _elsewhere(family: Family) -> str:
-    others = (one.name for one in (TENSORRT, REFERENCE) if family.is_served(one.name))
-    return " or ".join(others) or TENSORRT.name
+    others = [one.name for one in (TENSORRT, REFERENCE) if family.is_served(one.name)]
+    return " or ".join(others or family.backends) or TENSORRT.name
 
 
 def _videos(now: Case) -> Iterator[SpecError]:

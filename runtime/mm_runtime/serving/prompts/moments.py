@@ -2,17 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.prompt import Moments, PromptStyle
-from mm_runtime.serving.prompts.number_words import spelled_out
 
 UNTIMED_RATE = 24
 """Frames a second of a video without times, as transformers' processors read it."""
-
-_MINUTE = 60
 
 
 @dataclass(frozen=True)
@@ -85,9 +81,5 @@ def timed(prompt: str, style: PromptStyle, clips: Sequence[Clip]) -> str:
 
 
 def _written(moments: Moments, clip: Clip) -> str:
-    length = timedelta(seconds=int(clip.times[-1] if clip.seconds is None else clip.seconds))
-    written = moments.before.format(count=spelled_out(len(clip.times)), length=length)
-    for one in moments_of(clip.times, moments.frames):
-        minutes, rest = int(one // _MINUTE), int(one % _MINUTE)
-        written += moments.each.format(seconds=one, minutes=minutes, rest=rest)
-    return written + moments.after
+    found = moments_of(clip.times, moments.frames)
+    return "".join(moments.each.format(seconds=one) for one in found)

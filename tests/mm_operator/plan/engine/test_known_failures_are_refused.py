@@ -324,7 +324,7 @@ def test_both_sides(
     ("family", "engine", "backends"),
     [
         ("llava", {}, "use TensorRT or Reference"),
-        ("internvl", {}, "use Reference"),
+        ("internvl", {}, "use VLLM"),
         ("mllama", {"maxImagesPerRequest": 1}, "use backend TensorRT or Reference"),
     ],
 )

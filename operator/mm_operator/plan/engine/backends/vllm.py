@@ -109,14 +109,14 @@ def check_class(now: Case) -> Iterator[SpecError]:
         yield plan_error(
             "engine.backend",
             "BackendFamily",
-            f"vLLM {now.version} has no class {kind}; {where}; or use backend {REFERENCE.name}",
+            f"vLLM {now.version} has no class {kind}; {where}{_or_reference(now)}",
         )
     elif not now.family.sees:
         yield plan_error(
             "engine.backend",
             "BackendFamily",
             f"the gateway sends vLLM chats with texts and images, which {now.family.name} does not "
-            f"read: use backend {REFERENCE.name}",
+            f"read{_or_reference(now)}",
         )
 
 
@@ -141,6 +141,10 @@ def check_views(now: Case) -> Iterator[SpecError]:
         )
 
 
+def _or_reference(now: Case) -> str:
+    return f", or use backend {REFERENCE.name}" if now.family.is_served(REFERENCE.name) else ""
+
+
 def _supported(now: Case) -> tuple[str, ...] | None:
     return supported(now.facts.architecture, nearest_version(now.version))
 
@@ -154,8 +158,8 @@ def check_adapters(now: Case) -> Iterator[SpecError]:
         yield plan_error(
             "engine.lora",
             "LoraNotApplied",
-            f"vLLM {now.version} applies no adapters to {kind}: remove the field, or use backend "
-            f"{REFERENCE.name}",
+            f"vLLM {now.version} applies no adapters to {kind}: remove the field"
+            f"{_or_reference(now)}",
         )
     yield from check_inspected(now.request.lora, now.facts)
     ranks = _ranks(now.version)
@@ -164,7 +168,7 @@ def check_adapters(now: Case) -> Iterator[SpecError]:
             "engine.lora",
             "LoraRank",
             f"an adapter has rank {now.facts.lora.rank}, and vLLM takes {ranks[-1]} at the most: "
-            f"use adapters of a lower rank, or backend {REFERENCE.name}",
+            f"use adapters of a lower rank{_or_reference(now)}",
         )
 
 
@@ -185,8 +189,7 @@ def check_media(now: Case) -> Iterator[SpecError]:
         yield plan_error(
             "engine.maxVideoFrames",
             "VideoNotSupported",
-            f"videos are not sent to vLLM in this version: remove the field, or use backend "
-            f"{REFERENCE.name}",
+            f"videos are not sent to vLLM in this version: remove the field{_or_reference(now)}",
         )
 
 

@@ -1,4 +1,4 @@
-"""Images that keep their shape: those of one share a run; positions may get three coordinates."""
+"""Images that keep their shape: those of one share a run; positions get three coordinates."""
 
 import json
 from collections.abc import Sequence
@@ -29,22 +29,31 @@ class Grids:
 
     patches: NDArray[np.floating[Any]]
     grids: tuple[Grid, ...]
-    ids: NDArray[np.int32] | None
+    ids: NDArray[np.int32]
     """The prompt, images as ids past the vocabulary."""
 
     seconds: tuple[float, ...]
     """From one pair of frames to the next, of each grid."""
 
 
-class PatchEncoder:
-    """The tower of one checkpoint whose images are patches of any shape."""
+class GridEncoder:
+    """The tower of one checkpoint whose images are patches of any shape, and the rotation."""
 
-    needs_prompt = False
-    """Where features stand in the prompt matters to what is returned besides them."""
-
-    def __init__(self, session: VisionSession, facts: ModelFacts) -> None:
+    def __init__(self, session: VisionSession, facts: ModelFacts, rotation: Rotation) -> None:
         self._session = session
         self._merge = (facts.vision.merge_size or 1) if facts.vision else 1
+        self._vocabulary = facts.text.vocabulary_size
+        self._rotation = rotation
+        self._tokens_per_second = facts.vision.tokens_per_second if facts.vision else None
+        self._frames_stand_apart = are_written(facts)
+
+    @classmethod
+    def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
+        """Read the rotation's constants from the language model's configuration."""
+        config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
+        turns = FAMILIES[facts.family].layout.interleaved
+        rotation = Rotation.of(config, facts.text.head_size, interleaved=turns)
+        return cls(session, facts, rotation)
 
     def read(self, inputs: Tensors) -> Grids | None:
         """Return patches, grids and prompt.
@@ -62,7 +71,7 @@ class PatchEncoder:
         seconds = single(inputs, "second_per_grid_ts")
         if pixels is None:
             return None
-        if grid is None or grid.size % 3 or (ids is None and self.needs_prompt):
+        if grid is None or grid.size % 3 or ids is None:
             raise RequestError(
                 "pixel_values: image_grid_thw (three numbers an image) and vision_input_id are "
                 "needed beside them"
@@ -112,37 +121,11 @@ class PatchEncoder:
         return features
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
-        del one  # rows are all that a prompt needs
-        return Features(table=table)
-
-
-class GridEncoder(PatchEncoder):
-    """The same with the rotation of its language model."""
-
-    needs_prompt = True
-
-    def __init__(self, session: VisionSession, facts: ModelFacts, rotation: Rotation) -> None:
-        super().__init__(session, facts)
-        self._vocabulary = facts.text.vocabulary_size
-        self._rotation = rotation
-        self._tokens_per_second = facts.vision.tokens_per_second if facts.vision else None
-        self._frames_stand_apart = are_written(facts)
-
-    @classmethod
-    def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
-        """Read the rotation's constants from the language model's configuration."""
-        config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
-        turns = FAMILIES[facts.family].layout.interleaved
-        rotation = Rotation.of(config, facts.text.head_size, interleaved=turns)
-        return cls(session, facts, rotation)
-
-    def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]
         pace = self._tokens_per_second
         intervals = [1.0 if pace is None else pace * seconds for seconds in one.seconds]
         if self._frames_stand_apart:
             blocks = [(1, h, w) for t, h, w in blocks for _ in range(t)]
             intervals = [1.0] * len(blocks)  # of one frame each
-        assert one.ids is not None  # noqa: S101 (`read` has refused it)
         values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation, intervals)
         return Features(table=table, rotation=values, rotation_delta=delta)

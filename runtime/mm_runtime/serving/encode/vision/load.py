@@ -17,7 +17,7 @@ from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncoder
 from mm_runtime.serving.encode.vision.encoder import CropEncoder, VisionEncoder
 from mm_runtime.serving.encode.vision.features import RequestEncoder
-from mm_runtime.serving.encode.vision.grids import GridEncoder, PatchEncoder
+from mm_runtime.serving.encode.vision.grids import GridEncoder
 from mm_runtime.serving.encode.vision.pixel_bytes import NormalisingRunner, normalisation_of
 from mm_runtime.serving.encode.vision.scales import ScaleEncoder
 from mm_runtime.serving.encode.vision.session import PROJECTOR, VisionSession, open_runner
@@ -143,7 +143,6 @@ ENCODERS: Mapping[str, Callable[[_Parts], RequestEncoder]] = {
     "images": lambda one: VisionEncoder(one.session, image_size=one.plan.image_size),
     "crops": lambda one: CropEncoder(one.session, image_size=one.plan.image_size),
     "grids": lambda one: GridEncoder.load(one.session, one.engine.facts, one.engine.configs),
-    "patches": lambda one: PatchEncoder(one.session, one.engine.facts),
     "tiles": lambda one: CrossAttentionEncoder(one.session, one.vision),
     "views": lambda one: ViewEncoder(
         one.session, one.vision, one.vectors, single_views=one.reads_several

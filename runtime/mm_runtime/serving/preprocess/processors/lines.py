@@ -1,37 +1,33 @@
 """Lines: an image keeps its shape, in multiples of what becomes a feature; tokens end its lines.
 
-The steps and their rounding are those of transformers' Pixtral processor; tests compare both.
+Servers of others cut it. The rounding is that of transformers' Pixtral processor; tests compare.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor
-from typing import Any
 
-import numpy as np
 from PIL import Image
 
 from mm_api.families import FAMILIES
-from mm_runtime.images.normalisation import Values
 from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import (
     LOW_SIDE,
-    Colours,
     Detail,
     ImageProcessor,
-    Prepared,
     Size,
+    resampling,
 )
 from mm_runtime.serving.prompts.frames import Frame
 
 
 @dataclass(frozen=True)
 class LineProcessor(ImageProcessor):
-    """Sizes, colours and tokens of one checkpoint."""
+    """Sizes and tokens of one checkpoint."""
 
-    colours: Colours
+    resample: Image.Resampling
     patch: int
     merge: int
     longest: int
@@ -52,7 +48,7 @@ class LineProcessor(ImageProcessor):
         if vision is None or style is None:
             raise ValueError(f"{engine.root}: the facts have no vision part")
         return cls(
-            colours=Colours.of(read_config(engine.image_processor), Image.Resampling.BICUBIC),
+            resample=resampling(read_config(engine.image_processor), Image.Resampling.BICUBIC),
             patch=vision.patch_size,
             merge=vision.merge_size or 1,
             longest=vision.image_size,
@@ -100,21 +96,7 @@ class LineProcessor(ImageProcessor):
         longest = self.longest if self.shown is None else self.shown
         lines, columns = self._grid((image.height, image.width), longest)
         unit = self.patch * self.merge
-        return image.resize((columns * unit, lines * unit), resample=self.colours.resample)
-
-    def prepare(self, images: list[Image.Image]) -> Prepared:
-        """Return `PIXEL_VALUES` [1, patches of all, values] and `IMAGE_GRID_THW`, three each."""
-        patches, grids = [], []
-        for image in images:
-            fitted = self.reduced(image, len(images))
-            patches.append(self._patches(self.colours.normalised(fitted)))
-            grids.append((1, fitted.height // self.patch, fitted.width // self.patch))
-        tensors: dict[str, Any] = {
-            "PIXEL_VALUES": np.concatenate(patches)[None, None],
-            "IMAGE_GRID_THW": np.array(grids, dtype=np.int64).reshape(-1),
-        }
-        sizes = [(image.height, image.width) for image in images]
-        return Prepared(tensors, self.rows_of(sizes), frames=self.frames_of(sizes))
+        return image.resize((columns * unit, lines * unit), resample=self.resample)
 
     def _grid(self, size: Size, longest: int) -> Size:
         """Return lines and columns of features of an image of height and width in pixels.
@@ -131,14 +113,3 @@ class LineProcessor(ImageProcessor):
             )
         unit = self.patch * self.merge
         return ceil(height / unit), ceil(width / unit)
-
-    def _patches(self, pixels: Values) -> Values:
-        """Return patches [n, values] of an image [3, height, width], merged ones together."""
-        channels, height, width = pixels.shape
-        blocks = pixels.reshape(
-            channels,
-            *(height // self.patch // self.merge, self.merge, self.patch),
-            *(width // self.patch // self.merge, self.merge, self.patch),
-        )
-        ordered = blocks.transpose(1, 4, 2, 5, 0, 3, 6)
-        return ordered.reshape(-1, channels * self.patch**2)

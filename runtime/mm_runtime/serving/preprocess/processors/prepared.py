@@ -1,6 +1,6 @@
 """What every processor returns, and the arithmetic all of them share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Literal, Protocol, TypeAlias
@@ -150,7 +150,9 @@ class ImageProcessor(Protocol):
 
         Raises:
             RequestError: an image of a shape the family cannot read.
+            NotImplementedError: servers of others encode the family's images.
         """
+        raise NotImplementedError
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
         """Return the tensors of the frames of one video.
@@ -197,6 +199,11 @@ def shrunk(image: Image.Image, most_pixels: int) -> Image.Image:
     return image.resize(size, resample=Image.Resampling.BICUBIC)
 
 
+def resampling(config: Mapping[str, Any], default: Image.Resampling) -> Image.Resampling:
+    """Return how an image processor's configuration resizes."""
+    return Image.Resampling(config.get("resample", default))
+
+
 @dataclass(frozen=True)
 class Colours:
     """Per-channel constants of one checkpoint, and how it resizes."""
@@ -217,7 +224,7 @@ class Colours:
             mean=tuple(config["image_mean"]),
             std=tuple(config["image_std"]),
             rescale=float(config.get("rescale_factor", 1 / 255)),
-            resample=Image.Resampling(config.get("resample", resample)),
+            resample=resampling(config, resample),
         )
 
     def normalised(self, image: Image.Image) -> Values:
