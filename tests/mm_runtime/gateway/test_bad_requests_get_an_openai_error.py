@@ -10,8 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mm_api.documents.model_facts import AudioFacts
 from support.cases import cases
-from support.gateways import MAX_SEQUENCE, MODEL, Running, serve, toy_gateway
+from support.gateways import MAX_SEQUENCE, MODEL, Running, serve, toy_gateway, toy_manifest
 from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
@@ -363,3 +364,30 @@ async def test_numbers_that_json_cannot_write_are_refused(
 
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("backend", ["Reference", "VLLM"])
+async def test_recordings_that_no_server_is_sent_are_refused(tmp_path: Path, backend: str) -> None:
+    """A model with ears, on a backend whose server is sent images alone: they were left out."""
+    tower = AudioFacts(
+        hidden_size=8,
+        layers=1,
+        attention_heads=1,
+        positions=1500,
+        least_samples=400,
+        most_samples=480_000,
+    )
+    manifest = toy_manifest()
+    facts = manifest.plan.facts.model_copy(update={"audio": tower})
+    plan = manifest.plan.model_copy(update={"facts": facts})
+    gateway = toy_gateway(
+        tmp_path,
+        ScriptedEngine(),
+        manifest=manifest.model_copy(update={"plan": plan}),
+        backend=backend,
+    )
+    part = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    async with serve(gateway) as running, httpx.AsyncClient(timeout=60) as client:
+        answer = await client.post(f"{running.url}/v1/chat/completions", content=_body(part))
+    assert answer.status_code == 400
+    assert ("takes no audio" in answer.text) == (backend == "VLLM"), answer.text
