@@ -36,10 +36,13 @@ class ConnectionLimits:
     Attributes:
         most: connections at one time; each takes some 20 KiB, and up to 100 while a head arrives.
         head_seconds: for a head from its first byte, and for the rest of a body that is discarded.
+        kept_seconds: in which an idle connection makes no room for another: its request may be on
+            its way, for a round trip around the earth takes that long, and would be lost.
     """
 
     most: int = 1024
     head_seconds: float = 10.0
+    kept_seconds: float = 0.25
 
 
 class EdgeConfig(uvicorn.Config):
@@ -88,12 +91,12 @@ class GuardedProtocol(H11Protocol):
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
         if len(self.connections) > self._limits.most:
-            ended = self._idle.take()
+            ended = self._idle.take(self.loop.time() - self._limits.kept_seconds)
             if ended is None:
                 self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _TooManyConnectionsError())
                 return
             ended.abandon()
-        self._idle.begun(self)
+        self._idle.begun(self, self.loop.time())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End; no timer is left."""
@@ -126,7 +129,7 @@ class GuardedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Note that the connection is idle from now on."""
         if not self._refused:
-            self._idle.answered(self)
+            self._idle.answered(self, self.loop.time())
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:

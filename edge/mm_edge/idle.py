@@ -22,30 +22,36 @@ class IdleConnections(Generic[_Connection]):
     """Connections in the order in which they make room."""
 
     def __init__(self) -> None:
-        # Dictionaries keep their order; those that turned busy leave when they are met.
-        self._fresh: dict[_Connection, None] = {}
-        self._kept: dict[_Connection, None] = {}
+        # Since when; dictionaries keep their order, and those that turned busy leave when met.
+        self._fresh: dict[_Connection, float] = {}
+        self._kept: dict[_Connection, float] = {}
 
-    def begun(self, connection: _Connection) -> None:
+    def begun(self, connection: _Connection, now: float) -> None:
         """Take in one without a request so far."""
-        self._fresh[connection] = None
+        self._fresh[connection] = now
 
-    def answered(self, connection: _Connection) -> None:
+    def answered(self, connection: _Connection, now: float) -> None:
         """Take in one that has had an answer just now."""
         self.ended(connection)
-        self._kept[connection] = None
+        self._kept[connection] = now
 
     def ended(self, connection: _Connection) -> None:
         """Forget one that goes, or that is going."""
         self._fresh.pop(connection, None)
         self._kept.pop(connection, None)
 
-    def take(self) -> _Connection | None:
-        """Return the one missed least and forget it: without a request first, then the oldest."""
+    def take(self, until: float) -> _Connection | None:
+        """Return the one missed least and forget it: without a request first, then the oldest.
+
+        `until`: one that began or had its answer later stays: its request may be on its way.
+        """
         for connections in (self._fresh, self._kept):
             while connections:
-                first = next(iter(connections))
+                first, since = next(iter(connections.items()))
+                idle = first.idle
+                if idle and since > until:
+                    break
                 del connections[first]
-                if first.idle:
+                if idle:
                     return first
         return None

@@ -53,6 +53,7 @@ def _bomb() -> bytes:
 
 
 PART = "messages[0].content[1]"
+RECORDING = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
 BAD = {
     "not an image": (_body(_image(data_url(b"hello world"))), 400, PART, "not an image"),
     "truncated jpeg": (_body(_image(data_url(JPEG[:-200]))), 400, PART, "truncated"),
@@ -64,12 +65,7 @@ BAD = {
     "data url of text": (_body(_image("data:text/html;base64,AAAA")), 400, PART, "not an image"),
     "too many bytes": (_body(_image(data_url(b"x" * 200_001))), 400, PART, "200001 bytes"),
     "unknown part": (_body({"type": "input_file"}), 400, PART, "'input_file'"),
-    "audio for a model without": (
-        _body({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}),
-        400,
-        PART,
-        "takes no audio in conversations",
-    ),
+    "audio for a model without": (_body(RECORDING), 400, PART, "takes no audio in conversations"),
     "video for a model without": (
         _body({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}),
         400,
@@ -83,7 +79,7 @@ BAD = {
         "messages[0].content[5]",
         "5 images; this model takes at most 4",
     ),
-    "a thousand images": (
+    "1000 images": (
         _body(*[_image("data:,")] * 1000),
         400,
         "messages[0].content[5]",
@@ -368,26 +364,13 @@ async def test_numbers_that_json_cannot_write_are_refused(
 
 @pytest.mark.parametrize("backend", ["Reference", "VLLM"])
 async def test_recordings_that_no_server_is_sent_are_refused(tmp_path: Path, backend: str) -> None:
-    """A model with ears, on a backend whose server is sent images alone: they were left out."""
-    tower = AudioFacts(
-        hidden_size=8,
-        layers=1,
-        attention_heads=1,
-        positions=1500,
-        least_samples=400,
-        most_samples=480_000,
-    )
-    manifest = toy_manifest()
-    facts = manifest.plan.facts.model_copy(update={"audio": tower})
-    plan = manifest.plan.model_copy(update={"facts": facts})
-    gateway = toy_gateway(
-        tmp_path,
-        ScriptedEngine(),
-        manifest=manifest.model_copy(update={"plan": plan}),
-        backend=backend,
-    )
-    part = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    """They were left out on a backend whose server is sent images alone."""
+    sizes = dict.fromkeys(AudioFacts.model_fields, 8)
+    facts = toy_manifest().plan.facts.model_copy(update={"audio": AudioFacts(**sizes)})
+    plan = toy_manifest().plan.model_copy(update={"facts": facts})
+    manifest = toy_manifest().model_copy(update={"plan": plan})
+    gateway = toy_gateway(tmp_path, ScriptedEngine(), manifest=manifest, backend=backend)
     async with serve(gateway) as running, httpx.AsyncClient(timeout=60) as client:
-        answer = await client.post(f"{running.url}/v1/chat/completions", content=_body(part))
+        answer = await client.post(f"{running.url}/v1/chat/completions", content=_body(RECORDING))
     assert answer.status_code == 400
     assert ("takes no audio" in answer.text) == (backend == "VLLM"), answer.text

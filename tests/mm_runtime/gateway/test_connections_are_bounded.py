@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 
 import httpx
@@ -72,7 +73,7 @@ async def test_a_body_behind_its_answer_has_one_too(tmp_path: Path) -> None:
 
 async def test_idle_connections_make_room(tmp_path: Path) -> None:
     """Ten that say nothing where four may be: a question is answered, and six of them are gone."""
-    limits = ConnectionLimits(most=4)
+    limits = ConnectionLimits(most=4, kept_seconds=0)
     async with serve(toy_gateway(tmp_path, ScriptedEngine()), limits) as running:
         silent = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(10)]
         await eventually_async(lambda: _open(running) == 4)
@@ -106,6 +107,20 @@ async def test_where_all_are_answered_a_new_one_gets_503(tmp_path: Path) -> None
     assert b"retry-after: 1\r\n" in refused.content
     assert json.dumps(refused.error["code"]) == '"rate_limit_exceeded"'
     assert [answer.status_code for answer in answers] == [200, 200]
+
+
+async def test_requests_on_their_way_are_not_lost(tmp_path: Path) -> None:
+    """A crowd whose requests came with its connections: each is answered, or refused with 503."""
+    loop, limits = asyncio.get_running_loop(), ConnectionLimits(most=4, kept_seconds=60)
+    async with serve(toy_gateway(tmp_path, ScriptedEngine()), limits) as running:
+        crowd = [socket.create_connection(("127.0.0.1", running.port), 60) for _ in range(20)]
+        for one in crowd:
+            one.sendall(HEALTH)
+            one.settimeout(0)
+        answers = [await loop.sock_recv(one, 12) for one in crowd]
+        for one in crowd:
+            one.close()
+    assert sorted(answers) == [b"HTTP/1.1 200"] * 4 + [b"HTTP/1.1 503"] * 16
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -31,31 +31,38 @@ def test_those_without_a_request_make_room_first() -> None:
     first, second, third, busy = (Connection() for _ in range(4))
     connections: IdleConnections[Connection] = IdleConnections()
     for one in (first, second, third, busy):
-        connections.begun(one)
-    connections.answered(second)
-    connections.answered(first)
+        connections.begun(one, 1)
+    connections.answered(second, 2)
+    connections.answered(first, 2)
     busy.busy = True
-    assert [connections.take() for _ in range(4)] == [third, second, first, None]
+    assert connections.take(0.5) is None  # none was idle by then
+    assert [connections.take(until) for until in (1, 1, 2, 2, 2)] == [
+        third,
+        None,
+        second,
+        first,
+        None,
+    ]
 
 
 def test_one_that_was_busy_comes_back_with_its_answer() -> None:
     """It was passed over meanwhile."""
     one = Connection(busy=True)
     connections: IdleConnections[Connection] = IdleConnections()
-    connections.begun(one)
-    assert connections.take() is None
+    connections.begun(one, 1)
+    assert connections.take(2) is None
     one.busy = False
-    connections.answered(one)
-    assert connections.take() is one
+    connections.answered(one, 2)
+    assert connections.take(2) is one
 
 
 def test_one_that_has_gone_makes_no_room() -> None:
     """Whether it had a request or not."""
     connections: IdleConnections[Connection] = IdleConnections()
     for one in (Connection(), Connection()):
-        connections.begun(one)
+        connections.begun(one, 1)
         connections.ended(one)
-    assert connections.take() is None
+    assert connections.take(2) is None
 
 
 def test_room_is_made_without_a_look_at_all() -> None:
@@ -63,8 +70,8 @@ def test_room_is_made_without_a_look_at_all() -> None:
     connections: IdleConnections[Connection] = IdleConnections()
     everyone = [Connection(busy=number % 2 == 0) for number in range(1000)]
     for one in everyone:
-        connections.begun(one)
-    assert all(connections.take() for _ in range(500))
+        connections.begun(one, 1)
+    assert all(connections.take(2) for _ in range(500))
     assert max(one.looks for one in everyone) == 1
 
 
