@@ -66,7 +66,9 @@ async def test_idle_connections_make_room() -> None:
     async with route({}, Settings(max_connections=2)) as router:
         idle = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(2)]
         async with httpx.AsyncClient(timeout=60) as client:
-            answer = await client.get(f"{router.url}/v1/models")
+            async with asyncio.timeout(60):
+                while (answer := await client.get(f"{router.url}/v1/models")).is_error:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)  # until they have been idle for a round trip
 
         assert answer.json() == {"object": "list", "data": []}
         assert await idle[0][0].read() == b""
