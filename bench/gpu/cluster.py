@@ -29,7 +29,7 @@ from typing import Any
 import httpx
 import yaml
 from faults import Load
-from gpu_record import RESULTS, write
+from gpu_record import RESULTS, processes_on_gpu, write
 from machine_images import make_images
 from sites import chat, send
 
@@ -115,22 +115,6 @@ class Driver:
         """End the reading."""
         self._stop.set()
         self._thread.join(30)
-
-
-def processes_on_gpu() -> dict[int, int]:
-    """Return process id -> bytes by the driver; none where there is no driver."""
-    try:
-        said = subprocess.run(
-            ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        ).stdout
-    except FileNotFoundError:
-        return {}
-    rows = (line.split(",") for line in said.splitlines() if line.strip())
-    return {int(pid): int(used) * MIB for pid, used in rows}
 
 
 def pods(target: Target, *arguments: str) -> list[dict[str, Any]]:

@@ -31,6 +31,22 @@ def machine() -> dict[str, object]:
     return {"gpu": found, "cores": os.cpu_count(), "kernel": platform.release()}
 
 
+def processes_on_gpu() -> dict[int, int]:
+    """Return process id -> bytes by the driver; none where there is no driver."""
+    try:
+        said = subprocess.run(
+            ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        ).stdout
+    except FileNotFoundError:
+        return {}
+    rows = (line.split(",") for line in said.splitlines() if line.strip())
+    return {int(pid): int(used) << 20 for pid, used in rows}
+
+
 def versions() -> dict[str, str]:
     """Return the version of each package that computes or serves."""
     found = {"python": platform.python_version()}

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import numpy as np
 import psutil
-from gpu_record import machine
+from gpu_record import machine, processes_on_gpu
 from PIL import Image
 
 from mm_api.documents.model_facts import InspectResult
@@ -216,19 +216,8 @@ def gpu_bytes_by_process(root: int, folder: Path) -> dict[str, int]:
         if one.name() == "nvidia-cuda-mps-server":
             pipes = one.environ().get("CUDA_MPS_PIPE_DIRECTORY", "")
             below |= {one.pid} if pipes.startswith(str(folder)) else set()
-    listed = subprocess.run(
-        ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    ).stdout
-    found = {}
-    for line in listed.splitlines():
-        pid, mebibytes = (int(part) for part in line.split(","))
-        if pid in below:
-            found[f"{_name(pid)} {pid}"] = mebibytes << 20
-    return found
+    listed = processes_on_gpu().items()
+    return {f"{_name(pid)} {pid}": used for pid, used in listed if pid in below}
 
 
 def host_bytes_by_process(root: int) -> dict[str, dict[str, int]]:

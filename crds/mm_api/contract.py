@@ -59,7 +59,7 @@ REPOSITORY: Final = f"{WORK_MOUNT}/repository"
 """Triton's model repository."""
 
 FEATURES_MOUNT: Final = "/mnt/features"
-"""Backend VLLM with encoders apart: the pod's own memory, where features of images are."""
+"""Backend VLLM with disaggregated encoders: the pod's own memory, where features of images are."""
 
 AUTH_MOUNT: Final = "/etc/multimodal-auth"
 AUTH_FILE: Final = "tokens"

@@ -15,7 +15,7 @@ NAME = "llava-encoders"
 
 @pytest.fixture
 def cluster() -> ImaginedCluster:
-    """Return a namespace with a model that serves, its encoders apart."""
+    """Return a namespace with a model that serves, its disaggregated encoders."""
     made = ImaginedCluster()
     made.apply("llava", APART)
     made.inspected(tiny_facts())

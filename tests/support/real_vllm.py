@@ -144,7 +144,7 @@ def real_vllm(
 def _encoder(
     folder: Path, staged: Path, serving: ServingPlan
 ) -> Iterator[tuple[Served, ServingPlan]]:
-    """Start an encoder apart; yield it, and the plan of a gateway that sends images there."""
+    """Start a disaggregated encoder; yield it and the plan of a gateway that sends images there."""
     encoders = EncoderPlan(
         addresses=["127.0.0.1:1"], timeout_seconds=60, pools=serving.pools, key="key"
     )
@@ -179,7 +179,7 @@ def _staged(checkpoint: Path, folder: Path, limits: Mapping[str, int], *, apart:
     if apart:
         assert made.engine.vision is not None
         vision = made.engine.vision.model_copy(update={"engine": "Torch"})
-        update |= {"vision": vision, "encoders_apart": "On"}
+        update |= {"vision": vision, "disaggregated_encoders": "On"}
     plan = made.model_copy(update={"engine": made.engine.model_copy(update=update)})
     (folder / "plan.json").write_text(plan.to_json())
     store = folder / "store"

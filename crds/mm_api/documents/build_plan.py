@@ -92,7 +92,7 @@ class EngineSpec(Document):
         default=None,
         description="On: an engine without the tokenizer's table is another one. None: it is not.",
     )
-    encoders_apart: Literal["On"] | None = Field(
+    disaggregated_encoders: Literal["On"] | None = Field(
         default=None,
         description="Backend VLLM: On: the vision half is exported for encoders in pods of their "
         "own. None: it is not.",

@@ -84,8 +84,8 @@ class Family:
     pytorch: PyTorchServing | None = None
     """None: trtllm-serve's PyTorch backend has no class for it."""
     vllm_features: bool = False
-    """Features of an image are, row for row, what vLLM keeps of its own tower: encoders apart may
-    compute them."""
+    """Features of an image are, row for row, what vLLM keeps of its own tower: disaggregated
+    encoders may compute them."""
     prompt: PromptStyle | None = None
     """None: the text is the prompt."""
     layout: ImageLayout = SQUARE

@@ -64,7 +64,7 @@ def building_requests(plan: BuildPlan) -> dict[str, str]:
 
 def exports_vision(engine: EngineSpec) -> bool:
     """Return whether a build of ours exports the vision half."""
-    exports = engine.traits.runs_checkpoints or engine.encoders_apart is not None
+    exports = engine.traits.runs_checkpoints or engine.disaggregated_encoders is not None
     return exports and engine.vision is not None
 
 

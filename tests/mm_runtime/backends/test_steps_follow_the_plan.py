@@ -39,7 +39,7 @@ def served_by(backend: str, plan: BuildPlan = PLAN, **engine: object) -> BuildPl
         ),
         "text-only": (without_vision(PLAN), ("fetch", "verify-weights", "evaluation")),
         "encoders-apart": (
-            served_by("VLLM", encoders_apart="On", evaluation="Off"),
+            served_by("VLLM", disaggregated_encoders="On", evaluation="Off"),
             ("fetch", "export-vision", "verify-vision"),
         ),
         "staged": (served_by("PyTorch"), ("fetch", "verify-weights", "evaluation")),

@@ -38,7 +38,7 @@ class BuildParts:
     trtllm: TrtllmBuild | None = None
     quantization: StagedQuantization | None = None
     lora: list[LoraAdapter] | None = None
-    encoders_apart: bool = False
+    disaggregated_encoders: bool = False
     """Backend VLLM: the vision half is exported for encoders in pods of their own."""
 
 

@@ -57,7 +57,7 @@ def build_plan(
         limits=sizes.limits.engine,
         vision=_vision(target, sizes.limits, vision_engine or spec.vision.engine, tensorrt),
         builder_version=builder_version,
-        encoders_apart="On" if parts.encoders_apart else None,
+        disaggregated_encoders="On" if parts.disaggregated_encoders else None,
     )
     engine = with_evaluation(engine, facts, spec)
     if parts.trtllm is not None:

@@ -29,7 +29,7 @@ def engine_fingerprint(
         # The checkpoint is kept as it is: limits and types are flags of the server.
         staged = {name: plain(engine)[name] for name in _STAGED}
         staged |= {"quantization": plain(quantization)} if quantization else {}
-        staged |= {"vision": plain(engine)["vision"]} if engine.encoders_apart else {}
+        staged |= {"vision": plain(engine)["vision"]} if engine.disaggregated_encoders else {}
         return digest(staged | kept)
     if trtllm is None:
         return digest(plain(engine) | kept)

@@ -30,7 +30,7 @@ def staging_steps(plan: BuildPlan) -> Iterator[Step]:
     quantization = plan.quantization
     source = STAGED_SOURCE if quantization else FOLDER
     yield from checkpoint_steps(plan, source)
-    yield from (vision_steps if plan.engine.encoders_apart else weights_steps)(plan, source)
+    yield from (vision_steps if plan.engine.disaggregated_encoders else weights_steps)(plan, source)
     if plan.lora:
         yield fetch_adapters_step(plan, f"engine/{ADAPTERS_FOLDER}")
     yield from tokenizer_steps(plan, source)

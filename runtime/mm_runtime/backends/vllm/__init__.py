@@ -23,7 +23,7 @@ class Vllm:
     steps = staticmethod(staging_steps)
 
     def prepare_server(self, options: ServeOptions, engine: EngineManifest, /) -> Server:
-        """Return Triton for an encoder apart; refuse a server: nothing of ours is in it."""
+        """Return Triton for a disaggregated encoder; refuse a server: nothing of ours is in it."""
         if options.role is Role.ENCODER:
             return prepare_triton(options, engine)
         raise PermanentError(

@@ -57,7 +57,7 @@ class VllmDialect:
         model: the name that the server knows.
         begin: text of the begin token, which a prompt has once; empty: the tokenizer has none.
         adapters: uid -> name of each LoRA adapter, which the server has as a model of that name.
-        features: encoders apart; None: vLLM encodes all images itself.
+        features: disaggregated encoders; None: vLLM encodes all images itself.
     """
 
     model: str
@@ -166,7 +166,7 @@ def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) ->
 def _hand_over(
     directory: EngineDirectory, serving: ServingPlan, folder: FeatureFolderPlan
 ) -> HandOver:
-    """Return what lets encoders apart compute features.
+    """Return what lets disaggregated encoders compute features.
 
     Raises:
         OSError, KeyError, ValueError: the plan names no encoders, or a file of the engine is

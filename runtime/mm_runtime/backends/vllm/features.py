@@ -1,4 +1,4 @@
-"""Features of images that encoders apart have computed, as files that vLLM reads.
+"""Features of images that disaggregated encoders have computed, as files that vLLM reads.
 
 vLLM's own ECExampleConnector looks for KEY/encoder_cache.safetensors in its folder, where KEY is
 the `uuid` of an image; where there is none its own tower encodes the image. A file that ends early,

@@ -286,7 +286,7 @@ def test_facts_of_other_files_are_another_stage() -> None:
     assert on_vllm("llava", facts=changed).fingerprint != one.fingerprint
 
 
-def test_encoders_apart_are_planned() -> None:
+def test_disaggregated_encoders_are_planned() -> None:
     """Their bytes, their files in the engine, and a folder for features of all requests, twice."""
     apart, alone = on_vllm("llava", vision=APART), on_vllm("llava")
     assert apart.errors == []
@@ -294,14 +294,14 @@ def test_encoders_apart_are_planned() -> None:
     assert apart.serving_plan is not None
     assert apart.memory is not None
     assert apart.vllm is not None
-    assert apart.vllm.features is not None
+    features = apart.vllm.features
+    assert features is not None
     transfer = json.loads(flags_of(apart)["ec-transfer-config"][0])
 
-    assert transfer["ec_connector_extra_config"] == {
-        "shared_storage_path": apart.vllm.features.path
-    }
-    assert apart.vllm.features.most_bytes == 2 * 16 * (576 * 4096 * 2 + 8192)
-    assert (apart.build_plan.engine.encoders_apart, apart.serving_plan.device) == ("On", "CUDA")
+    assert transfer["ec_connector_extra_config"] == {"shared_storage_path": features.path}
+    assert features.most_bytes == 2 * 16 * (576 * 4096 * 2 + 8192)
+    engine, device = apart.build_plan.engine, apart.serving_plan.device
+    assert (engine.disaggregated_encoders, device) == ("On", "CUDA")
     assert apart.fingerprint != alone.fingerprint
     assert apart.memory.encoder is not None
     assert apart.memory.encoder.vision_bytes > 600 << 20
@@ -326,7 +326,7 @@ def test_encoders_apart_are_planned() -> None:
         ),
     ],
 )
-def test_encoders_apart_are_refused_by_name(
+def test_disaggregated_encoders_are_refused_by_name(
     family: str, vision: dict[str, str], code: str, message: str
 ) -> None:
     """Where vLLM takes no features of the family, and where the engine is not the placement's."""

@@ -193,8 +193,8 @@ def check_media(now: Case) -> Iterator[SpecError]:
         )
 
 
-def check_apart(target: Target) -> Iterator[SpecError]:
-    """Yield errors for encoders apart that vLLM takes no features of, or that are none."""
+def check_disaggregated(target: Target) -> Iterator[SpecError]:
+    """Yield errors for disaggregated encoders that vLLM takes no features of, or that are none."""
     apart, engine = is_disaggregated(target.spec), target.spec.vision.engine
     if apart and target.facts.vision is not None and not target.family.vllm_features:
         taken = ", ".join(name for name, one in FAMILIES.items() if one.vllm_features)
@@ -262,7 +262,7 @@ class Vllm:
         """Yield every hit of every check."""
         case = Case(request, target.facts, target.family, self.gpu, self.vllm_version, target.model)
         yield from (problem for check in _CHECKS for problem in check(case))
-        yield from check_apart(target)
+        yield from check_disaggregated(target)
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
         """Return the spec's type, else the checkpoint's own; of float32 it is a half."""
@@ -336,7 +336,7 @@ class Vllm:
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002
         """Return what lies beside the checkpoint: adapters, and the vision half of encoders."""
         lora = planned_adapters(target.spec, target.facts) or None
-        return BuildParts(lora=lora, encoders_apart=is_disaggregated(target.spec))
+        return BuildParts(lora=lora, disaggregated_encoders=is_disaggregated(target.spec))
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the server's command."""
@@ -344,7 +344,7 @@ class Vllm:
         ranks = split.tensor * split.pipeline
         features = _features(target, sizes) if is_disaggregated(target.spec) else None
         return ServingParts(
-            # Of encoders apart, which alone read it.
+            # Of disaggregated encoders, which alone read it.
             device="CUDA" if features else "CPU",
             vllm_serve=VllmServe(
                 version=self.vllm_version,

@@ -1,4 +1,4 @@
-"""An encoder apart computes what the real vLLM reads; the tower that vLLM has is one of zeros."""
+"""A disaggregated encoder computes what the real vLLM reads, whose own tower is one of zeros."""
 
 from pathlib import Path
 from typing import Any
