@@ -106,40 +106,12 @@ Estimates, not measurements: activations and buffers, none compared with TensorR
 """
 
 
-_MIGRATION: Final = """\
-## From engines to PyTorch
-
-```
-mmctl migrate -f model.yaml -o pytorch.yaml                          by the spec alone
-mmctl migrate -f model.yaml --checkpoint DIR --gpu GPU --plan        with both plans
-```
-
-The new spec is written below comments that list each change by its field: what requests lose and \
-gain, limits, quantization. Fields that trtllm-serve does not use are removed, an image that is \
-too old gets the newest known tag (`--image` names another). Nothing in the cluster is touched. \
-Exit codes as of `mmctl plan`; 2 is also a family that PyTorch does not serve, with what would do.
-"""
-
-
-def _migrations() -> str:
-    """Return which families with engines have a spec for PyTorch."""
-    kept, gone = [], []
-    for family in FAMILIES.values():
-        if family.has_engines and family.pytorch is None:
-            gone.append(f"`{family.name}`")
-        elif family.has_engines and family.pytorch:
-            kept.append(f"`{family.name}`" + ("" if family.pytorch.images else " (as text only)"))
-    lines = [f"Migrated: {', '.join(kept)}. Refused, PyTorch serves none: {', '.join(gone)}."]
-    return "\n".join([_MIGRATION, *lines, ""])
-
-
 def page() -> str:
     """Return the page."""
     parts = [
         _HEAD,
         _families(),
         _served(),
-        _migrations(),
         _METHOD,
         _examples(),
         _example(),

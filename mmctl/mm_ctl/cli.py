@@ -14,7 +14,6 @@ from types import ModuleType
 from mm_ctl.commands import (
     compare,
     families,
-    migrate,
     plan,
     scaling,
     status,
@@ -27,7 +26,6 @@ from mm_operator.errors import ClusterError
 COMMANDS = {
     "validate": validate,
     "plan": plan,
-    "migrate": migrate,
     "families": families,
     "status": status,
     "compare": compare,

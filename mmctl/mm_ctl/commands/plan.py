@@ -32,6 +32,7 @@ from mm_runtime.inspect.checkpoint import InspectOptions
 
 HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"
 FITS, INVALID, DOES_NOT_FIT = 0, 2, 3
+_GPU_OPTIONS = ("gpu", "gpu_memory", "compute_capability")
 _UNCOMPARED = (
     "mmctl has no torch. The inspect Job has, and refuses weights outside of layers that are "
     "missing, left over or of another shape, and values of config.json that transformers' class "
@@ -41,16 +42,8 @@ _UNCOMPARED = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_inputs(parser, required=True)
-    parser.add_argument(
-        "-o", "--output", choices=["table", "json", "yaml", "commands"], default="table"
-    )
-
-
-def add_inputs(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add the options that say what is planned; `required`: the checkpoint is one of them."""
     parser.add_argument("-f", "--filename", required=True, help="YAML file with one resource")
-    source = parser.add_mutually_exclusive_group(required=required)
+    source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "--facts",
         help="JSON that mm-runtime inspect printed (- is standard input), or a folder of "
@@ -67,6 +60,9 @@ def add_inputs(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--compute-capability", help="of that GPU, for example 9.0")
     parser.add_argument("--image", help="image of build and serving; its tag has the version")
     parser.add_argument("--trtllm-version", help="of an image with another tag, for example 0.20.0")
+    parser.add_argument(
+        "-o", "--output", choices=["table", "json", "yaml", "commands"], default="table"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -91,69 +87,32 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
-    facts = facts_of(document, options)
+    facts = _facts(document, options)
     backend, assumed = _backend(document, facts, options)
     spec = MultimodalModelSpec.model_validate(document["spec"])
     engine = spec.engine.model_copy(update={"backend": backend})
-    planned = planned_from(
-        document,
-        facts,
-        options,
-        spec=spec.model_copy(update={"engine": engine}),
-        image=options.image,
-        version=options.trtllm_version,
-    )
-    return planned.model_copy(update={"warnings": [*assumed, *planned.warnings]})
-
-
-def planned_from(
-    document: dict[str, Any],
-    facts: ModelFacts,
-    options: argparse.Namespace,
-    *,
-    spec: MultimodalModelSpec | None = None,
-    image: str | None = None,
-    version: str | None = None,
-) -> ModelPlan:
-    """Return the plan of a resource for the GPU of the options, else the one that it names.
-
-    Args:
-        document: the resource.
-        facts: of its checkpoint.
-        options: of `add_inputs`.
-        spec: planned instead of the document's.
-        image: that builds and serves; None: as in the spec.
-        version: of TensorRT-LLM in it; None: as in the spec.
-
-    Raises:
-        UsageError: the GPU is not known.
-    """
-    spec = spec or MultimodalModelSpec.model_validate(document["spec"])
+    spec = spec.model_copy(update={"engine": engine})
     try:
         on_gpu = spec.engine.traits.needs_gpu or spec.runtime.gpu.count > 0
         _refuse_unused_options(options, spec, on_gpu=on_gpu)
         gpu = _gpu(options, spec) if on_gpu else None
     except SpecError as error:
         raise UsageError(str(error)) from error
-    return model_plan(
+    planned = model_plan(
         Inputs(
             model=name_of(document),
             spec=spec,
             facts=facts,
             builder_version=BUILDER_VERSION,
             gpu=gpu,
-            image=image,
-            given_version=version,
+            image=options.image,
+            given_version=options.trtllm_version,
         )
     )
+    return planned.model_copy(update={"warnings": [*assumed, *planned.warnings]})
 
 
-def facts_of(document: dict[str, Any], options: argparse.Namespace) -> ModelFacts:
-    """Return the facts that the options name; one of `--facts` and `--checkpoint` is given.
-
-    Raises:
-        UsageError: they cannot be read, or the checkpoint is refused.
-    """
+def _facts(document: dict[str, Any], options: argparse.Namespace) -> ModelFacts:
     model = document["spec"].get("model") or {}
     allowed = InspectOptions(
         family=model.get("family"),
@@ -202,15 +161,6 @@ def _backend(
     return TENSORRT.name, [PlanWarning(code="BackendAssumed", message=f"{message}TensorRT")]
 
 
-GPU_OPTIONS = ("gpu", "gpu_memory", "compute_capability")
-
-
-def flags_of(options: argparse.Namespace, names: Iterable[str]) -> str:
-    """Return those of the options that were given, as they are written; empty: none."""
-    given = (name for name in names if getattr(options, name) is not None)
-    return ", ".join(f"--{name.replace('_', '-')}" for name in given)
-
-
 def _refuse_unused_options(
     options: argparse.Namespace, spec: MultimodalModelSpec, *, on_gpu: bool
 ) -> None:
@@ -219,12 +169,12 @@ def _refuse_unused_options(
     Raises:
         UsageError: an option is of another backend, or of a GPU that is not planned for.
     """
-    if not on_gpu and (given := flags_of(options, GPU_OPTIONS)):
+    if not on_gpu and (given := _given(options, _GPU_OPTIONS)):
         raise UsageError(
             f"{given}: the spec plans for processors (backend Reference, runtime.gpu.count 0):"
             " leave it out, or set spec.runtime.gpu.count to 1 or another spec.engine.backend"
         )
-    if not spec.engine.traits.uses_trtllm and (given := flags_of(options, ("trtllm_version",))):
+    if not spec.engine.traits.uses_trtllm and (given := _given(options, ("trtllm_version",))):
         raise UsageError(
             f"{given}: backend {spec.engine.backend} has no TensorRT-LLM: leave it out"
         )
@@ -233,7 +183,7 @@ def _refuse_unused_options(
 def _gpu(options: argparse.Namespace, spec: MultimodalModelSpec) -> GpuModel:
     """Return the GPU of the options, else the one that the spec names."""
     if options.gpu:
-        if given := flags_of(options, GPU_OPTIONS[1:]):
+        if given := _given(options, _GPU_OPTIONS[1:]):
             raise UsageError(f"{given} does not go with --gpu, which names a known GPU: give one")
         return gpu_of(options.gpu)
     if options.gpu_memory or options.compute_capability:
@@ -268,3 +218,8 @@ def _rendered(planned: ModelPlan, output: str) -> str:
             return as_commands(planned)
         case _:
             return as_table(planned)
+
+
+def _given(options: argparse.Namespace, names: Iterable[str]) -> str:
+    given = (name for name in names if getattr(options, name) is not None)
+    return ", ".join(f"--{name.replace('_', '-')}" for name in given)
