@@ -2,15 +2,18 @@
 
 transformers draws what a checkpoint lacks at random, leaves out what no module has, and says both
 to a log. Which weights may be absent and which may be left over is declared by its classes: tied
-weights, buffers that are computed, `_keys_to_ignore_on_load_*`. Its report has them no more.
+weights, buffers that are computed, `_keys_to_ignore_on_load_*`. Its report has them no more. Of
+those that it declares, buffers that it stores itself are not computed: BART's biases of logits.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 
 from mm_api.checkpoint.quantized import SCALES
 from mm_runtime.errors import WeightsUnusableError
@@ -55,8 +58,21 @@ def load_weights(
             for name, (expected, found) in reshaped.items()
             if [*found[:-1], found[-1] * packed] != [*expected]
         }
-    _refuse(type(model).__name__, report["missing_keys"], () if in_part else left_over, reshaped)
+    missing = {*report["missing_keys"], *_buffers_not_stored(model, folder)}
+    _refuse(type(model).__name__, missing, () if in_part else left_over, reshaped)
     return model
+
+
+def _buffers_not_stored(model: torch.nn.Module, folder: Path) -> set[str]:
+    """Return the buffers that the class stores, declares as dispensable, and a checkpoint lacks."""
+    patterns = getattr(model, "_keys_to_ignore_on_load_missing", None) or ()
+    stored = {name for name, _ in model.named_buffers()} & model.state_dict().keys()
+    lacking = {name for name in stored if any(re.search(one, name) for one in patterns)}
+    files = [*folder.glob("*.safetensors")] if lacking else []
+    for path in files:
+        with safe_open(path, framework="pt") as file:
+            lacking -= {*file.keys()}
+    return lacking if files else set()
 
 
 def fill(module: torch.nn.Module, weights: Mapping[str, torch.Tensor], part: str) -> None:
