@@ -6,7 +6,7 @@ Python. A renamed module breaks this at once instead of leaving prose that point
 
 A page of docs/ has at most 300 lines, an entry of the changelog is one line. Outside tests private
 or local functions of at most three lines have no docstring of one line, and the docstring of an
-attribute does not begin with "Of".
+attribute does not begin with "Of". A public function of more than ten lines has a docstring.
 """
 
 import ast
@@ -48,6 +48,8 @@ LONG_PAGES = {
 ENTRY_CHARACTERS = 200
 SHORT_LINES = 3
 """A function of so few lines needs no sentence that repeats it."""
+LONG_LINES = 10
+"""A public function of more lines has a docstring."""
 _SOURCES = (*PACKAGE_HOMES.values(), "tools")
 
 
@@ -144,8 +146,8 @@ def broken_paths(root: Path, path: Path) -> list[str]:
     ]
 
 
-def needless_docstrings(name: str, text: str) -> list[str]:
-    """Return one line per docstring that says what its function's few lines or a name say."""
+def misplaced_docstrings(name: str, text: str) -> list[str]:
+    """Return one line per docstring that is needless, or missing."""
     found: list[str] = []
 
     def visit(node: ast.AST, *, hidden: bool) -> None:
@@ -163,6 +165,9 @@ def needless_docstrings(name: str, text: str) -> list[str]:
                 docstring = ast.get_docstring(child)
                 if private and short and docstring is not None and "\n" not in docstring:
                     found.append(f"{name}:{child.lineno}: {child.name} is short: no docstring")
+                long = (child.end_lineno or 0) - child.lineno > LONG_LINES
+                if long and docstring is None and not (private or child.name.startswith("__")):
+                    found.append(f"{name}:{child.lineno}: {child.name} is long: say what it does")
                 inner = True
             elif isinstance(child, ast.ClassDef):
                 inner = hidden or child.name.startswith("_")
@@ -200,7 +205,7 @@ def main() -> int:
             continue
         problems += broken_names(root, path)
         if path.suffix == ".py" and name.startswith(_SOURCES):
-            problems += needless_docstrings(name, path.read_text(encoding="utf-8"))
+            problems += misplaced_docstrings(name, path.read_text(encoding="utf-8"))
         if path.suffix == ".md":
             problems += broken_links(root, path)
             problems += broken_paths(root, path) if name not in _OTHER_PATHS else []

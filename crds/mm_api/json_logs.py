@@ -27,5 +27,4 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
     def fields(self, record: logging.LogRecord) -> Mapping[str, object]:
-        """Return what a record has beside its message."""
         return getattr(record, "fields", {})

@@ -417,7 +417,6 @@ OBJECTIVE_HISTOGRAMS: dict[str, str] = {
 
 
 def buckets_of(name: str) -> tuple[float, ...]:
-    """Return the finite bounds of a histogram of the gateway."""
     return next(one.buckets for one in GATEWAY_METRICS if one.name == name)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 
 def order(key: bytes, servers: Iterable[str]) -> list[str]:
-    """Return the servers in the order in which a key prefers them."""
     return sorted(servers, key=lambda one: _weight(key, one), reverse=True)
 
 

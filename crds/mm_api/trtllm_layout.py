@@ -44,7 +44,6 @@ def engine_folder(name: EngineName, version: str) -> str:
 
 
 def folder_in_engine(name: EngineName, version: str) -> str:
-    """Return the folder of one engine inside the built engine's directory."""
     return engine_folder(name, version).rpartition("/")[2]
 
 

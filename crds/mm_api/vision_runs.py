@@ -26,7 +26,6 @@ _HEAD_SIZE = 64
 
 
 def heads_of(vision: VisionFacts) -> int:
-    """Return the heads of a vision tower's attention."""
     return vision.attention_heads or max(1, vision.hidden_size // _HEAD_SIZE)
 
 

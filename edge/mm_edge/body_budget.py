@@ -53,7 +53,6 @@ class BodyBudget:
         self._left -= count
 
     def free(self, count: int) -> None:
-        """Give bytes back."""
         self._left += count
 
 

@@ -112,7 +112,6 @@ class GuardedProtocol(H11Protocol):
         self._look_again(self.transport.get_write_buffer_size(), _UNREAD_STEPS)
 
     def resume_writing(self) -> None:
-        """Write again."""
         self._unset_unread()
         super().resume_writing()
 

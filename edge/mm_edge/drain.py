@@ -36,7 +36,6 @@ class Drain:
 
     @property
     def closing(self) -> bool:
-        """Whether answers make the client close its connection."""
         return self.phase is not Phase.SERVING
 
     @contextmanager

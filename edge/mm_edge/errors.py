@@ -28,7 +28,6 @@ class GatewayError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers that go with the status."""
         return {}
 
 
@@ -97,7 +96,6 @@ class RetryLaterError(GatewayError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Give the client the time of its next attempt."""
         return {"retry-after": str(self.retry_after_seconds)}
 
 
@@ -127,7 +125,6 @@ class DrainingError(RetryLaterError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Send the client elsewhere."""
         return {**super().headers, "connection": "close"}
 
 

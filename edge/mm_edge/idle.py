@@ -27,11 +27,9 @@ class IdleConnections(Generic[_Connection]):
         self._kept: dict[_Connection, float] = {}
 
     def begun(self, connection: _Connection, now: float) -> None:
-        """Take in one without a request so far."""
         self._fresh[connection] = now
 
     def answered(self, connection: _Connection, now: float) -> None:
-        """Take in one that has had an answer just now."""
         self.ended(connection)
         self._kept[connection] = now
 

@@ -41,7 +41,6 @@ class JoinedWrites(asyncio.Transport):
         self._transport.abort()
 
     def can_write_eof(self) -> bool:
-        """Return whether the end of what is written can be sent by itself."""
         return self._transport.can_write_eof()
 
     def write_eof(self) -> None:
@@ -54,7 +53,6 @@ class JoinedWrites(asyncio.Transport):
         return self._transport.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes wait for the client."""
         return self._transport.get_write_buffer_size()
 
     def pause_reading(self) -> None:
@@ -62,11 +60,9 @@ class JoinedWrites(asyncio.Transport):
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again."""
         self._transport.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what is known of the connection."""
         return self._transport.get_extra_info(name, default)
 
     def _send(self) -> None:

@@ -66,7 +66,6 @@ class KeyLimits:
         self._uses: dict[str, _Use] = {}
 
     def limit_of(self, name: str) -> KeyLimitPlan:
-        """Return the limits of one key."""
         return self._limits.get(name, self._others)
 
     def keep(self, names: Collection[str]) -> None:

@@ -37,7 +37,6 @@ class Keys:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the tokens."""
         return frozenset(key.name for key in self.known)
 
 

@@ -46,12 +46,10 @@ def triton(model: str) -> str:
 
 
 def disruption_budget(model: str) -> str:
-    """Return the name of the model's PodDisruptionBudget."""
     return model
 
 
 def autoscaler(model: str) -> str:
-    """Return the name of the ScaledObject that moves a model."""
     return model
 
 
@@ -61,13 +59,11 @@ def facts_config(model: str) -> str:
 
 
 def inspect_job(model: str, inputs_hash: str, attempt: int) -> str:
-    """Return the name of one attempt at inspecting one set of inputs."""
     digest = sha256(f"{inputs_hash}/{attempt}".encode()).hexdigest()
     return _joined(model, f"inspect-{digest[:_HASH_DIGITS]}")
 
 
 def serving_config(model: str, serving_hash: str) -> str:
-    """Return the name of the ConfigMap of one serving revision."""
     return _joined(model, f"serving-{serving_hash[:_HASH_DIGITS]}")
 
 
@@ -103,12 +99,10 @@ def store_key(volume: str, path: str) -> str:
 
 
 def sweep_job(model: str, attempt: int) -> str:
-    """Return the name of one sweep of the store by a model."""
     return _joined(model, f"sweep-{attempt}")
 
 
 def pull_job(model: str, node: str, image: str) -> str:
-    """Return the name of the Job that pulls an image on a node for a model."""
     digest = sha256(f"{node}/{image}".encode()).hexdigest()
     return _joined(model, f"pull-{digest[:_HASH_DIGITS]}")
 

@@ -29,7 +29,6 @@ class AnswerTokens:
 
     @property
     def used(self) -> int:
-        """Return the tokens of prompt and answer so far."""
         return self._counted if self._stated is None else self._stated
 
     def take_complete(self, content: bytes) -> None:

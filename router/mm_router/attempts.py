@@ -47,7 +47,6 @@ class Outgoing:
 
     @property
     def label(self) -> str:
-        """The model's name in metrics."""
         return "/".join(self.model.key)
 
 

@@ -36,7 +36,6 @@ class Model:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
         return self.namespace, self.name
 
     def names(self) -> Iterator[str]:

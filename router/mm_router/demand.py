@@ -92,7 +92,6 @@ class Work:
 
     @property
     def tokens(self) -> int:
-        """Both together."""
         return self.prompt + self.answer
 
 
@@ -127,7 +126,6 @@ class Demand:
         return min(tokens, most) if size.sequence else tokens
 
     def work(self, size: ModelSize) -> Work:
-        """Return what a replica is expected to do."""
         expected = self.longest if self.longest is not None else ANSWER_TOKENS
         return Work(self.prompt_tokens(size), self._answers(expected, size))
 
@@ -165,12 +163,10 @@ def demand_of(request: dict[str, Any], *, answered: bool = True) -> Demand:
 
 
 def demand_of_form(body_bytes: int) -> Demand:
-    """Return what a form with audio holds."""
     return Demand(audio=audio_tokens(body_bytes))
 
 
 def audio_tokens(file_bytes: int) -> int:
-    """Return the tokens of a recording."""
     return math.ceil(file_bytes / AUDIO_BYTES_PER_TOKEN)
 
 

@@ -62,7 +62,6 @@ class Ejections:
             record.on_trial = True
 
     def answered(self, replica: str) -> None:
-        """Forget what a replica did wrong."""
         self._records.pop(replica, None)
 
     def left(self, replica: str) -> None:
@@ -86,11 +85,9 @@ class Ejections:
         return True
 
     def ejected(self) -> int:
-        """Return how many replicas are ejected or on trial."""
         return sum(record.ejected for record in self._records.values())
 
     def keep(self, replicas: Collection[str]) -> None:
-        """Forget replicas that are gone."""
         for gone in self._records.keys() - set(replicas):
             del self._records[gone]
 

@@ -122,12 +122,10 @@ class Fleet:
         return Visit(self, model, placement, work)
 
     def answered(self, model: ModelKey, replica: str) -> None:
-        """Note that a replica answers."""
         if replicas := self._replicas.get(model):
             replicas.ejections.answered(replica)
 
     def failed(self, model: ModelKey, replica: str, failure: Failure) -> None:
-        """Note that a replica failed."""
         replicas = self._replicas.get(model)
         if replicas is None or replica not in replicas.addresses:
             return

@@ -19,7 +19,6 @@ class KeyUse:
 
     @property
     def is_counted(self) -> bool:
-        """Return whether the tokens of its key are limited."""
         return self._reserve is not None
 
     async def reserve(self, tokens: int) -> None:

@@ -81,7 +81,6 @@ class RouterMetrics:
         self._first_byte.remove_by_labels({"model": model})
 
     def render(self) -> bytes:
-        """Write every metric in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def _remove(self, labels: dict[str, str]) -> None:
@@ -95,7 +94,6 @@ class _StateCollector(Collector):
         self._states = states
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges."""
         states = list(self._states())
         for name, values in (
             ("mm_router_outstanding_requests", [one.outstanding for one in states]),

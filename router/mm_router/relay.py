@@ -29,7 +29,6 @@ class Received:
 
     @property
     def status(self) -> int:
-        """Its status."""
         return self._answer.status
 
     @property

@@ -41,7 +41,6 @@ class RemoteClaims:
         )
 
     def keep(self, addresses: Collection[str]) -> None:
-        """Forget routers that are gone."""
         self._ejections.keep(addresses)
 
     @asynccontextmanager
@@ -82,7 +81,6 @@ class RemoteClaims:
             await _check(response, name)
 
     async def close(self) -> None:
-        """Give every place back."""
         await self._session.close()
 
     async def _request(

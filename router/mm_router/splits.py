@@ -86,7 +86,6 @@ def choose(key: bytes, parts: Sequence[Part], ready: Sequence[bool]) -> tuple[Pa
 
 
 def key_of_turn(turn: int) -> bytes:
-    """Return the key of a request that has none of its own."""
     return turn.to_bytes(16)
 
 

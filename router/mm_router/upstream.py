@@ -118,7 +118,6 @@ class Upstream:
         return Answer(response)
 
     async def close(self) -> None:
-        """Close every connection."""
         await self._session.close()
 
 

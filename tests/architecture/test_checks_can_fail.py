@@ -117,17 +117,18 @@ def test_document_check_names_a_long_changelog_entry(tmp_path: Path) -> None:
     assert [line.split(":")[1] for line in found] == ["2", "4"]
 
 
-def test_document_check_names_needless_docstrings() -> None:
-    """Short private functions and attributes that begin with "Of"; longer and public ones stay."""
+def test_document_check_names_misplaced_docstrings() -> None:
+    """Short private functions and attributes that begin with "Of"; a long public one has none."""
     short = '    """Return it."""\n    return 1\n'
     long = '    """Return it."""\n' + "    print()\n" * 4
     source = (
         f"def _short():\n{short}\ndef _long():\n{long}\ndef public():\n{short}\n"
         'LIMIT = 1\n"""Of it."""\nOTHER = 2\n"""Most of it."""\n'
+        "def silent():\n" + "    print()\n" * 11
     )
 
-    found = load("check_docs").needless_docstrings("a.py", source)
-    assert [line.split(":")[1] for line in found] == ["17", "1"]
+    found = load("check_docs").misplaced_docstrings("a.py", source)
+    assert [line.split(":")[1] for line in found] == ["17", "1", "20"]
 
 
 SOURCE = """\

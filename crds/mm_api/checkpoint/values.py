@@ -26,7 +26,6 @@ class CheckpointError(Exception):
 
 
 def invalid(message: str) -> CheckpointError:
-    """Return the refusal of a value."""
     return CheckpointError(InspectReason.CONFIG_INVALID, message)
 
 

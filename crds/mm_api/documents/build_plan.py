@@ -100,7 +100,6 @@ class EngineSpec(Document):
 
     @property
     def traits(self) -> Traits:
-        """Return the facts of the backend."""
         return BACKENDS[self.backend]
 
 

@@ -36,7 +36,6 @@ class BuildProgress(Document):
     )
 
     def line(self) -> str:
-        """Return the line of the log."""
         return f"{PROGRESS_MARK}{self.to_json()}"
 
 

@@ -263,5 +263,4 @@ class ModelPlan(Document):
 
     @property
     def ranks(self) -> int:
-        """Return the number of GPUs of one replica."""
         return self.tensor_parallel * self.pipeline_parallel

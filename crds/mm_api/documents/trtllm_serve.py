@@ -66,7 +66,6 @@ class TrtllmServe(Document):
 
     @property
     def ranks(self) -> int:
-        """Return the number of GPUs."""
         return self.tensor_parallel * self.pipeline_parallel
 
 

@@ -23,7 +23,6 @@ DEFAULTS = {
 
 
 def read(config: JsonObject, _: JsonObject) -> Dimensions:
-    """Return decoder and encoder of BART."""
     return twin_dimensions(config, Sizes(config, DEFAULTS), "d_model", "encoder_ffn_dim")
 
 

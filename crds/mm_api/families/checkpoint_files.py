@@ -47,12 +47,10 @@ class OwnAdapters:
     """Those that each of them changes in a layer, with the sizes of input and output."""
 
     def parameters(self, text: TextFacts, rank: int) -> int:
-        """Return the numbers of an adapter of a rank."""
         return text.layers * rank * sum(map(sum, self.modules(text).values()))
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Return all of them."""
         return (self.images, self.recordings)
 
     def chosen(self, *, images: bool, recordings: bool) -> int | None:

@@ -25,7 +25,6 @@ _BY_TYPE = [family for family in FAMILIES.values() if family.model_type is not N
 
 
 def matches(family: Family, config: JsonObject) -> bool:
-    """Return whether a config.json is one of this family."""
     typed = family.model_type is None or config.get("model_type") == family.model_type
     if not typed or not family.recognised(config):
         return False

@@ -103,23 +103,19 @@ class Family:
 
     @property
     def has_engines(self) -> bool:
-        """Return whether upstream builds TensorRT engines of the family."""
         return bool(self.trtllm.converter)
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """Return those that serve it."""
         vllm = vllm_since(self.architectures, sees=self.sees)
         has: dict[str, object] = {PYTORCH.name: self.pytorch, VLLM.name: vllm}
         return tuple(one for one in sorted(BACKENDS) if self.is_served(one) and has.get(one, True))
 
     def encodes_at_once(self, backend: str) -> bool:
-        """Return whether one pass of the tower reads all images of a request."""
         return not self.has_tower or (self.layout.one_pass and BACKENDS[backend].stages)
 
     @property
     def sees(self) -> bool:
-        """Return whether its checkpoints have a vision tower beside a decoder."""
         return self.kind is not Kind.ENCODER_DECODER and self.reads_images
 
     @property
@@ -128,13 +124,11 @@ class Family:
         return self.layout.encoder is not None
 
     def is_served(self, backend: str) -> bool:
-        """Return whether the family is served where its engines can be built."""
         made = self.has_engines or not BACKENDS[backend].builds_engines
         return made and (self.unserved is None or backend not in self.unserved.backends)
 
     @property
     def transformers_class(self) -> str:
-        """Return the class of transformers that loads a checkpoint."""
         return self.checkpoint.loaded_as or self.architectures[0]
 
     def request_features(self, vision: VisionFacts, images: int, backend: str) -> int:

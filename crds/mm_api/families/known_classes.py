@@ -55,5 +55,4 @@ def _unfit(known: JsonObject) -> str | None:
 
 
 def served_types() -> list[str]:
-    """Return the model_type of every class that is served."""
     return [kind for kind in CLASSES if why_not({"model_type": kind}) is None]

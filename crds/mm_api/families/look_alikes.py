@@ -16,7 +16,6 @@ class LookAlike:
 
     @property
     def message(self) -> str:
-        """Return the sentences of the refusal."""
         return f"config.json is {self.title}: {self.why}. {self.instead}."
 
 

@@ -17,7 +17,6 @@ DEFAULTS: JsonObject = {"vision_feature_layer": -2}
 
 
 def has_tower(config: JsonObject) -> bool:
-    """Return whether a checkpoint of LLaVA's class has Pixtral's tower."""
     return (section(config, "vision_config") or {}).get("model_type") == "pixtral"
 
 

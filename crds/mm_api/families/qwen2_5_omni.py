@@ -89,7 +89,6 @@ def rows_of_video(vision: VisionFacts, frames: int, height: int, width: int) -> 
 
 
 def video_features(vision: VisionFacts, frames: int) -> int:
-    """Return the features of so many of the largest frames."""
     unit = vision.patch_size * (vision.merge_size or 1)
     return ceil(frames / FRAMES) * max(1, FRAME_PIXELS[1] // unit**2)
 

@@ -72,7 +72,6 @@ MOMENT_TOKENS = 12
 
 
 def video_features(vision: VisionFacts, frames: int) -> int:
-    """Return the tokens of the largest frames with the times of each two."""
     return -(-frames // 2) * (GRID.features_per_image(vision) + MOMENT_TOKENS)
 
 

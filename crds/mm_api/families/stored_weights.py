@@ -106,8 +106,6 @@ def _parts(
 
 
 def _longest(stacks: Mapping[str, Layers], part: str) -> tuple[str, Layers]:
-    """Return the name and the layers of a part."""
-
     def is_of(name: str) -> bool:
         if part == "vision tower":
             return _TOWER.search(name) is not None

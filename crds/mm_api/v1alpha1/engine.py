@@ -204,5 +204,4 @@ class EngineSpec(ApiModel):
 
     @property
     def traits(self) -> Traits:
-        """Return the facts of the backend."""
         return BACKENDS[self.backend]

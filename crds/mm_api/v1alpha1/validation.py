@@ -123,7 +123,6 @@ def _lower(text: str) -> str:
 
 
 def _wire_names() -> set[str]:
-    """Return every field name of the API."""
     names: set[str] = set()
     waiting: list[type[ApiModel]] = [ApiModel]
     while waiting:

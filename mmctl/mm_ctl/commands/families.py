@@ -21,7 +21,6 @@ HELP = "list the model families and the backends that serve them"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("family", nargs="?", metavar="NAME", help="describe this family alone")
     parser.add_argument("-o", "--output", choices=["table", "wide", "json"], default="table")
 

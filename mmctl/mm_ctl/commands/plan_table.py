@@ -15,7 +15,6 @@ _MIB = 1 << 20
 
 
 def as_table(planned: ModelPlan) -> str:
-    """Return the page."""
     return "\n".join(_lines(planned))
 
 

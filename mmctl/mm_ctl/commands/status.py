@@ -12,7 +12,6 @@ READY, NOT_THERE, NOT_READY = 0, 1, 4
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("name", help="name of the MultimodalModel")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     add_connection_options(parser)

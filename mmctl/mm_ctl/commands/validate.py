@@ -23,7 +23,6 @@ VALID, INVALID = 0, 2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("-f", "--filename", required=True, help="YAML file; - is standard input")
 
 

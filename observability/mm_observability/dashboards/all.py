@@ -5,7 +5,6 @@ from mm_observability.dashboards.dashboard import Dashboard
 
 
 def every_dashboard() -> tuple[Dashboard, ...]:
-    """Return every dashboard."""
     return (
         fleet.dashboard(),
         model.dashboard(),

@@ -7,7 +7,6 @@ from mm_observability.queries.select import CHOSEN
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     return Dashboard(
         uid="multimodal-autoscaling",
         title="Multimodal / Autoscaling",

@@ -15,7 +15,6 @@ _HOUR = "1h"
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     return Dashboard(
         uid="multimodal-builds",
         title="Multimodal / Builds",

@@ -18,7 +18,6 @@ from mm_observability.queries.select import CHOSEN
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     return Dashboard(
         uid="multimodal-fleet",
         title="Multimodal / Fleet",

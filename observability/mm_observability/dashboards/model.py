@@ -19,7 +19,6 @@ _PART = f"{WHO} {{{{triton_model}}}}"
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     return Dashboard(
         uid="multimodal-model",
         title="Multimodal / Model",

@@ -15,7 +15,6 @@ from mm_observability.queries import operator
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     return Dashboard(
         uid="multimodal-operator",
         title="Multimodal / Operator",

@@ -16,7 +16,6 @@ _MODEL = "{{model}}"
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     return Dashboard(
         uid="multimodal-router",
         title="Multimodal / Router",

@@ -22,7 +22,6 @@ def within_bounds() -> tuple[Query, ...]:
 
 
 def finished_requests() -> Panel:
-    """Return what became of requests."""
     return Panel(
         "Requests",
         "Finished requests per second by status.",

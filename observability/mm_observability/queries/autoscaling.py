@@ -6,12 +6,10 @@ _COLD = "mm_autoscaling_cold_start_seconds"
 
 
 def desired(labels: str = ALL) -> str:
-    """Return the replicas that the policy wants."""
     return newest(series("mm_autoscaling_desired_replicas", labels))
 
 
 def applied(labels: str = ALL) -> str:
-    """Return the replicas that the spec requests."""
     return newest(series("mm_autoscaling_applied_replicas", labels))
 
 
@@ -24,7 +22,6 @@ def changed(labels: str = ALL) -> str:
 
 
 def changes(labels: str = ALL) -> str:
-    """Return the changes of the last hour by direction."""
     counted = series("mm_autoscaling_changes_total", labels)
     return newest(f"increase({counted}[1h])", "direction")
 
@@ -45,12 +42,10 @@ def attainment(labels: str = ALL) -> str:
 
 
 def cold_start(labels: str = ALL) -> str:
-    """Return the median of the last starts of pods by phase."""
     return newest(series(_COLD, labels), "phase")
 
 
 def cold_start_total() -> str:
-    """Return the median of the last starts from scheduled to Ready."""
     return newest(series(_COLD, 'phase="total"'))
 
 
@@ -70,7 +65,6 @@ def work(labels: str = ALL) -> str:
 
 
 def decision_age(labels: str = ALL) -> str:
-    """Return the seconds since the last decision that had metrics."""
     return newest(series("mm_autoscaling_decision_age_seconds", labels))
 
 

@@ -44,10 +44,8 @@ def reused_share() -> str:
 
 
 def bytes_built(*, window: str = RANGE) -> str:
-    """Return the bytes of engines that were built."""
     return f"sum({increase('mm_operator_engine_bytes_total', window=window)})"
 
 
 def waiting() -> str:
-    """Return how many models wait for another one's build."""
     return f"max({series('mm_operator_builds_waiting')})"

@@ -20,7 +20,6 @@ def met_share(labels: str = ALL) -> str:
 
 
 def wanted_share(labels: str = ALL) -> str:
-    """Return the share of requests that each objective requires."""
     return newest(series("mm_model_objective_ratio", labels), "objective")
 
 

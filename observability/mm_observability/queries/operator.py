@@ -4,7 +4,6 @@ from mm_observability.queries.select import PANEL, Sum, rate, series
 
 
 def leaders() -> str:
-    """Return how many replicas lead."""
     return f"sum({series('mm_operator_leader')})"
 
 
@@ -28,13 +27,11 @@ reconciles = Sum("mm_operator_reconcile_total", "result")
 
 
 def reconcile_seconds(share: float) -> str:
-    """Return the duration that `share` of the reconciles keep."""
     buckets = rate("mm_operator_reconcile_seconds_bucket")
     return f"histogram_quantile({share}, sum by (le) ({buckets}))"
 
 
 def failed_share(*, window: str = PANEL) -> str:
-    """Return the share of reconciles that ended with an error."""
     failed = rate("mm_operator_reconcile_total", more='result="error"', window=window)
     every = rate("mm_operator_reconcile_total", window=window)
     return f"sum({failed}) / (sum({every}) > 0)"
@@ -45,7 +42,6 @@ errors = Sum("mm_operator_errors_total", "stage")
 
 
 def queue_depth() -> str:
-    """Return how many keys wait in the replica that leads."""
     return f"max({series('mm_operator_queue_depth')})"
 
 
@@ -72,12 +68,10 @@ def api_failures() -> str:
 
 
 def memory_bytes() -> str:
-    """Return the resident memory of each replica."""
     return _of_operator("process_resident_memory_bytes")
 
 
 def cpu_cores() -> str:
-    """Return the processor time of each replica."""
     return _of_operator(f"rate(process_cpu_seconds_total[{PANEL}])")
 
 

@@ -17,23 +17,19 @@ MODEL: Final = "namespace, model"
 
 
 def series(metric: str, labels: str = ALL, more: str = "") -> str:
-    """Return a selector of one metric."""
     matchers = ",".join(part for part in (labels, more) if part)
     return f"{metric}{{{matchers}}}" if matchers else metric
 
 
 def rate(metric: str, labels: str = ALL, more: str = "", *, window: str = PANEL) -> str:
-    """Return the increase of a counter per second."""
     return f"rate({series(metric, labels, more)}[{window}])"
 
 
 def increase(metric: str, labels: str = ALL, *, window: str = RANGE) -> str:
-    """Return by how much a counter grew."""
     return f"increase({series(metric, labels)}[{window}])"
 
 
 def per_model(expression: str, *extra: str) -> str:
-    """Return the sum over pods."""
     return f"sum by ({', '.join((MODEL, *extra))}) ({expression})"
 
 

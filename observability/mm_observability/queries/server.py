@@ -43,7 +43,6 @@ def compute_seconds(labels: str = ALL) -> str:
 
 
 def failures(labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return failed inferences per second by Triton model and reason."""
     return per_model(rate("nv_inference_request_failure", labels, window=window), _MODEL, "reason")
 
 
@@ -100,12 +99,10 @@ def encoding_seconds(share: float, labels: str = ALL) -> str:
 
 
 def encoder_queue_seconds(share: float, labels: str = ALL) -> str:
-    """Return the wait for a pod's own encoder that `share` of all keep."""
     return kept_by(share, "mm_encoder_queue_seconds", labels)
 
 
 def encoded_together(labels: str = ALL) -> str:
-    """Return the mean number of requests whose images one pod encoded together."""
     return mean("mm_encoder_batch_requests", labels)
 
 
@@ -115,12 +112,10 @@ def decoded_together(share: float, labels: str = ALL) -> str:
 
 
 def mean_decoded_together(labels: str = ALL) -> str:
-    """Return the mean number of requests that one step of a language model decoded."""
     return mean("mm_decode_batch_requests", labels)
 
 
 def preparing_seconds(share: float, labels: str = ALL) -> str:
-    """Return the time from a request to its tensors that `share` of all keep."""
     return kept_by(share, "mm_preprocessing_seconds", labels)
 
 
@@ -130,7 +125,6 @@ def full_pools(labels: str = ALL) -> str:
 
 
 def planned_pools(labels: str = ALL) -> str:
-    """Return the bytes that the plan gives to each pool of one pod."""
     return newest(series("mm_server_pool_planned_bytes", labels), "pool")
 
 

@@ -40,7 +40,6 @@ image_tokens = Sum("mm_image_tokens_total")
 
 
 def text_tokens(labels: str = ALL) -> str:
-    """Return the other prompt tokens per second."""
     prompt = per_model(rate("mm_prompt_tokens_total", labels))
     return f"{prompt} - {image_tokens(labels)}"
 

@@ -17,7 +17,6 @@ COLD_START_MARGIN = 1.25
 
 
 def groups() -> tuple[Group, ...]:
-    """Return every group of alerts."""
     return (
         Group("multimodal-latency", _burns()),
         Group("multimodal-autoscaling", _autoscaling()),

@@ -12,5 +12,4 @@ def every_group() -> tuple[Group, ...]:
 
 
 def document() -> dict[str, Any]:
-    """Return the content of the rule file."""
     return {"groups": [group.to_group() for group in every_group()]}

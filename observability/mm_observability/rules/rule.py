@@ -19,7 +19,6 @@ class Recording:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def to_rule(self) -> dict[str, Any]:
-        """Return the rule as a rule file has it."""
         rule: dict[str, Any] = {"record": self.record, "expr": self.expression}
         return {**rule, "labels": dict(self.labels)} if self.labels else rule
 
@@ -59,5 +58,4 @@ class Group:
     rules: tuple[Recording | Alert, ...]
 
     def to_group(self) -> dict[str, Any]:
-        """Return the group as a rule file has it."""
         return {"name": self.name, "rules": [rule.to_rule() for rule in self.rules]}

@@ -79,7 +79,6 @@ class ObjectiveOutcome:
 
     @property
     def met(self) -> bool | None:
-        """Return whether the objective is kept."""
         return None if self.value_seconds is None else self.value_seconds <= self.target_seconds
 
 

@@ -40,7 +40,6 @@ def pressure_of(
 
 
 def outcomes(traffic: Traffic | None, objectives: Objectives) -> tuple[ObjectiveOutcome, ...]:
-    """Return each objective as measured."""
     measured = {} if traffic is None else traffic.latencies
     return tuple(
         ObjectiveOutcome(objective.name, objective.target_seconds, measured.get(objective.name))

@@ -61,7 +61,6 @@ class Listening:
 
     @property
     def container_ports(self) -> list[Manifest]:
-        """All of them."""
         tritons = {"triton-http": HTTP_PORT, "triton-grpc": GRPC_PORT}
         return [
             *(_port(name, tritons[name]) for name in self.ports),

@@ -38,7 +38,6 @@ def of_build(gpu: RuntimeGpu, engine: str) -> Manifest:
 
 
 def claimed_by(template: Manifest) -> set[str]:
-    """Return the names of the ResourceClaimTemplates that pods of a template use."""
     claims = template["spec"].get("resourceClaims") or ()
     return {one["resourceClaimTemplateName"] for one in claims}
 

@@ -69,7 +69,6 @@ def exports_vision(engine: EngineSpec) -> bool:
 
 
 def builds_tensorrt(plan: BuildPlan) -> bool:
-    """Return whether a build of ours makes an engine of TensorRT."""
     return plan.engine.vision is not None and plan.engine.vision.tensorrt is not None
 
 

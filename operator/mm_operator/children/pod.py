@@ -49,7 +49,6 @@ def pod_security(user_ids: UserIds = "Fixed") -> Manifest:
 
 
 def container_security() -> Manifest:
-    """Return a container's security context."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -147,10 +146,8 @@ def small(requests: Mapping[str, str], memory_limit: str, *, beside: Resources) 
 
 
 def scratch(name: str) -> Manifest:
-    """Return an empty directory that goes with the pod."""
     return {"name": name, "emptyDir": {}}
 
 
 def pull_secrets(names: list[str]) -> Manifest:
-    """Return the pod's image pull secrets."""
     return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}

@@ -43,6 +43,5 @@ def build_store_claim(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
 
 
 def wants_growth(found: ClaimState, spec: MultimodalModelSpec) -> bool:
-    """Return whether a spec requests more than the claim has that is there."""
     size = spec.build.store.size
     return size is not None and number_of(size) > number_of(found.size)

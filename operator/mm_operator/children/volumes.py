@@ -40,7 +40,6 @@ def build_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
 
 
 def build_mounts(spec: MultimodalModelSpec) -> list[Manifest]:
-    """Return the mounts of a build."""
     shared = source_claim(spec) == store_of(spec).claim
     source = source_mounts(spec, volume=STORE if shared else SOURCE)
     others = _adapter_mounts(spec, attached=store_of(spec).claim)
@@ -54,7 +53,6 @@ def source_mounts(spec: MultimodalModelSpec, volume: str = SOURCE) -> list[Manif
 
 
 def inspect_mounts(spec: MultimodalModelSpec) -> list[Manifest]:
-    """Return the mounts of checkpoint and adapters."""
     return [*source_mounts(spec), *_adapter_mounts(spec, attached="")]
 
 
@@ -79,7 +77,6 @@ def _adapter_mounts(spec: MultimodalModelSpec, *, attached: str) -> list[Manifes
 
 
 def store_volume(spec: MultimodalModelSpec) -> Manifest:
-    """Return the store's volume where it is written to."""
     return _claim(STORE, store_of(spec).claim, read_only=False)
 
 
@@ -125,7 +122,6 @@ def _preference(models: list[str]) -> Manifest:
 
 
 def store_mount() -> Manifest:
-    """Return the store's mount where it is written to."""
     return {"name": STORE, "mountPath": STORE_MOUNT}
 
 
@@ -141,12 +137,10 @@ def serving_volume(spec: MultimodalModelSpec) -> Manifest:
 
 
 def serving_mount() -> Manifest:
-    """Return the store's mount in serving containers."""
     return {"name": STORE, "mountPath": STORE_MOUNT, "readOnly": True}
 
 
 def pull_mount() -> Manifest:
-    """Return the store's mount where an engine is pulled to."""
     return {"name": STORE, "mountPath": STORE_MOUNT}
 
 

@@ -47,7 +47,6 @@ class Prepared:
 
     @property
     def address(self) -> Address:
-        """Return where the object is kept in the cache."""
         return self.intent.kind, self.intent.namespace, self.intent.name
 
 
@@ -155,7 +154,6 @@ class Applier:
             del self._known[address]
 
     async def close(self) -> None:
-        """Drop delayed writes."""
         await self._owners.close()
 
     async def _uids(self, prepared: Sequence[Prepared], done: Applied) -> dict[Address, str]:

@@ -113,7 +113,6 @@ class BuildLeases:
 
 
 def lease_name(shared: str) -> str:
-    """Return the name of a shared engine's Lease."""
     return f"engine-{shared}"
 
 

@@ -104,7 +104,6 @@ class Cache:
         return len(self._objects)
 
     def uids(self) -> set[str]:
-        """Return the uid of every object held."""
         return {item.uid for item in self._objects.values()}
 
     def find(self, kind: str, namespace: str, name: str) -> Cached | None:
@@ -112,12 +111,10 @@ class Cache:
         return self._objects.get((kind, namespace, name))
 
     def holds(self, kind: str, metadata: Mapping[str, Any]) -> bool:
-        """Return whether an object is held in the version of its metadata or a later one."""
         held = self._objects.get((kind, metadata["namespace"], metadata["name"]))
         return held is not None and held.version >= int(metadata["resourceVersion"])
 
     def of_model(self, key: Key) -> Iterator[Cached]:
-        """Return the objects labelled with a model."""
         return self._group("model", key.namespace, key.name)
 
     def of_engine(self, namespace: str, engine: str) -> Iterator[Cached]:
@@ -133,7 +130,6 @@ class Cache:
         return self._group("store", "", store)
 
     def first_user(self, store: str, namespace: str) -> tuple[str, str] | None:
-        """Return name and uid of the first model of a namespace that uses a store."""
         return self._first_users.first((store, namespace))
 
     def owned_by(self, uid: str) -> Iterator[Cached]:
@@ -141,11 +137,9 @@ class Cache:
         return self._group("owner", "", uid)
 
     def of_job(self, namespace: str, job: str) -> Iterator[Cached]:
-        """Return the pods of a Job."""
         return self._group("job", namespace, job)
 
     def engines(self, namespace: str) -> Iterator[str]:
-        """Return the name of every engine of a namespace."""
         return (
             value
             for group, place, value in tuple(self._groups)

@@ -58,11 +58,9 @@ class ClaimModes:
             self._known.keep(key, attached, bound=bound and attached is not Attached.BY_ONE_POD)
 
     def for_one_node(self, record: ModelRecord) -> tuple[str, ...]:
-        """Return the claims of a model that one node may attach."""
         return self._such(record, Attached.BY_ONE_NODE, Attached.BY_ONE_POD)
 
     def for_one_pod(self, record: ModelRecord) -> tuple[str, ...]:
-        """Return the claims of a model that one pod may attach."""
         return self._such(record, Attached.BY_ONE_POD)
 
     def _such(self, record: ModelRecord, *those: Attached) -> tuple[str, ...]:

@@ -136,7 +136,6 @@ class Client:
         self._long_answers = asyncio.Lock()
 
     async def close(self) -> None:
-        """Close every connection."""
         await self._api.close()  # type: ignore[no-untyped-call]  # the library's
 
     async def get(
@@ -217,7 +216,6 @@ class Client:
     async def create(
         self, resource: Resource, namespace: str, body: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Create an object."""
         return await self._json("create", resource, namespace, body=body)
 
     async def update(

@@ -64,7 +64,6 @@ class ImageNodeFinder:
         self._found: OrderedDict[str, ImageNodes] = OrderedDict()
 
     def known(self, uid: str) -> ImageNodes | None:
-        """Return what was last found for a model."""
         return self._found.get(uid)
 
     async def look(self, uid: str, need: ImageNeed) -> None:

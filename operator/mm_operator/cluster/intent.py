@@ -59,7 +59,6 @@ class Intent:
         return {**self.body, "metadata": metadata}
 
     def with_owners(self, owners: Mapping[str, Mapping[str, Any]]) -> "Intent":
-        """Return the same intent with other owners."""
         metadata = {**self.body["metadata"], "ownerReferences": list(owners.values())}
         return replace(self, body={**self.body, "metadata": metadata}, owners=owners)
 

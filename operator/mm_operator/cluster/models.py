@@ -93,17 +93,14 @@ class ModelCache:
         return iter(tuple(self._records))
 
     def ready(self) -> int:
-        """Return how many models are Ready."""
         return sum(record.ready for record in self._records.values())
 
     def samples(self, serves: Callable[[str], bool] = lambda _namespace: True) -> Iterator[Sample]:
-        """Return the metrics of every model in the namespaces that are served."""
         for record in self._records.values():
             if serves(record.key.namespace):
                 yield from record.samples
 
     def waiting(self) -> int:
-        """Return how many models wait for a build of another one."""
         return sum(record.waiting for record in self._records.values())
 
     def find(self, key: Key) -> ModelRecord | None:
@@ -158,12 +155,10 @@ class ModelCache:
         self.on_change(key)
 
     def is_current(self, metadata: Mapping[str, Any]) -> bool:
-        """Return whether a model is here in the version of its metadata or a later one."""
         held = self._records.get(Key(metadata["namespace"], metadata["name"]))
         return held is not None and held.version >= int(metadata["resourceVersion"])
 
     def holds(self, uids: Collection[str]) -> bool:
-        """Return whether all of these models are here."""
         return {record.uid for record in self._records.values()}.issuperset(uids)
 
     def keep(self, uids: Collection[str], version: int) -> None:

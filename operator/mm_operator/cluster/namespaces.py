@@ -132,7 +132,6 @@ class ServedNamespaces:
         return held is not None and held.holder == self._me
 
     def refused(self) -> int:
-        """Return how many namespaces another installation serves that this one should serve."""
         return len(self._refused)
 
     def contender(self, namespace: str) -> str:

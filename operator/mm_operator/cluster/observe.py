@@ -269,7 +269,6 @@ class Observer:
         return Owner(*first) if first else None
 
     def engine_names(self, namespace: str) -> frozenset[str]:
-        """Return the names of the engines of a namespace."""
         return frozenset(self._cache.engines(namespace))
 
 

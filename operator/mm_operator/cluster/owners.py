@@ -33,7 +33,6 @@ Reference = Mapping[str, Any]
 
 
 def owners_in(live: Cached) -> dict[str, Reference]:
-    """Return uid -> owner reference of a live object."""
     references = live.parse()["metadata"].get("ownerReferences") or ()
     return {owner["uid"]: owner for owner in references}
 
@@ -71,7 +70,6 @@ class Change:
 
 
 def change_between(live: Cached, intent: Intent) -> Change:
-    """Return what an intent changes of the owners of a live object."""
     there = live.owner_uids
     add = {uid: owner for uid, owner in intent.owners.items() if uid not in there}
     return Change(intent, add, intent.leavers & there)

@@ -24,7 +24,6 @@ class Packed:
     """Bytes of the JSON text."""
 
     def text(self) -> bytes:
-        """Return the JSON text."""
         return zlib.decompress(self.content)
 
     def read(self) -> Any:
@@ -33,6 +32,5 @@ class Packed:
 
 
 def pack(value: Any) -> Packed:
-    """Return a value to hold."""
     text = orjson.dumps(value)
     return Packed(zlib.compress(text, _FASTEST), len(text))

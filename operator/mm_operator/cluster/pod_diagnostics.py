@@ -67,7 +67,6 @@ class PodDiagnostics:
 
     @property
     def log_tails(self) -> Mapping[str, tuple[str, ...]]:
-        """Return pod uid -> last lines of its log."""
         return self._tails
 
     @property

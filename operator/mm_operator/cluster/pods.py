@@ -303,5 +303,4 @@ def text_of(of: Mapping[str, Any], field: str, limit: int = _TEXT_LIMIT) -> str:
 
 
 def quoted(of: Mapping[str, Any], field: str, limit: int = _TEXT_LIMIT) -> str:
-    """Return a text of a status as a condition may repeat it."""
     return steady(text_of(of, field, limit))

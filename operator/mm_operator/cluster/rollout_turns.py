@@ -50,7 +50,6 @@ class RolloutTurns:
         self._heap.clear()
 
     def turn(self, key: Key) -> Turn:
-        """Return what a model is granted now."""
         free = not self._failing and len(self._rolling) < self._most and self._first() == key
         granted = not self._unseen and (key in self._rolling or free)
         return Turn(granted, self._most, self._first_failing())

@@ -119,7 +119,6 @@ def takes_pods(node: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bo
 
 
 def keeping_away(node: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """Return the taints of a node that keep pods away."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return tuple(one for one in taints if one.get("effect") in _KEEPING_AWAY)
 

@@ -50,12 +50,10 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """Return the number of keys that could be worked on now."""
         return len(self._waiting) + len(self._prior)
 
     @property
     def active(self) -> int:
-        """Return the number of keys being worked on."""
         return len(self._active)
 
     def add(self, key: K, *, priority: bool = False) -> None:

@@ -46,5 +46,4 @@ class EnginePlan:
 
     @property
     def fits(self) -> bool:
-        """Return whether the hardware holds the engine."""
         return self.fit.verdict == "Fits"

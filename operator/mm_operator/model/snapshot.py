@@ -108,13 +108,11 @@ class PlanSettings:
         return named or self.runtime_image
 
     def server_image_of(self, spec: MultimodalModelSpec) -> str:
-        """Return the image of a model's servers."""
         if spec.engine.traits.supervised:
             return self.own_image_of(spec)
         return spec.runtime.image or self.vllm_image
 
     def pull_secrets_of(self, spec: MultimodalModelSpec) -> list[str]:
-        """Return the names of the Secrets by which a model's images are pulled."""
         return list(spec.runtime.image_pull_secrets) or list(self.image_pull_secrets)
 
     def partners(self, namespace: str) -> frozenset[str]:

@@ -48,7 +48,6 @@ def access_problem(spec: MultimodalModelSpec) -> SpecError | None:
 
 
 def remote_sources(spec: MultimodalModelSpec) -> Iterator[ModelSource]:
-    """Yield the checkpoint's source and those of the adapters."""
     yield spec.model.source
     yield from (one.source for one in spec.engine.lora)
 

@@ -17,7 +17,6 @@ _SCRAPE = "prometheus.io/scrape"
 
 
 def scrape_annotations(port: int) -> dict[str, str]:
-    """Return the annotations of a pod whose page of metrics is at a port."""
     return {_SCRAPE: "true", "prometheus.io/port": str(port), "prometheus.io/path": METRICS_PATH}
 
 
@@ -38,7 +37,6 @@ def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -
 
 
 def announces(template: Mapping[str, Any]) -> bool:
-    """Return whether a pod template has the annotations."""
     try:
         return bool(template["metadata"]["annotations"][_SCRAPE] == "true")
     except (KeyError, TypeError):  # without, or an overwritten record

@@ -123,7 +123,6 @@ def is_news(found: PodDamage | None, config: ConfigState) -> bool:
 
 
 def damage_of(found: PodDamage, engine: EngineState) -> Damage:
-    """Return what is recorded of a new damage."""
     former = max((attempt_of(job) for job in engine.jobs), default=0)
     return Damage(message=found.message, found_at=found.found_at, former_attempt=former)
 

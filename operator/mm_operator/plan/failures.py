@@ -40,7 +40,6 @@ class Failure:
 
     @property
     def source_changed(self) -> bool:
-        """Return whether the build found another source than was inspected."""
         return self.reason == BuildReason.SOURCE_CHANGED
 
 
@@ -63,7 +62,6 @@ def build_failure(job: JobState) -> Failure:
 
 
 def inspect_failure(job: JobState) -> Failure:
-    """Return why an inspect Job failed."""
     return _explained(job, _INSPECT)
 
 

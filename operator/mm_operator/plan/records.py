@@ -123,7 +123,6 @@ def read_builder(config: ConfigState) -> Builder | None:
 
 
 def written_builder(builder: Builder) -> str:
-    """Return a builder as it is recorded."""
     return "/".join(astuple(builder))
 
 

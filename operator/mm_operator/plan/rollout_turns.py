@@ -45,7 +45,6 @@ _NOT_YET = frozenset(
 
 
 def spec_digest(spec: MultimodalModelSpec) -> str:
-    """Return the digest of what a spec says of its pods."""
     return digest(_without(stated(spec), ""))[:_DIGITS]
 
 

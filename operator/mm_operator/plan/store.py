@@ -21,7 +21,6 @@ class Store:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what identifies this store within the namespace."""
         return (self.bucket, "") if self.bucket else (self.claim, self.path)
 
     @property
@@ -31,21 +30,17 @@ class Store:
 
     @property
     def address(self) -> str:
-        """Return the store as `mm-runtime --store` takes it."""
         return self.bucket or self.directory
 
     @property
     def directory(self) -> str:
-        """Return the store's directory inside a pod."""
         return below(STORE_MOUNT, self.path)
 
     def manifest(self, fingerprint: str) -> str:
-        """Return the path of an engine's manifest inside a pod."""
         return f"{self.directory}/engines/{fingerprint}/manifest.json"
 
 
 def store_of(spec: MultimodalModelSpec) -> Store:
-    """Return the store of the spec."""
     claim, s3 = spec.build.store.persistent_volume_claim, spec.build.store.s3
     bucket = bucket_address(s3) if s3 else ""
     if claim is None:

@@ -96,12 +96,10 @@ class Endpoints:
         return self._open[endpoint]
 
     async def keep(self, used: set[Endpoint]) -> None:
-        """Close the clients of every other endpoint."""
         for endpoint in [known for known in self._open if known not in used]:
             await self._open.pop(endpoint).close()
 
     async def close(self) -> None:
-        """Close every client."""
         await self.keep(set())
 
     async def _value(self, namespace: str, name: str, key: str) -> str:

@@ -17,7 +17,6 @@ def summed(many: Iterable[Buckets]) -> dict[float, float]:
 
 
 def observations(buckets: Buckets) -> float:
-    """Return how many observations a histogram holds."""
     return max(buckets.values(), default=0.0)
 
 

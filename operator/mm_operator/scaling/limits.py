@@ -37,7 +37,6 @@ def most_bytes(pods: int) -> int:
 
 
 def chunks(many: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the pods of each query."""
     for first in range(0, len(many), PODS_OF_A_QUERY):
         yield many[first : first + PODS_OF_A_QUERY]
 

@@ -70,7 +70,6 @@ class Endpoint:
 
     @property
     def has_credentials(self) -> bool:
-        """Return whether a query is sent with rights of the operator's own."""
         return bool(self.token or self.username or self.certificate)
 
     def __repr__(self) -> str:
@@ -114,7 +113,6 @@ class Prometheus:
         )
 
     async def close(self) -> None:
-        """Close every connection."""
         await self._session.close()
 
     async def query(self, promql: str, pods: int = 0) -> Any:
@@ -225,7 +223,6 @@ def _authorization(endpoint: Endpoint) -> dict[str, str]:
 
 
 async def _read(answer: aiohttp.ClientResponse, address: str, pods: int) -> Any:
-    """Return the document of an answer."""
     if answer.status in _UNAUTHORIZED:
         raise MetricsError(
             f"Prometheus at {address} refused the credentials (HTTP {answer.status}): check "

@@ -100,7 +100,6 @@ def latency_queries(scope: str, metrics: Sequence[str]) -> dict[str, str]:
 
 
 def custom_query(template: str, namespace: str, model: str) -> str:
-    """Return a query of the user's own with the model's names in it."""
     return template.replace("$namespace", namespace).replace("$model", model)
 
 

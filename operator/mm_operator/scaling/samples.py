@@ -10,7 +10,6 @@ from mm_operator.status.series import Sample
 
 
 def samples(scaler: Scaler) -> Iterator[Sample]:
-    """Yield the samples of every model."""
     now = time.time()
     for key, replicas, follower in scaler.followers():
         yield from _of_one(key, replicas, follower, now)

@@ -66,7 +66,6 @@ def by_pod(
 
 
 def _bound(text: str | None) -> float | None:
-    """Return the upper bound of a bucket."""
     try:
         bound = float(text or "nan")
     except ValueError:

@@ -125,7 +125,6 @@ def significant_fields(view: ScalingView) -> tuple[Any, ...]:
 
 
 def change(moment: float, before: int, after: int, reason: str) -> ScalingChange:
-    """Return an entry of the history."""
     text = datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return ScalingChange(time=text, from_replicas=before, to_replicas=after, reason=reason)
 
@@ -136,7 +135,6 @@ def moment_of(entry: ScalingChange) -> float:
 
 
 def rounded(value: float) -> float:
-    """Return a number with the digits that a status shows."""
     return float(f"{value:.{_SIGNIFICANT}g}")
 
 

@@ -26,7 +26,6 @@ class Condition:
 
 
 def truth(claim: bool) -> Truth:  # noqa: FBT001  # the value itself, not a switch
-    """Return a claim as conditions write it."""
     return "True" if claim else "False"
 
 

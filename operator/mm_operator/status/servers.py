@@ -91,7 +91,6 @@ def _described(
 
 
 def _room(pool: Pool, plan: Plan) -> str:
-    """Return for what the CUDA pool was computed."""
     engine = plan.engine
     if pool != "cuda" or engine is None:
         return ""

@@ -42,7 +42,6 @@ class Metrics:
         self._histograms["mm_operator_reconcile_seconds"].observe(seconds)
 
     def failed(self, stage: str) -> None:
-        """Count an error of a stage of the reconcile."""
         self._counters["mm_operator_errors_total"].labels(stage).inc()
 
     def requested(self, verb: str, resource: str, code: str) -> None:
@@ -50,11 +49,9 @@ class Metrics:
         self._counters["mm_operator_api_requests_total"].labels(verb, resource, code).inc()
 
     def leads(self, leading: bool) -> None:  # noqa: FBT001  # passed as a callback's only argument
-        """Show whether this replica leads."""
         self._gauges["mm_operator_leader"].set(int(leading))
 
     def lagged(self, seconds: float) -> None:
-        """Take by how much the event loop came late."""
         self._histograms["mm_operator_event_loop_lag_seconds"].observe(seconds)
 
     def event_dropped(self, reason: str) -> None:
@@ -62,11 +59,9 @@ class Metrics:
         self._counters["mm_operator_events_dropped_total"].labels(reason).inc()
 
     def queued(self, depth: int) -> None:
-        """Show how many keys wait."""
         self._gauges["mm_operator_queue_depth"].set(depth)
 
     def namespaces_refused(self, count: int) -> None:
-        """Show how many namespaces another installation serves."""
         self._gauges["mm_operator_namespaces_refused"].set(count)
 
     def namespaces_missing(self, count: int) -> None:
@@ -74,7 +69,6 @@ class Metrics:
         self._gauges["mm_operator_namespaces_missing"].set(count)
 
     def definition_outdated(self, outdated: bool) -> None:  # noqa: FBT001  # a callback's only argument
-        """Show whether the installed resource definition is older than the operator."""
         self._gauges["mm_operator_definition_outdated"].set(int(outdated))
 
     def models(self, ready: int, total: int) -> None:
@@ -92,15 +86,12 @@ class Metrics:
         self._collect(SeriesCollector((one for one in SCALING_METRICS if one.labels), source))
 
     def ticked(self, seconds: float) -> None:
-        """Take how long a tick of the autoscaler took."""
         self._histograms["mm_autoscaling_tick_seconds"].observe(seconds)
 
     def builds_waiting(self, count: int) -> None:
-        """Show how many models wait for a build of another one."""
         self._gauges["mm_operator_builds_waiting"].set(count)
 
     def step_finished(self, step: str, seconds: float) -> None:
-        """Count a build step that ended well."""
         self._histograms["mm_operator_build_step_seconds"].labels(step).observe(seconds)
 
     def build_ended(self, outcome: str, seconds: float | None) -> None:
@@ -109,7 +100,6 @@ class Metrics:
             self._histograms["mm_operator_build_seconds"].labels(outcome).observe(seconds)
 
     def build_failed(self, step: str, reason: str) -> None:
-        """Count a failure."""
         self._counters["mm_operator_build_failures_total"].labels(step, reason).inc()
 
     def engine_reused(self, origin: str) -> None:
@@ -117,7 +107,6 @@ class Metrics:
         self._counters["mm_operator_engine_reuses_total"].labels(origin).inc()
 
     def engine_stored(self, size: int) -> None:
-        """Count the bytes of a new engine."""
         self._counters["mm_operator_engine_bytes_total"].inc(size)
 
     def snapshot(self) -> Callable[[], bytes]:

@@ -16,7 +16,6 @@ LIMIT_FILES = 1000
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is an archive that `unpack` reads."""
     return path.is_file() and (tarfile.is_tarfile(path) or zipfile.is_zipfile(path))
 
 

@@ -40,7 +40,6 @@ class AdapterConfig:
 
     @property
     def scale(self) -> float:
-        """Return what the product of both matrices is multiplied by."""
         return self.alpha / (math.sqrt(self.rank) if self.root else self.rank)
 
 

@@ -250,13 +250,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def turn() -> bool:
-        """Count a turn of a loop."""
         _SPENT.get().take_turn()
         return True
 
     @staticmethod
     def joined(parts: Sequence[Any]) -> str:
-        """Return `~` of values."""
         _SPENT.get().need(sum(map(written, parts)))
         return str(charged(str_join(parts)))
 

@@ -113,7 +113,6 @@ def parts(read: Callable[[int, int], list[Piece]], start: int, size: int) -> Ite
 
 
 def pieces(answer: "GetResult") -> list[Piece]:
-    """Wait for all bytes of an answer."""
     return [memoryview(piece) for piece in answer.stream(min_chunk_size=PIECE_BYTES)]
 
 

@@ -86,7 +86,6 @@ def locate_tools_template(processor: Path, tokenizer: Path | None = None) -> Fou
 
 
 def named_files(folder: Path) -> dict[str, Path]:
-    """Return name -> file of the templates that a checkpoint has in a folder of their own."""
     return {path.stem: path for path in sorted((folder / NAMED_FOLDER).glob("*.jinja"))}
 
 

@@ -115,7 +115,6 @@ class ChildProcess:
         return next((one for one in others if one in readable), None)
 
     def terminate(self) -> None:
-        """Send SIGTERM to the group."""
         self._signal_group(signal.SIGTERM)
 
     def stop(self, grace_seconds: float) -> int:

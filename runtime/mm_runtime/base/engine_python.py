@@ -13,5 +13,4 @@ VARIABLE: Final = "MM_ENGINE_PYTHON"
 
 
 def engine_python() -> str:
-    """Return the path of the interpreter that holds torch."""
     return os.environ.get(VARIABLE) or sys.executable

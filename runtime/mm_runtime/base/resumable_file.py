@@ -42,7 +42,6 @@ class BackgroundDigest:
         self._submit(self._thread.submit(self._digest.update, piece))
 
     def update_from(self, path: Path) -> None:
-        """Take the bytes that a file has now."""
         self._submit(self._thread.submit(self._read, path, path.stat().st_size))
 
     def hexdigest(self) -> str:

@@ -33,12 +33,10 @@ class StopSignal:
 
     @property
     def is_set(self) -> bool:
-        """Whether a signal has come."""
         return self.received is not None
 
     @property
     def fd(self) -> int:
-        """Becomes readable with the first signal and stays so."""
         return self._read
 
     def wait(self, seconds: float) -> bool:

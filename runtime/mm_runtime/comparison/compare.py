@@ -113,7 +113,6 @@ def _requests(directory: EngineDirectory, model: str) -> Iterator[Request]:
 def _answers(
     requests: Sequence[Request], models: InProcess, service: Service
 ) -> Iterator[tuple[EvaluationPrompt, Served]]:
-    """Yield the checkpoint's answer to each request with the served one."""
     for number, request in enumerate(requests, 1):
         prompt = answered(request.question, models)
         if prompt is None:

@@ -53,7 +53,6 @@ def about_images(chat: ChatPrompt, model: str) -> Iterator[Request]:
 
 
 def about_texts(chat: ChatPrompt, model: str) -> Iterator[Request]:
-    """Yield chats without images."""
     for text in _texts():
         body = _chat([{"type": "text", "text": text}], model)
         yield Request("chat/completions", body, Question(_written(chat, body)))

@@ -45,7 +45,6 @@ class _Check:
     shown: str = "(none)"
 
     def finding(self) -> Finding:
-        """Return what came of it."""
         holds = bool(self.found) if self.holds is None else self.holds
         outcome = Outcome.PASS if holds else Outcome.FAIL
         return Finding(
@@ -58,7 +57,6 @@ class _Check:
 
 
 def examine(need: Need, found: Found) -> DoctorReport:
-    """Return the report of all checks."""
     checks = (_pythons, _packages, _programs, _node)
     return DoctorReport(
         purposes=sorted(need.purposes),

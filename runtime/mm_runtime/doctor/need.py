@@ -29,17 +29,14 @@ class Need:
 
     @property
     def serves(self) -> bool:
-        """Return whether an engine is served."""
         return "serve" in self.purposes
 
     @property
     def builds(self) -> bool:
-        """Return whether an engine is built."""
         return "build" in self.purposes
 
     @property
     def works(self) -> bool:
-        """Return whether more is done than an inspection."""
         return self.purposes != {"inspect"}
 
     @property
@@ -49,17 +46,14 @@ class Need:
 
     @property
     def on_gpu(self) -> bool:
-        """Return whether anything runs on a GPU."""
         served = self.serves and (self.gpu or self.backend.needs_gpu)
         return self.builds_engines or self.tensorrt or served
 
     def reads(self, scheme: str) -> bool:
-        """Return whether a source or store has addresses of this scheme."""
         return any(one.startswith(scheme) for one in self.addresses)
 
 
 def inspect_need(*sources: str) -> Need:
-    """Return what an inspection needs."""
     return Need(frozenset({"inspect"}), BACKENDS[DEFAULT], addresses=sources)
 
 

@@ -38,7 +38,6 @@ class DoctorReport(Document):
 
     @property
     def failures(self) -> list[Finding]:
-        """Return the checks that failed."""
         return [one for one in self.findings if one.outcome is Outcome.FAIL]
 
     @property

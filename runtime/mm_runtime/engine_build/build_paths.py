@@ -77,12 +77,10 @@ class BuildPaths:
 
     @property
     def manifest(self) -> Path:
-        """The finished engine's manifest."""
         return self.engine / MANIFEST_NAME
 
     @property
     def lock(self) -> Path:
-        """Held by the one process that builds this fingerprint."""
         return self.store / "engines" / ".locks" / self.fingerprint
 
     @property
@@ -102,17 +100,14 @@ class BuildPaths:
 
     @property
     def journal(self) -> Path:
-        """Which steps have finished."""
         return self.work / "journal.json"
 
     @property
     def reproduce(self) -> Path:
-        """The same steps as a shell script."""
         return self.work / "reproduce.sh"
 
     @property
     def logs(self) -> Path:
-        """One log a step."""
         return self.work / "logs"
 
     @property
@@ -152,7 +147,6 @@ class BuildPaths:
 
     @property
     def pickles(self) -> Path:
-        """Weights that convert has to turn into safetensors."""
         return self.work / "pickles"
 
     @property
@@ -190,12 +184,10 @@ class BuildPaths:
 
     @property
     def quantized_report(self) -> Path:
-        """What verify-quantized measured."""
         return self.work / "quantized.json"
 
     @property
     def weights(self) -> Path:
-        """Where the checkpoint's weights and configs are copied to."""
         if self.checkpoint:
             return self.tree / self.checkpoint
         return self.staged_checkpoint if self.staged else self.llm
@@ -215,17 +207,14 @@ class BuildPaths:
 
     @property
     def unfinished(self) -> Path:
-        """The engine while it is being made."""
         return self.work / "engine"
 
     @property
     def llm(self) -> Path:
-        """The language model's files."""
         return self.unfinished / "llm"
 
     @property
     def vision(self) -> Path:
-        """The vision engine's files."""
         return self.unfinished / "vision"
 
     @property
@@ -240,12 +229,10 @@ class BuildPaths:
 
     @property
     def guided(self) -> Path:
-        """The tokenizer's table for answers of a form."""
         return self.unfinished / GUIDED_FOLDER
 
     @property
     def checkpoint_tokenizer(self) -> Path:
-        """Where the checkpoint's own tokenizer is once it was fetched."""
         return self.weights if self.staged or self.checkpoint else self.processor
 
     def fetched(self, name: str) -> Path:

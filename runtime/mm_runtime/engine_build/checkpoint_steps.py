@@ -85,7 +85,6 @@ def vision_steps(plan: BuildPlan, folder: str) -> Iterator[Step]:
 
 
 def has_class(facts: ModelFacts) -> bool:
-    """Return whether transformers has a class of just the parts of a checkpoint."""
     return FAMILIES[facts.family].sees == (facts.vision is not None)
 
 

@@ -93,13 +93,11 @@ class Progress:
             self._write()
 
     def publish(self, progress: BuildProgress) -> None:
-        """Put into the log how far the build is."""
         self._reported = progress
         self._reported_at = time.monotonic()
         log.info("%s", progress.line())
 
     def wait(self, holder: str) -> None:
-        """Report that another builder works on this engine."""
         self.publish(self._reported.model_copy(update={"waiting_for": holder or "another builder"}))
 
     def _write(self) -> None:

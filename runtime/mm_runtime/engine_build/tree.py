@@ -78,7 +78,6 @@ def weights_name(plan: BuildPlan) -> str:
 
 
 def of_tree(path: str) -> str:
-    """Return a path of the tree as one of the working directory."""
     if path.startswith(ENGINES):
         return f"engine/{path.removeprefix(ENGINES)}"
     return BUILD + path.removeprefix("build/")

@@ -89,7 +89,6 @@ class ChatService:
 
     @property
     def model(self) -> ServedModel:
-        """What is served."""
         return self.preparation.model
 
     async def prepare(self, request: AnyRequest, key: str = "") -> PreparedRequest:

@@ -50,13 +50,11 @@ class GatewayMetrics:
         self._levels = {n: m for n, m in series.items() if isinstance(m, Gauge)}
 
     def observe_load(self, load: Load) -> None:
-        """Follow how many requests run and wait."""
         self._levels["mm_requests_running"].set(load.running)
         self._levels["mm_requests_waiting"].set(load.waiting)
         self._levels["mm_tokens_waiting"].set(load.waiting_tokens)
 
     def observe(self, name: str, seconds: float) -> None:
-        """Put a duration into a histogram."""
         self._histograms[name].observe(seconds)
 
     def count(self, name: str, amount: int = 1) -> None:
@@ -64,20 +62,16 @@ class GatewayMetrics:
         self._totals[name].inc(amount)
 
     def count_finished(self, status: int) -> None:
-        """Count a request by the status it ended with."""
         self._counters["mm_requests_total"].labels(self._model, str(status)).inc()
 
     def count_rejected(self, reason: str) -> None:
-        """Count a request that was refused for lack of capacity."""
         self._counters["mm_requests_rejected_total"].labels(self._model, reason).inc()
 
     def count_key(self, name: str, key: str, amount: int = 1) -> None:
-        """Add to a counter of the names of tokens."""
         self._keys.add(key)
         self._counters[name].labels(self._model, key).inc(amount)
 
     def count_key_rejected(self, key: str, reason: str) -> None:
-        """Count a request that was refused for the limits of its key."""
         self._refused_keys.add((key, reason))
         self._counters["mm_key_rejected_total"].labels(self._model, key, reason).inc()
 
@@ -93,16 +87,13 @@ class GatewayMetrics:
         self._refused_keys -= gone
 
     def set_work_seconds(self, unit: str, seconds: float) -> None:
-        """Publish what one unit of work takes of this replica."""
         self._gauges["mm_work_seconds"].labels(self._model, unit).set(seconds)
 
     def set_phase(self, phase: Phase) -> None:
-        """Publish what the pod does."""
         for one in Phase:
             self._gauges["mm_pod_phase"].labels(self._model, one.value).set(one is phase)
 
     def render(self) -> bytes:
-        """Return the text exposition."""
         return generate_latest(self.registry)
 
 

@@ -148,7 +148,6 @@ class Preparation:
         return self._layout.rows(sizes)
 
     def video_rows(self, frames: int, size: Size) -> int:
-        """Return the prompt tokens that a video becomes."""
         return self._layout.video_rows(frames, size)
 
     def features(self, sizes: Sequence[Size]) -> int:
@@ -200,7 +199,6 @@ class Preparation:
         form: Form | None,
         load: Load,
     ) -> PreparedChat:
-        """Return one prompt of a request."""
         marks = len(parsed.images) + len(parsed.videos)
         text_tokens = len(parsed.ids) or await self._count(
             parsed.prompt, marks, video=bool(parsed.videos), kinds=parsed.kinds
@@ -416,7 +414,6 @@ class Preparation:
         return _Parsed("", param, [], [], ids=tuple(one), written=text)
 
     def _processors(self, request: ChatRequest, found: Conversation) -> tuple[ImageProcessor, ...]:
-        """Return how each image and video is seen."""
         videos = found.videos
         family, options = self.model.family, request.mm_processor_kwargs or {}
         processor = with_options(

@@ -40,7 +40,6 @@ class PreparedChat:
 
     @property
     def image_count(self) -> int:
-        """Number of images."""
         return len(self.request.images)
 
     @property
@@ -60,12 +59,10 @@ class PreparedRequest:
 
     @property
     def choices(self) -> int:
-        """Answers that are generated to all prompts."""
         return sum(chat.choices for chat in self.chats)
 
     @property
     def choices_each(self) -> int:
-        """Answers that are generated to each prompt."""
         return self.chats[0].choices
 
     @property
@@ -75,7 +72,6 @@ class PreparedRequest:
 
     @property
     def image_count(self) -> int:
-        """Number of images."""
         return sum(chat.image_count for chat in self.chats)
 
     @property
@@ -85,7 +81,6 @@ class PreparedRequest:
 
     @property
     def seconds(self) -> float:
-        """Length of the audio."""
         return sum(chat.seconds for chat in self.chats)
 
     @property
@@ -100,19 +95,15 @@ class PreparedRequest:
 
     @property
     def text_tokens(self) -> int:
-        """All prompts without features."""
         return sum(chat.budget.text_tokens for chat in self.chats)
 
     @property
     def input_tokens(self) -> int:
-        """The prompts and the features beside them."""
         return sum(chat.budget.input_tokens for chat in self.chats)
 
     @property
     def most_tokens(self) -> int:
-        """What the inputs and the longest answers are together."""
         return sum(chat.budget.most_tokens(chat.choices) for chat in self.chats)
 
     def with_each(self, change: Callable[[PreparedChat], PreparedChat]) -> "PreparedRequest":
-        """Return the same with each prompt changed."""
         return PreparedRequest(tuple(map(change, self.chats)))

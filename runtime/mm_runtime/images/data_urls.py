@@ -67,7 +67,6 @@ class DecodedUrl(str):
 
     @classmethod
     def of(cls, short: str, content: bytes) -> "DecodedUrl":
-        """Return a URL that stands for these bytes."""
         url = cls(short)
         url.content = content
         return url

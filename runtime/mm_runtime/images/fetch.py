@@ -98,7 +98,6 @@ class ProxyConnections(httpcore.AsyncNetworkBackend):
         self._backend = PinnedBackend(resolver, allow_private_networks=True)
 
     async def connect_tcp(self, *given: Any, **named: Any) -> httpcore.AsyncNetworkStream:
-        """Connect to the proxy."""
         try:
             return await self._backend.connect_tcp(*given, **named)
         except FetchRefusedError:

@@ -37,7 +37,6 @@ _READ = 1024
 
 
 def kind_of(encoded: bytes) -> str:
-    """Return what a file is by its first bytes."""
     start = encoded[:_READ]
     found = next((name for pattern, name in _KINDS if pattern.match(start)), None)
     return f"they look like {found}" if found else "of no format that is known here"

@@ -13,7 +13,6 @@ MAX_BLOCKS = 400_000
 
 
 def is_webp(encoded: bytes) -> bool:
-    """Return whether a file begins as a WebP."""
     return encoded[:4] == b"RIFF" and encoded[8:12] == b"WEBP"
 
 
@@ -38,7 +37,6 @@ def webp_chunks(encoded: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def palette_bytes(flags: bytes) -> int:
-    """Return the bytes of a palette that a GIF's flags announce."""
     return 3 * 2 ** (1 + flags[0] % 8) if flags and flags[0] & _PALETTE else 0
 
 

@@ -63,12 +63,10 @@ class Png:
 
     @property
     def depth(self) -> int:
-        """Bits of a channel."""
         return self.chunks[b"IHDR"][8]
 
     @property
     def colour_type(self) -> int:
-        """As the header numbers it."""
         return self.chunks[b"IHDR"][9]
 
     @property

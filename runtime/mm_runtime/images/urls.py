@@ -27,13 +27,11 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """Value of the Host header."""
         default = self.port == _DEFAULT_PORTS[self.scheme]
         return bracketed(self.host) if default else host_port(self.host, self.port)
 
     @property
     def url(self) -> str:
-        """The complete URL."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 

@@ -78,7 +78,6 @@ server binds its port when its models are loaded, long after it was chosen."""
 
 
 def _server(opened: socket.socket, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
-    """Return the server of a socket that listens already."""
     server = ThreadingHTTPServer(opened.getsockname()[:2], handler, bind_and_activate=False)
     server.socket.close()
     server.socket = opened
@@ -169,7 +168,6 @@ class Exposition:
             thread.join()
 
     def restarted(self) -> None:
-        """Count a death that is followed by a start."""
         self._restarts.inc()
 
     def shares(self, mode: str, problem: str = "") -> None:

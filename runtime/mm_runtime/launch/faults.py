@@ -20,7 +20,6 @@ class ServerFaults:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a server's processes need to say something."""
         return {VARIABLE: str(self._path)}
 
     def clear(self) -> None:
@@ -29,7 +28,6 @@ class ServerFaults:
 
     @property
     def found(self) -> Fault | None:
-        """What was said since."""
         return Fault.read(self._path)
 
     def explained(self, error: ServerFailedError) -> ServerFailedError:

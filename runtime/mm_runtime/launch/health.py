@@ -70,7 +70,6 @@ def parse_in_flight(lines: Iterable[str]) -> InFlight:
 
 
 def probe(ports: Ports) -> State:
-    """Return the server's state."""
     status = get(ports.probe_host, ports.http, "/v2/health/ready")
     if status is None:
         return State.UNREACHABLE
@@ -78,7 +77,6 @@ def probe(ports: Ports) -> State:
 
 
 def is_alive(ports: Ports) -> bool:
-    """Return whether Triton says that it lives."""
     status = get(ports.probe_host, ports.http, "/v2/health/live")
     return status is not None and status[0] == http.client.OK
 

@@ -109,5 +109,4 @@ class MpsDaemon:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers that stand alone on a line."""
     return tuple(int(line) for line in text.splitlines() if line.strip().isdigit())

@@ -50,5 +50,4 @@ class ServeOptions:
 
     @property
     def folder(self) -> Path:
-        """Where a server keeps what it writes."""
         return self.repository.absolute().parent

@@ -24,12 +24,10 @@ class Crashes:
 
     @property
     def count(self) -> int:
-        """How many count."""
         return len(self.times)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the container should end."""
         return self.count >= LIMIT
 
     @property

@@ -37,7 +37,6 @@ class Sharing:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the server's processes need to join."""
         return self.daemon.environment if self.daemon else {}
 
     def check(self) -> None:

@@ -45,7 +45,6 @@ class Stubs:
         return tuple(self._names)
 
     def name(self, descriptor: int) -> str:
-        """Return the model whose process a descriptor is."""
         return self._names[descriptor]
 
 

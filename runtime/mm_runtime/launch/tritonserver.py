@@ -45,16 +45,13 @@ class TritonServer:
 
     @property
     def command(self) -> Command:
-        """How it is started."""
         return Command(self.argv, self.environment)
 
     @property
     def metrics(self) -> MetricsPage:
-        """Where its own metrics are."""
         return MetricsPage(self.options.ports.metrics)
 
     def state(self) -> State:
-        """Return how it is now."""
         return health.probe(self.options.ports)
 
     def is_alive(self) -> bool:
@@ -66,7 +63,6 @@ class TritonServer:
         return health.in_flight(self.options.ports)
 
     def clean(self) -> None:
-        """Remove the regions of shared memory that a killed one leaves."""
         remove_regions(self.options.shm_prefix)
 
 

@@ -89,7 +89,6 @@ def _loaded(checkpoint: Path) -> Any:
 
 
 def _rows(checkpoint: Path, texts: Sequence[str]) -> Iterator[torch.Tensor]:
-    """Yield the ids of each text."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             checkpoint, trust_remote_code=False, local_files_only=True

@@ -73,7 +73,6 @@ def quantize(request: Request) -> None:
 
 
 def _config(request: Request) -> dict[str, Any]:
-    """Return the checkpoint's configuration."""
     path = request.checkpoint / CONFIG
     try:
         config: dict[str, Any] = json.loads(path.read_bytes())

@@ -35,12 +35,10 @@ class Tensors:
         return sorted(self._files)
 
     def read(self, name: str) -> Any:
-        """Return a tensor."""
         return self._files[name].get_tensor(name)
 
     @property
     def quantized(self) -> set[str]:
-        """Return the modules whose weights have a scale."""
         return {name.removesuffix(SCALE) for name in self._files if name.endswith(SCALE)}
 
     @property

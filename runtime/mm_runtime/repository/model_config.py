@@ -147,5 +147,4 @@ def ensemble_model(
 
 
 def as_text(config: ModelConfig) -> str:
-    """Return the text of a `config.pbtxt`."""
     return str(text_format.MessageToString(config))

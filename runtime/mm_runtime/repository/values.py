@@ -86,7 +86,6 @@ class RepositoryValues:
 
     @property
     def keeps_forms(self) -> bool:
-        """Whether it takes forms of answers."""
         return self.trtllm is None or self.trtllm.tokenizer_info is not None
 
     @property

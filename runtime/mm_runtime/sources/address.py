@@ -38,7 +38,6 @@ class BucketAddress:
     prefix: str
 
     def key(self, name: str) -> str:
-        """Return the key of a file."""
         return f"{self.prefix}/{name}" if self.prefix else name
 
     def __str__(self) -> str:

@@ -26,7 +26,6 @@ class Checkout:
     """How messages call the directory; empty: by its path."""
 
     def explain(self, message: str) -> str:
-        """Return a message with the source's address in place of a temporary directory."""
         return message.replace(str(self.directory), self.shown) if self.shown else message
 
 

@@ -53,15 +53,12 @@ class DirectoryOrigin:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """See `Origin.sizes`."""
         return {name: path.stat().st_size for name, path in self.files.items()}
 
     def digest(self) -> str | None:
-        """See `Origin.digest`."""
         return files_digest(self.files)
 
     def partial(self, name: str, destination: Path) -> Path:
-        """See `Origin.partial`."""
         del name
         return destination.with_name(destination.name + PARTIAL)
 
@@ -88,16 +85,13 @@ class RemoteOrigin:
 
     @property
     def parallel_files(self) -> int:
-        """See `Origin.parallel_files`."""
         return self.source.parallel_files
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """See `Origin.sizes`."""
         return {name: file.size for name, file in self.files.items()}
 
     def digest(self) -> str | None:
-        """See `Origin.digest`."""
         return files_digest(self.hollow) if self.sampled else None
 
     def partial(self, name: str, destination: Path) -> Path:

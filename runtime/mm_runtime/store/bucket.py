@@ -38,14 +38,12 @@ class BucketStore:
         return str(self._address)
 
     def fingerprints(self) -> list[str]:
-        """See `EngineStore.fingerprints`."""
         with explained(str(self), STORE_ERRORS):
             found = obstore.list_with_delimiter(self._client, f"{self._address.key('engines')}/")
         names = (str(prefix).rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
         return sorted(name for name in names if FINGERPRINT.fullmatch(name))
 
     def manifest(self, fingerprint: str) -> bytes:
-        """See `EngineStore.manifest`."""
         key = self._key(fingerprint, MANIFEST_NAME)
         with explained(str(self), STORE_ERRORS):
             try:
@@ -85,7 +83,6 @@ class BucketStore:
         yield BucketIncoming(self, fingerprint, self._blobs(fingerprint))
 
     def unused_since(self, fingerprint: str) -> datetime | None:
-        """See `EngineStore.unused_since`."""
         with explained(str(self), STORE_ERRORS):
             try:
                 found = obstore.get(self._client, self._key(fingerprint, UNUSED)).bytes()
@@ -94,13 +91,11 @@ class BucketStore:
         return datetime.fromisoformat(bytes(found).decode())
 
     def note_unused(self, fingerprint: str, since: datetime) -> None:
-        """See `EngineStore.note_unused`."""
         with explained(str(self), STORE_ERRORS):
             key = self._key(fingerprint, UNUSED)
             obstore.put(self._client, key, since.isoformat().encode())
 
     def used(self, fingerprint: str) -> None:
-        """See `EngineStore.used`."""
         with explained(str(self), STORE_ERRORS), suppress(FileNotFoundError, NotFoundError):
             obstore.delete(self._client, self._key(fingerprint, UNUSED))
 
@@ -114,7 +109,6 @@ class BucketStore:
         return True
 
     def remove(self, fingerprint: str) -> None:
-        """See `EngineStore.remove`."""
         with explained(str(self), STORE_ERRORS):
             obstore.delete(self._client, self._key(fingerprint, MANIFEST_NAME))
             for page in obstore.list(self._client, f"{self._key(fingerprint)}/"):
@@ -172,5 +166,4 @@ class BucketIncoming:
         self._there[file.sha256] = file.size
 
     def finish(self, manifest: bytes) -> None:
-        """See `Incoming.finish`."""
         self._store.publish(self._fingerprint, manifest)

@@ -27,7 +27,6 @@ class DirectoryStore:
         return str(self.root)
 
     def fingerprints(self) -> list[str]:
-        """See `EngineStore.fingerprints`."""
         try:
             entries = sorted((self.root / "engines").iterdir())
         except FileNotFoundError:
@@ -35,7 +34,6 @@ class DirectoryStore:
         return [entry.name for entry in entries if FINGERPRINT.fullmatch(entry.name)]
 
     def manifest(self, fingerprint: str) -> bytes:
-        """See `EngineStore.manifest`."""
         path = self._paths(fingerprint).manifest
         try:
             return path.read_bytes()
@@ -43,7 +41,6 @@ class DirectoryStore:
             raise EngineCorruptError(f"{path} is missing.") from error
 
     def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
-        """See `EngineStore.sizes`."""
         del manifest
         engine = self._paths(fingerprint).engine
         return {
@@ -53,7 +50,6 @@ class DirectoryStore:
         }
 
     def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Piece]:
-        """See `EngineStore.chunks`."""
         path = self._paths(fingerprint).engine / file.path
         try:
             reader = path.open("rb")
@@ -65,7 +61,6 @@ class DirectoryStore:
 
     @contextmanager
     def receive(self, fingerprint: str) -> Iterator["DirectoryIncoming"]:
-        """See `EngineStore.receive`."""
         paths = self._paths(fingerprint)
         with writing_to(self.root), self._locked(paths):
             folder = paths.work.with_name(f"{fingerprint}.incoming")
@@ -86,14 +81,12 @@ class DirectoryStore:
             return None
 
     def note_unused(self, fingerprint: str, since: datetime) -> None:
-        """See `EngineStore.note_unused`."""
         mark = self._paths(fingerprint).unused
         with writing_to(self.root):
             mark.parent.mkdir(parents=True, exist_ok=True)
             write_durably(mark, since.isoformat())
 
     def used(self, fingerprint: str) -> None:
-        """See `EngineStore.used`."""
         self._paths(fingerprint).unused.unlink(missing_ok=True)
 
     def remove_unused(self, fingerprint: str, before: datetime) -> bool:
@@ -112,7 +105,6 @@ class DirectoryStore:
             return True
 
     def remove(self, fingerprint: str) -> None:
-        """See `EngineStore.remove`."""
         paths = self._paths(fingerprint)
         with writing_to(self.root), self._locked(paths):
             _remove_engine(paths)
@@ -147,7 +139,6 @@ class DirectoryIncoming:
     folder: Path
 
     def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
-        """See `Incoming.add`."""
         path = self.folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         size = 0

@@ -21,7 +21,6 @@ class Tokens:
 
     @property
     def count(self) -> int:
-        """Return all of them."""
         return self.features + self.newlines
 
 

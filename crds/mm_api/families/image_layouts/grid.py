@@ -17,7 +17,6 @@ def features_per_image(vision: VisionFacts) -> int:
 
 
 def pixels_side(vision: VisionFacts) -> int:
-    """Return the side of the square of as many features as the largest image has."""
     side = vision.patch_size * (vision.merge_size or 2)
     return int(features_per_image(vision) ** 0.5) * side
 

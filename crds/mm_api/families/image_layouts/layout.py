@@ -17,7 +17,6 @@ VARIABLE_SIZE_FACTOR = 1.5
 
 
 def patches(vision: VisionFacts) -> int:
-    """Return the patches of a square."""
     return (vision.image_size // vision.patch_size) ** 2
 
 
@@ -96,5 +95,4 @@ class ImageLayout:
 
     @property
     def pool_factor(self) -> float:
-        """Return the room for fragmentation in the CUDA pool."""
         return FIXED_SIZE_FACTOR if self.is_square else VARIABLE_SIZE_FACTOR

@@ -22,7 +22,6 @@ _WEIGHT_ONLY = {"INT8WeightOnly": "int8", "INT4WeightOnly": "int4"}
 
 
 def scripts(version: str) -> dict[str, str]:
-    """Return where the scripts of one version are."""
     return era(table("tools")["scripts"], version_of(version))
 
 

@@ -18,7 +18,6 @@ Not measured: TensorRT stores fewer where it fuses them."""
 
 
 def vision_engine_bytes(facts: ModelFacts, family: Family) -> int:
-    """Return the bytes of tower and projector."""
     return vision_parameters(facts, family) * _NUMBER_BYTES
 
 

@@ -30,7 +30,6 @@ engine may need seconds on a busy core. After it the server begins to encode, so
 
 
 def is_disaggregated(spec: MultimodalModelSpec) -> bool:
-    """Return whether images are encoded in pods of their own."""
     return spec.vision.placement == "Disaggregated"
 
 
@@ -54,7 +53,6 @@ def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> Iterator[SpecE
 
 
 def server_cache_bytes(spec: MultimodalModelSpec) -> int:
-    """Return the feature cache of a language model's pod."""
     return 0 if is_disaggregated(spec) else bytes_of(spec.vision.feature_cache_bytes)
 
 

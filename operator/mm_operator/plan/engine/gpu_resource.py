@@ -19,7 +19,6 @@ _SLICED: Final = "-MIG-"
 
 
 def resource_of(spec: MultimodalModelSpec) -> str:
-    """Return the extended resource that pods request a GPU by."""
     return spec.runtime.gpu.resource_name or spec.build.gpu.resource_name or GPU
 
 

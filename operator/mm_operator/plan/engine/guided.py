@@ -56,7 +56,6 @@ def tokenizer_info(
 
 
 def serves_forms(request: PlanRequest, version: str) -> bool:
-    """Return whether trtllm-serve is to keep answers to a form."""
     return request.guided_decoding != "Off" and keeps_forms(version)
 
 

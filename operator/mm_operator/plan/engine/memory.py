@@ -53,7 +53,6 @@ class Terms:
 
     @property
     def vision_activations(self) -> int:
-        """Return what the vision half computes in."""
         facts, family, batch = self.target.facts, self.target.family, self.limits.vision_batch
         return vision_activation_bytes(facts, family, batch, stores_scores=self.stores_scores)
 

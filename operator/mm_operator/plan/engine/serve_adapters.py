@@ -144,7 +144,6 @@ class AdapterBytes:
 
     @property
     def total(self) -> int:
-        """Return both."""
         return self.cache + self.loaded
 
 

@@ -16,7 +16,6 @@ _HALVES = ("float16", "bfloat16")
 
 
 def staged_quantizations(family: Family) -> tuple[str, ...]:
-    """Return what a checkpoint of a family can be quantized to while it is staged."""
     return family.pytorch.quantizations if family.pytorch else ()
 
 

@@ -20,12 +20,10 @@ Version = tuple[int, int, int, int]
 
 @cache
 def table(name: str) -> Mapping[str, Any]:
-    """Return one table of the package's data."""
     return dict(yaml.safe_load(data_of(f"{name}.yaml")))
 
 
 def data_of(name: str) -> str:
-    """Return the text of a file of the package's data."""
     return (resources.files("mm_operator.plan.engine.data") / name).read_text("utf-8")
 
 
@@ -115,7 +113,6 @@ def _tag(image: str) -> str:
 
 
 def gpu_names() -> list[str]:
-    """Return the names of the known GPUs."""
     return [row["name"] for row in table("gpus")["gpus"]]
 
 

@@ -7,5 +7,4 @@ CUDA_ROUNDING_BYTES = 512
 
 
 def ceil_to(value: int, unit: int) -> int:
-    """Return `value` rounded up to a multiple of `unit`."""
     return -(-value // unit) * unit

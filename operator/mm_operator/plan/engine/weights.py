@@ -73,7 +73,6 @@ class Linear:
 
     @property
     def parameters(self) -> int:
-        """Return weights and biases of all of them."""
         return self.count * (self.outputs * self.inputs + self.biases)
 
 
@@ -124,7 +123,6 @@ class Stack:
 
     @property
     def matrix_elements(self) -> int:
-        """Return the numbers of the blocks' matrices."""
         fused = (heads.qkv(count, self.style) for count, heads in self.attentions)
         return sum(one.count * one.outputs * one.inputs for one in (*fused, *self.linears))
 

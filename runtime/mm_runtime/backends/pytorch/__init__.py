@@ -28,7 +28,6 @@ class PyTorch:
     def open_engine(
         self, directory: EngineDirectory, serving: ServingPlan, servers: "Servers", /
     ) -> "ServedEngine":
-        """Return the client of trtllm-serve."""
         from mm_runtime.backends.pytorch.client import open_trtllm_serve  # noqa: PLC0415
 
         return open_trtllm_serve(directory, serving, servers.openai)

@@ -96,7 +96,6 @@ class TrtllmServeDialect:
         return files.body(body)
 
     def refusal(self, event: str) -> str | None:
-        """Return what the library of forms says of a grammar."""
         _, found, reason = event.partition(_FORM_ERROR)
         reason = reason.partition("\\n")[0][:MESSAGE_CHARACTERS]
         return f"The model refused the form of the answer: {reason}." if found else None

@@ -43,7 +43,6 @@ class TrtllmServer:
 
     @property
     def metrics(self) -> MetricsPage:
-        """Where its own metrics are."""
         return MetricsPage(self.plan.port, METRICS)
 
     @property

@@ -54,7 +54,6 @@ class TritonClient:
         )
 
     async def close(self) -> None:
-        """Close the channel."""
         await self._channel.close()
 
     async def is_ready(self, model: str, seconds: float) -> bool:

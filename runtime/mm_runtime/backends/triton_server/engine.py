@@ -79,11 +79,9 @@ class TritonEngine:
         self._client = TritonClient(address)
 
     async def close(self) -> None:
-        """Close the channel."""
         await self._client.close()
 
     async def is_ready(self) -> bool:
-        """Return whether the server and the ensemble are ready now."""
         try:
             return await self._client.is_ready(ENSEMBLE, _PROBE_SECONDS)
         except grpc.aio.AioRpcError:

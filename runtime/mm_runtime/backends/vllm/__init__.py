@@ -40,7 +40,6 @@ class Vllm:
     def open_engine(
         self, directory: EngineDirectory, serving: ServingPlan, servers: "Servers", /
     ) -> "ServedEngine":
-        """Return the client of vLLM."""
         from mm_runtime.backends.vllm.client import open_vllm  # noqa: PLC0415
 
         return open_vllm(directory, serving, servers.openai)

@@ -105,7 +105,6 @@ class VllmDialect:
         return replace(made, release=release)
 
     def refusal(self, event: str) -> str | None:
-        """Return what the server says of a request that it has begun to answer."""
         try:
             code = json.loads(event)["error"]["code"]
         except (ValueError, KeyError, TypeError):

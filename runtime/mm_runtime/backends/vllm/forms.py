@@ -29,7 +29,6 @@ class VllmForms:
     """Implements `mm_runtime.gateway.backends.backend.Forms`; the text of each form is JSON."""
 
     def stated(self, stated: StatedForm) -> Form:
-        """Return the form that a request states."""
         match stated.form:
             case Pattern(pattern):
                 return _form("regex", pattern, stated.param)

@@ -8,7 +8,6 @@ from mm_runtime.engine_build.build_paths import BuildPaths
 
 
 def link_checkpoint(paths: BuildPaths) -> None:
-    """Make `paths.as_reference` of what a build has fetched."""
     link_parts(paths.as_reference, paths.weights, paths.tokenizer, paths.adapters)
 
 

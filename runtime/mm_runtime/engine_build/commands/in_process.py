@@ -70,7 +70,6 @@ def greedy(text: str, most_tokens: int) -> Outputs:
 
 
 def _ensemble_steps(directory: EngineDirectory) -> list[Step]:
-    """Return the steps of the ensemble that an engine's requests take."""
     chosen = chosen_steps(
         accepts_audio=accepts_audio(directory), has_vision=directory.vision is not None
     )
@@ -114,7 +113,6 @@ class InProcess:
 
     @property
     def end_ids(self) -> frozenset[int]:
-        """Ids of the tokens that end an answer."""
         return self._loaded.end_ids
 
     def answer(self, inputs: Outputs) -> list[Outputs]:
@@ -141,7 +139,6 @@ class InProcess:
         return text.decode()
 
     def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
-        """Return what a model answers."""
         del outputs
         if model == "preprocessing":
             return self._preprocessor.prepare(inputs)
@@ -182,7 +179,6 @@ class _Collected:
         self._ended = threading.Event()
 
     def wait(self) -> list[Piece]:
-        """Return all pieces."""
         if not self._ended.wait(ANSWER_SECONDS):
             raise TimeoutError(f"no answer within {ANSWER_SECONDS:.0f} s")
         if self._error is not None:

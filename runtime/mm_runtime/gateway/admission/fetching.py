@@ -32,7 +32,6 @@ class Fetching:
             claim.release()
 
     def free(self) -> None:
-        """Give a place back."""
         self._left += 1
 
     def _take(self) -> None:

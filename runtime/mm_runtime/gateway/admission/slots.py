@@ -30,7 +30,6 @@ class Load:
     observers: list[Callable[["Load"], None]] = field(default_factory=list)
 
     def changed(self) -> None:
-        """Call the observers."""
         for observer in self.observers:
             observer(self)
 
@@ -62,7 +61,6 @@ class Admission:
 
     @property
     def inside(self) -> int:
-        """Requests that hold a place."""
         return self.load.running + self.load.waiting
 
     def check(self, places: int = 1) -> None:

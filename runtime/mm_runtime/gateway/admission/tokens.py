@@ -37,16 +37,13 @@ class TokenBudget:
 
     @property
     def input_tokens(self) -> int:
-        """The prompt and the features beside it."""
         return self.prompt_tokens + self.cross_attention_tokens
 
     def most_tokens(self, choices: int) -> int:
-        """Return what the input and so many longest answers are together."""
         return self.input_tokens + choices * self.max_tokens
 
     @property
     def text_tokens(self) -> int:
-        """The prompt without features."""
         return self.prompt_tokens - self.image_tokens
 
 
@@ -113,7 +110,6 @@ def _of(param: str) -> str:
 
 
 def _own_answer(limits: ContextLimits, begun: int, wanted: int | None) -> int:
-    """Return the tokens of an answer that has a sequence of its own."""
     left = limits.max_seq_len - begun
     if wanted is not None and wanted > left:
         raise _too_long(

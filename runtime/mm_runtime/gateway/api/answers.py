@@ -27,7 +27,6 @@ class Answers:
         self._scores[choice] += scores
 
     def end(self, choice: int, reason: FinishReason) -> None:
-        """Take why a choice ended."""
         self._reasons[choice] = reason
 
     def best(self, count: int) -> list[Answer]:

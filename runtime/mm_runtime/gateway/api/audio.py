@@ -100,12 +100,10 @@ class TranscriptionRequest(GenerationRequest):
 
     @property
     def must_be_timed(self) -> bool:
-        """Whether the answer is nothing without time stamps."""
         return self.response_format in SUBTITLES or bool(self.timestamp_granularities)
 
     @property
     def may_be_timed(self) -> bool:
-        """Whether an answer with time stamps says more."""
         return self.must_be_timed or self.response_format == "verbose_json"
 
 

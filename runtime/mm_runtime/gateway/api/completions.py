@@ -60,7 +60,6 @@ class StreamForm:
 
     @property
     def says_usage(self) -> bool:
-        """Return whether every chunk has the key."""
         return self.with_usage or self.continuous
 
 
@@ -190,7 +189,6 @@ class Completion(ABC):
         return [frame.write(text)]
 
     def ended(self, index: int, reason: FinishReason, usage: Usage) -> list[Event]:
-        """Return the chunk with the reason."""
         return [self._chunk("", usage, index=index, reason=reason)]
 
     def ending(self, usage: Usage) -> list[Event]:
@@ -214,7 +212,6 @@ class Completion(ABC):
         return self._wrapped(choice, usage)
 
     def _wrapped(self, choice: dict[str, object], usage: Usage | None) -> Event:
-        """Return the event of one choice's chunk."""
         chunk = {**self._head, "object": self.chunk_object, "choices": [choice]}
         if not self._form.says_usage:
             return chunk
@@ -230,7 +227,6 @@ class ChatCompletion(Completion):
     chunk_object = "chat.completion.chunk"
 
     def opening(self, usage: Usage) -> list[Event]:
-        """Return the chunk of each choice that names the role."""
         return [self._chunk(None, usage, index=index) for index in range(self._choices)]
 
     def _written(self, scores: Sequence[TokenScore]) -> dict[str, object]:

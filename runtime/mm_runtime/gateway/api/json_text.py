@@ -19,5 +19,4 @@ class TextFrame:
         self._before, _, self._after = encode(body_of(_MARK)).rpartition(encode(_MARK))
 
     def write(self, text: str) -> bytes:
-        """Return what `encode` makes of the object with this text."""
         return self._before + encode(text) + self._after

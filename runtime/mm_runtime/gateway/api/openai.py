@@ -150,17 +150,14 @@ class GenerationRequest(Wire):
 
     @property
     def prompts(self) -> int:
-        """Prompts that are answered."""
         return 1
 
     @property
     def choices(self) -> int:
-        """Answers that are generated to each prompt."""
         return 1
 
     @property
     def wanted_choices(self) -> int:
-        """Answers that are returned of each prompt."""
         return 1
 
     @property
@@ -219,12 +216,10 @@ class SampledRequest(GenerationRequest):
 
     @property
     def choices(self) -> int:
-        """Answers that are generated to each prompt."""
         return self.wanted_choices
 
     @property
     def wanted_choices(self) -> int:
-        """Answers that are returned of each prompt."""
         return self.n or 1
 
     @property
@@ -395,7 +390,6 @@ class CompletionRequest(SampledRequest):
 
     @property
     def prompts(self) -> int:
-        """Prompts that are answered."""
         return count_of(self.prompt)
 
     @property

@@ -35,13 +35,11 @@ class ResponseAnswer:
         self._sequence = 0
 
     def full(self, answers: Sequence[Answer], usage: Usage) -> Event:
-        """Return the plain answer."""
         self._push(answers[0].text)
         self._end(answers[0].reason)
         return self._response(self._status, usage)
 
     def opening(self, usage: Usage) -> list[Event]:
-        """Return what says that the response has begun."""
         del usage
         return [
             self._event(name, response=self._response("in_progress", None))
@@ -51,17 +49,14 @@ class ResponseAnswer:
     def pieces(
         self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
     ) -> list[bytes]:
-        """Return the JSON of the events of some text."""
         del usage, index, scores
         return [encode(event) for event in self._push(text)]
 
     def ended(self, index: int, reason: FinishReason, usage: Usage) -> list[Event]:
-        """Return what completes the last item."""
         del index, usage
         return self._end(reason)
 
     def ending(self, usage: Usage) -> list[Event]:
-        """Return the event with the full response."""
         return [
             self._event(f"response.{self._status}", response=self._response(self._status, usage))
         ]

@@ -246,7 +246,6 @@ class ResponsesChat(ChatRequest):
 
     @property
     def original(self) -> ResponsesRequest:
-        """The request."""
         return self._original
 
 
@@ -281,7 +280,6 @@ def chat_of(original: ResponsesRequest) -> ResponsesChat:
 
 
 def places_of(original: ResponsesRequest) -> list[Place]:
-    """Return where the messages of the chat that a request means stand in it."""
     return [place for place, _ in _placed_messages(original)]
 
 

@@ -45,7 +45,6 @@ class HeldScores:
     """
 
     def __init__(self) -> None:
-        """Begin an answer."""
         self._textless: list[TokenScore] = []
         """The last ones, without text so far: they may be parts of a character."""
 

@@ -67,5 +67,4 @@ class ServedModel:
 
     @property
     def names(self) -> ModelNames:
-        """What clients may call it."""
         return ModelNames(self.name, self.adapters)

@@ -83,5 +83,4 @@ class StructuredOutputs(Wire):
 
     @property
     def kind(self) -> str:
-        """The name of the form."""
         return self._given[0]

@@ -40,5 +40,4 @@ def each_of(prompt: Prompt) -> list[str | list[int]]:
 
 
 def count_of(prompt: Prompt) -> int:
-    """Return how many prompts there are."""
     return len(each_of(prompt))

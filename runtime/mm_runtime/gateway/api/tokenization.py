@@ -49,7 +49,6 @@ class TokenizeRequest(WrittenRequest):
         return self
 
     def chat(self, model: str) -> ChatRequest:
-        """Return the chat of `messages` whose prompt is tokenized."""
         assert self.messages is not None  # noqa: S101  # the caller knows which of both is there
         written = {name: getattr(self, name) for name in WrittenRequest.model_fields}
         return ChatRequest(model=model, messages=self.messages, **written)

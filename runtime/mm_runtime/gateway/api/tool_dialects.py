@@ -39,7 +39,6 @@ class ToolDialect:
         return made if self.listed else f"call_{made}"
 
     def with_control(self, token: int | None) -> "ToolDialect":
-        """Return the same of a tokenizer to which `opening` is a control token."""
         return replace(self, opening_id=token)
 
 

@@ -141,7 +141,6 @@ class CallReader:
         return True
 
     def _list(self) -> bool:
-        """Open the list of calls."""
         begun = self._text.lstrip()
         if not begun:
             return False
@@ -152,7 +151,6 @@ class CallReader:
         return True
 
     def _call(self) -> bool:
-        """Read a call up to its arguments."""
         if self.calls == self._most:
             self._step = self._dropped
             return True
@@ -207,7 +205,6 @@ class CallReader:
         return True
 
     def _tail(self) -> bool:
-        """Read a call's end."""
         closing = self._dialect.closing
         if closing:
             _, found, after = self._text.partition(closing)

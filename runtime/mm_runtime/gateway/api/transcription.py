@@ -54,7 +54,6 @@ class Transcript:
     def pieces(
         self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
     ) -> list[bytes]:
-        """Return the JSON of an event with some text."""
         del usage, index, scores
         self._text += text
         return [encode({"type": "transcript.text.delta", "delta": text})]
@@ -65,7 +64,6 @@ class Transcript:
         return []
 
     def ending(self, usage: Usage) -> list[Event]:
-        """Return the event with the full text."""
         del usage
         return [{"type": "transcript.text.done", "text": self._text.strip()}]
 

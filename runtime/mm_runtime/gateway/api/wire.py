@@ -129,5 +129,4 @@ def form(value: object) -> str:
 
 
 def form_or_null(value: object) -> str:
-    """Return the same where null is allowed."""
     return "<null>" if value is None else form(value)

@@ -37,7 +37,6 @@ class ExchangeRecord:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the arrival."""
         return time.monotonic() - self.started
 
     @property

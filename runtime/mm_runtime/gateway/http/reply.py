@@ -55,7 +55,6 @@ class Reply:
     async def send_json(
         self, status: int, body: object, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Answer with one JSON document."""
         await self.send_encoded(status, encode(body), headers)
 
     async def send_encoded(
@@ -67,7 +66,6 @@ class Reply:
         await self._write(content, more=False)
 
     async def send_text(self, text: str) -> None:
-        """Answer with plain text."""
         content = text.encode("utf-8", errors="replace")
         await self._start(200, PLAIN, {"content-length": str(len(content))})
         await self._write(content, more=False)
@@ -117,7 +115,6 @@ class Reply:
         await self._write(_written((*bodies, b"[DONE]")), more=False)
 
     async def break_stream(self, body: object) -> None:
-        """Send an error as the last event."""
         await self._write(_written((encode(body),)), more=False)
 
     async def _start(self, status: int, content_type: str, extra: Mapping[str, str]) -> None:

@@ -55,12 +55,10 @@ class Routes:
     """The same for people, at `/docs`; None: there is no such page."""
 
     async def openapi(self, request: Request) -> Response:
-        """Describe the requests."""
         self._let_in(request)
         return JSONResponse(self.document)
 
     async def docs(self, request: Request) -> Response:
-        """Describe the requests to people."""
         self._let_in(request)
         return HTMLResponse(self.page, headers=docs_page.HEADERS)
 
@@ -73,13 +71,11 @@ class Routes:
         )
 
     async def list_models(self, request: Request) -> Response:
-        """List the model and its adapters."""
         self._let_in(request)
         described = [self._describe(name) for name in self.model.names.parents()]
         return JSONResponse({"object": "list", "data": described})
 
     async def get_model(self, request: Request) -> Response:
-        """Describe a model."""
         self._let_in(request)
         name = request.path_params["name"]
         self.model.names.adapter(name)

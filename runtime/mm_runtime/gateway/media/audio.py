@@ -174,7 +174,6 @@ def _too_long(most_samples: int) -> BadRecordingError:
 
 
 def seconds_of(audio: Samples) -> float:
-    """Return how long the audio is."""
     return len(audio) / SAMPLE_RATE
 
 

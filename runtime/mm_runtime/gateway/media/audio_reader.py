@@ -95,7 +95,6 @@ class AudioReader:
 
     @property
     def detects(self) -> bool:
-        """Return whether the model detects the language of audio sent without one."""
         return self.may_detect and len(self.prefixes.languages) > 1
 
     @property

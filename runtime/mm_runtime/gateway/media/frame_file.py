@@ -54,6 +54,5 @@ def frame_file(frames: NDArray[np.uint8]) -> io.BytesIO:
 
 
 def memory_bytes(frames: NDArray[np.uint8]) -> int:
-    """Return the memory of a file of these frames while it is made."""
     even = len(frames) + len(frames) % FRAMES
     return int(frames[0].nbytes * (even * FFV1_FILE_COPIES + FFV1_FRAME_COPIES))

@@ -40,7 +40,6 @@ class Video:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the pixels."""
         return self.pixels.nbytes
 
 
@@ -71,7 +70,6 @@ def are_steady(times: Sequence[float], seconds: float) -> bool:
 
 
 def same(frame: Image.Image) -> Image.Image:
-    """Keep a frame as it is."""
     return frame
 
 

@@ -27,7 +27,6 @@ class DecodedImageCache:
 
     @property
     def keeps(self) -> bool:
-        """Whether any image is kept."""
         return self._max_bytes > 0
 
     def key(self, encoded: bytes, setting: Hashable, salt: str = "") -> Key | None:

@@ -52,7 +52,6 @@ class _Measured:
 
 
 def is_video_file(encoded: bytes) -> bool:
-    """Return whether the bytes begin like a video file."""
     return format_of(encoded) in FORMATS
 
 

@@ -70,7 +70,6 @@ class ChatTemplate(PromptTemplate):
             return False
 
     def _detect_dialect(self) -> ToolDialect | None:
-        """Try the template with a tool and a call of it."""
         probe = {"name": TOOL, "description": PROBE, "parameters": {"type": "object"}}
         question = Turn("user", ("?",))
         call = Turn("assistant", (), (Call(_PROBE_ID, TOOL, {"x": 1}),))

@@ -36,7 +36,6 @@ class Comparison:
 
     @property
     def prompts(self) -> Iterator[EvaluationPrompt]:
-        """Yield the prompts in the order in which answers are expected."""
         yield from self._evaluation.prompts
 
     def judge(self, answers: Sequence[Served]) -> EvaluationReport:

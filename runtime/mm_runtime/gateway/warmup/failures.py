@@ -20,7 +20,6 @@ class Failures:
         """Why it fails each time; empty: it may still pass. It stays while words differ."""
 
     def add(self, words: str) -> None:
-        """Count one."""
         words = steady(words[:PROBLEM_CHARACTERS])
         self._count += 1
         self._alike = self._alike + 1 if words == self._words else 1

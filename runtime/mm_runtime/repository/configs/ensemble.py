@@ -351,7 +351,6 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
 
 
 def known(values: RepositoryValues, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
-    """Return those of a client's inputs that the language model's version has a name for."""
     absent = tensorrt_llm.absent_inputs(values)
     gone = {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
     return tuple(one for one in inputs if one.name not in gone)
@@ -365,7 +364,6 @@ def inputs(values: RepositoryValues) -> tuple[Input, ...]:
 
 
 def config(values: RepositoryValues, name: str = NAME) -> ModelConfig:
-    """Return the ensemble's configuration."""
     return ensemble_model(
         name,
         max_batch_size=values.limits.max_batch_size,

@@ -21,7 +21,6 @@ _OTHERS = (
 
 
 def config(values: RepositoryValues) -> ModelConfig:
-    """Return the ensemble's configuration."""
     others = _OTHERS if values.own_tensors else ()
     made = (*token_ensemble.TOKENS, *_OWN, *others, *token_ensemble.reused(values))
     return token_ensemble.of(NAME, values, made)

@@ -44,7 +44,6 @@ def reused(values: RepositoryValues) -> tuple[Output, ...]:
 
 
 def config(values: RepositoryValues) -> ModelConfig:
-    """Return the ensemble's configuration."""
     return of(NAME, values, outputs(values))
 
 

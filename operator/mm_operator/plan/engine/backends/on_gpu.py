@@ -58,7 +58,6 @@ class OnGpu(ABC):
         """Return how the engine is served."""
 
     def request(self, target: Target) -> PlanRequest:
-        """Return what the spec requests."""
         return request_of(target.spec)
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
@@ -73,7 +72,6 @@ class OnGpu(ABC):
         return choose_dtype(request.dtype, target.family, self.gpu, self.trtllm_version)
 
     def pool_copies(self, target: Target, request: PlanRequest) -> int:  # noqa: ARG002
-        """Return two where upstream's BLS model for Whisper serves."""
         own = "whisper_bls" in target.family.serving.models
         return BLS_COPIES if own else ENSEMBLE_COPIES
 

@@ -77,7 +77,6 @@ class PyTorch(OnGpu):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Return the checks of servers."""
         return _CHECKS
 
     @property
@@ -86,7 +85,6 @@ class PyTorch(OnGpu):
         return "Torch"
 
     def quantizations(self, family: Family) -> tuple[str, ...]:
-        """Return what a checkpoint is quantized to while it is staged."""
         staged = staged_quantizations(family)
         return tuple(name for name in family.trtllm.quantizations if name in staged)
 
@@ -132,7 +130,6 @@ class PyTorch(OnGpu):
         )
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
-        """Return the server's command."""
         own = (_ESTIMATE, GRAPHS) if sizes.request.lora else (_ESTIMATE,)
         ranks = sizes.request.tensor_parallel
         return ServingParts(

@@ -58,7 +58,6 @@ class Reference:
 
     @property
     def vision_engine(self) -> VisionEngine | None:
-        """Return that the spec names the vision engine."""
         return None
 
     def request(self, target: Target) -> PlanRequest:
@@ -168,7 +167,6 @@ class Reference:
         )
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002  # the spec has them
-        """Return the adapters that are kept with the engine."""
         return BuildParts(lora=planned_adapters(target.spec, target.facts) or None)
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:

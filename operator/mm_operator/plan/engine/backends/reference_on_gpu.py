@@ -30,7 +30,6 @@ class ReferenceOnGpu(Reference):
 
     @property
     def gpu(self) -> GpuModel | None:
-        """Return the GPU that is planned for."""
         return self.device
 
     def request(self, target: Target) -> PlanRequest:

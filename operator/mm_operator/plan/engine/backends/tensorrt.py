@@ -52,12 +52,10 @@ class TensorRT(OnGpu):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Return the checks of engines."""
         return _CHECKS
 
     @property
     def vision_engine(self) -> VisionEngine | None:
-        """Return what upstream's tools make of the vision half."""
         return "TensorRT"
 
     def request(self, target: Target) -> PlanRequest:
@@ -74,7 +72,6 @@ class TensorRT(OnGpu):
         return request
 
     def pool_copies(self, target: Target, request: PlanRequest) -> int:
-        """Return none where features leave in host memory."""
         takes = self._takes_features(target, request) and request.pinned_pool_bytes == 0
         if target.facts.vision is not None and not takes:
             return 0
@@ -93,7 +90,6 @@ class TensorRT(OnGpu):
         return [*OnGpu.reasons(self, sizes), reason]
 
     def quantizations(self, family: Family) -> tuple[str, ...]:
-        """Return what the converter quantizes a family to."""
         return family.trtllm.quantizations
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:

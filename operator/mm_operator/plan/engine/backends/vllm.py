@@ -254,12 +254,10 @@ class Vllm:
     vision_engine: VisionEngine | None = "Torch"
 
     def request(self, target: Target) -> PlanRequest:
-        """Return what the spec requests."""
         request = request_of(target.spec)
         return replace(request, pinned_pool_bytes=0) if is_disaggregated(target.spec) else request
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
-        """Yield every hit of every check."""
         case = Case(request, target.facts, target.family, self.gpu, self.vllm_version, target.model)
         yield from (problem for check in _CHECKS for problem in check(case))
         yield from check_disaggregated(target)

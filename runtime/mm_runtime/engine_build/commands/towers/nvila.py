@@ -42,7 +42,6 @@ class PatchStates(torch.nn.Module):
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Return the states of each tile's patches."""
         outputs = self.tower(pixel_values, output_hidden_states=True)
         states: torch.Tensor = outputs.hidden_states[self.layer]
         return states
@@ -62,13 +61,11 @@ class BlockProjector(torch.nn.Module):
         self.train(mode=False)
 
     def forward(self, joined: torch.Tensor) -> torch.Tensor:
-        """Return the features of each tile."""
         features: torch.Tensor = self.layers(in_blocks(joined, self.merged))
         return features
 
 
 def load(source: TowerSource) -> Tower:
-    """Return the vision half of an NVILA checkpoint."""
     return (_of_scales if source.vision.scales else of_parts)(source.llm, source.facts)
 
 

@@ -22,7 +22,6 @@ class Qwen25VlVision(Qwen2VlVision):
         self.windowed = set(range(len(visual.blocks))) - set(visual.fullatt_block_indexes)
 
     def hidden(self, patch_positions: torch.Tensor, dtype: torch.dtype) -> dict[int, torch.Tensor]:
-        """Hide what is in other windows."""
         windows = patch_positions // self.window
         together = (windows[:, :, None] == windows[:, None]).all(dim=-1)[:, None]
         elsewhere = torch.where(together, 0.0, torch.finfo(dtype).min).to(dtype)

@@ -27,7 +27,6 @@ class Qwen3VlVision(Qwen2VlVision):
         self.train(mode=False)
 
     def features(self, states: torch.Tensor, inner: Mapping[int, torch.Tensor]) -> torch.Tensor:
-        """Return the merged patches of the last layer beside those of inner ones."""
         merged = [self.merger(states.flatten(0, 1))]
         merged += [
             merger(inner[number].flatten(0, 1))

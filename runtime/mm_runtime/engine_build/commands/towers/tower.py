@@ -58,7 +58,6 @@ class Tower:
         return (self,) if self.projector is None else (self, self.projector)
 
     def torch_inputs(self, sample: Sample) -> tuple[torch.Tensor, ...]:
-        """Return a sample as the module's arguments."""
         return tuple(torch.from_numpy(sample[one.name]) for one in self.inputs)
 
 
@@ -73,7 +72,6 @@ class TowerSource:
 
     @property
     def vision(self) -> VisionFacts:
-        """Return the sizes of the tower."""
         assert self.facts.vision is not None  # noqa: S101 (a family with a tower has them)
         return self.facts.vision
 

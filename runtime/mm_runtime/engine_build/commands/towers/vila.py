@@ -93,7 +93,6 @@ def projector_of(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
 
 
 def load(source: TowerSource) -> Tower:
-    """Return the vision half of a VILA checkpoint."""
     return of_parts(source.llm, source.facts)
 
 

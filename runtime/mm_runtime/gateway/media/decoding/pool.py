@@ -65,7 +65,6 @@ class Decoders:
 
     @property
     def pids(self) -> set[int]:
-        """The processes that run."""
         with self._lock:
             return {decoder.pid for decoder in self._all}
 

@@ -97,7 +97,6 @@ class DecoderProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property

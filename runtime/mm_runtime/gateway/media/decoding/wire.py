@@ -61,7 +61,6 @@ def array_header(decoded: Decoded) -> bytes:
 
 
 def error_header(kind: str, message: str) -> bytes:
-    """Return what is said instead of an array."""
     return _framed({"error": kind, "message": message[:MAX_MESSAGE_CHARACTERS]})
 
 
