@@ -3,7 +3,7 @@
 Both are frozen, refuse unknown fields (a typo is an error, never ignored) and travel as camelCase.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -23,6 +23,10 @@ class ApiModel(BaseModel):
         use_enum_values=False,
         validate_default=True,
     )
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        # pydantic copies each default that holds a list, which took most of reading a spec.
+        return self
 
 
 class Document(ApiModel):

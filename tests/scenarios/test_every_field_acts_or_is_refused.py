@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from mm_api.v1alpha1.validation import validate
 from mm_operator.children.all import build
 from mm_operator.model import Outcome
 from mm_operator.status.derive import derive
@@ -20,7 +19,7 @@ from support.field_samples import Sample, leaves, sample_of
 from support.gpu_nodes import H100, node
 from support.model_configs import facts_of
 from support.model_documents import at, document, merged
-from support.staged import fresh, inspected
+from support.staged import fresh, inspected, problems_of
 
 BASES: Mapping[str, Mapping[str, Any]] = {
     "Reference": {},
@@ -91,9 +90,9 @@ def test_a_field_acts_or_is_refused(path: str, backend: str) -> None:
     sample: Sample = sample_of(path, FIELDS[path], backend.removesuffix("OnGpu"))
     without = merged(BASES[backend], sample.beside)
     having = merged(without, at(path, sample.value))
-    if validate(document(without)):
+    if problems_of(document(without)):
         return  # what the field belongs to is refused, and has a row of its own here
-    problems = validate(document(having))
+    problems = problems_of(document(having))
     if problems:
         assert {f"spec.{path}"} == {one.path for one in problems}, problems
         return

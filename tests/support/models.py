@@ -1,8 +1,10 @@
 """Snapshots of models and what surrounds them, for tests of the operator's pure half."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from mm_api.documents.model_facts import ModelFacts, TextFacts, VisionFacts
@@ -80,7 +82,12 @@ def llava_7b_facts() -> ModelFacts:
 
 def spec_of(changes: Mapping[str, Any] | None = None) -> MultimodalModelSpec:
     """Return the smallest spec with `changes` (camelCase) laid over it."""
-    return MultimodalModelSpec.model_validate(document(changes)["spec"])
+    return _spec_of(json.dumps(document(changes)["spec"]))
+
+
+@cache
+def _spec_of(text: str) -> MultimodalModelSpec:
+    return MultimodalModelSpec.model_validate(json.loads(text))
 
 
 def snapshot_of(

@@ -1,13 +1,15 @@
 """Snapshots at the stages of a model's life, with the plan made of them."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import GpuModel
-from mm_api.v1alpha1.validation import validate
+from mm_api.v1alpha1.validation import Problem, validate
 from mm_operator import names
 from mm_operator.children.all import build
 from mm_operator.model import ConfigState, EngineState, Observed, Owner, Plan, Snapshot
@@ -24,8 +26,8 @@ def fresh(changes: Mapping[str, Any] | None = None) -> tuple[Snapshot, Plan]:
     Raises:
         AssertionError: the API refuses the spec.
     """
-    problems = validate(document(changes))
-    assert problems == [], problems
+    problems = problems_of(document(changes))
+    assert not problems, problems
     return planned(snapshot_of(changes))
 
 
@@ -81,6 +83,16 @@ def inspected(
 def planned(snapshot: Snapshot) -> tuple[Snapshot, Plan]:
     """Return a snapshot and its plan."""
     return snapshot, decide(snapshot)
+
+
+def problems_of(given: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """Return what validation says of a document, judged once."""
+    return _problems(json.dumps(given))
+
+
+@cache
+def _problems(text: str) -> tuple[Problem, ...]:
+    return tuple(validate(json.loads(text)))
 
 
 def children(stage: tuple[Snapshot, Plan]) -> dict[str, dict[str, Any]]:
