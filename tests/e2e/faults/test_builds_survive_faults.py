@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.builds import SLOW, build_only, build_pods, first_build, pods_ever, running_build
+from support.builds import SLOW, build_only, first_build, pods_ever, running_build
 from support.cases import cases
 from support.eventually import eventually
 from support.installed import Space
@@ -71,22 +71,6 @@ def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
     assert alone.wait("starved", "EngineBuilt", lambda one: one.holds).reason == "BuildSucceeded"
 
 
-def test_a_build_that_waits_for_no_node_is_repaired_in_the_spec(alone: Space) -> None:
-    """A Job cannot be changed, so one that waits in the wrong place is replaced."""
-    misplaced = {"gpu": {"count": 1, "product": "no-such-product"}}
-    alone.apply(build_only(alone, "misplaced", "good", build=misplaced))
-    job = first_build(alone, "misplaced")
-    condition = alone.wait(
-        "misplaced", "EngineBuilt", lambda one: "nodes are available" in one.message
-    )
-
-    alone.apply(build_only(alone, "misplaced", "good"))
-
-    assert condition.reason == "BuildPending"
-    assert alone.wait("misplaced", "EngineBuilt", lambda one: one.holds).holds
-    eventually(lambda: job not in alone.names("jobs"))
-
-
 def test_a_changed_checkpoint_is_inspected_again(
     alone: Space, tmp_path: Path, open_gate: Any
 ) -> None:
@@ -135,55 +119,6 @@ def test_a_running_build_reports_its_step(alone: Space) -> None:
     # Posted in the background, after the status.
     eventually(lambda: events() >= len(built["stepSeconds"]), showing=events)
     assert events() == len(built["stepSeconds"])
-
-
-def test_two_models_of_one_fingerprint_build_once(alone: Space) -> None:
-    """Models that need the same engine share one build, and the second says whose it is."""
-    alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))
-    jobs = {first_build(alone, name) for name in ("first", "second")}
-    before = pods_ever(alone, "engine-")
-
-    for name in ("first", "second"):
-        alone.wait(name, "EngineBuilt", lambda one: one.holds)
-
-    assert len(jobs) == 1
-    assert len(set(pods_ever(alone, "engine-")) - set(before)) <= 1
-    assert len(pods_ever(alone, min(jobs))) >= 1
-    builds = [alone.read(name)["status"]["build"] for name in ("first", "second")]
-    reused = [build.get("reusedFrom") for build in builds]
-    assert sorted(filter(None, reused)) in ([f"{alone.name}/first"], [f"{alone.name}/second"])
-
-
-def test_a_shared_build_outlives_one_of_its_models(alone: Space) -> None:
-    """The model that stays gets its engine from the pod that both had waited for."""
-    alone.apply(build_only(alone, "first", "good"), build_only(alone, "second", "good"))
-    job = first_build(alone, "second")
-    first_build(alone, "first")
-    pod = running_build(alone, job)["metadata"]["name"]
-
-    alone.kubectl("delete", "mmm", "first", "--timeout=60s")
-
-    alone.wait("second", "EngineBuilt", lambda one: one.holds)
-    made = [said for said in pods_ever(alone, job) if pod in said]
-    assert (len(made), alone.read("second")["status"]["build"]["attempts"]) == (1, 1)
-    claim = alone.get("pvc", "multimodal-store")
-    assert [owner["name"] for owner in claim["metadata"]["ownerReferences"]] == ["second"]
-
-
-def test_a_spec_changed_during_a_build_is_followed(alone: Space) -> None:
-    """The engine that ends up built is the one that the spec wants now; the former build stops."""
-    alone.apply(build_only(alone, "moving", "good", engine={"maxBatchSize": 3}))
-    former = first_build(alone, "moving")
-    running_build(alone, former)
-
-    alone.apply(build_only(alone, "moving", "good", engine={"maxBatchSize": 5}))
-
-    alone.wait("moving", "EngineBuilt", lambda one: one.holds)
-    status = alone.read("moving")["status"]
-    assert status["plan"]["limits"]["maxBatchSize"] == 5
-    assert status["build"]["fingerprint"] == status["plan"]["fingerprint"]
-    eventually(lambda: not build_pods(alone, former))
-    assert former.removesuffix("-1") not in alone.names("configmaps")
 
 
 def test_a_model_deleted_during_its_build_leaves_nothing(alone: Space) -> None:

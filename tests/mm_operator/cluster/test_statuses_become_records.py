@@ -10,7 +10,7 @@ from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.pods import needs_log, pod_end, pod_state, why_not_running
 from mm_operator.cluster.refusals import stage_error
 from mm_operator.errors import ClusterError
-from mm_operator.model import GpuFault, JobPhase
+from mm_operator.model import GpuFault
 from support.cases import cases
 
 MADE = "2026-01-02T03:04:05Z"
@@ -248,24 +248,6 @@ def test_running_pods_have_not_ended() -> None:
 def test_why_a_pod_does_not_run(found: dict[str, Any], expected: str) -> None:
     """The scheduler's or the kubelet's sentence is passed on; ordinary starting says nothing."""
     assert why_not_running(found) == expected
-
-
-@cases(
-    "found pods expected",
-    {
-        "no-pod": (job(), [], JobPhase.PENDING),
-        "pod-pending": (job(), [pod(phase="Pending")], JobPhase.PENDING),
-        "pod-running": (job(), [pod(phase="Running")], JobPhase.RUNNING),
-        "complete": (job(holds("Complete")), [], JobPhase.SUCCEEDED),
-        "failed": (job(holds("Failed")), [], JobPhase.FAILED),
-        "alien": (job(), [{**pod(phase="Running"), "metadata": {"uid": "x"}}], JobPhase.PENDING),
-    },
-)
-def test_where_a_job_stands(
-    found: dict[str, Any], pods: list[dict[str, Any]], expected: JobPhase
-) -> None:
-    """The phase follows conditions first, then the Job's own pods, never a namesake's."""
-    assert job_state(found, pods, log_tails={}).phase is expected
 
 
 def test_a_failed_job_reports_why() -> None:
