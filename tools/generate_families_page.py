@@ -50,15 +50,13 @@ spec:
 
 ## Folders
 
-NVILA (family `nvila`) in folders, `llm/`, `vision_tower/` and `mm_projector/`, is composed on
-backend Reference of Qwen2, SigLIP and the projector, token for token as a port of VILA's code. With
-`image_aspect_ratio` `dynamic`, as NVILA-Lite's, the one image of a request is cut into up to
-`max_tiles` tiles and a view, with two newlines a tile. With `dynamic_s2`, as NVILA-8B's, it is seen
-as squares of each of `s2_scales` but the last and as a grid of up to `max_tiles` tiles; what they
-show is joined before the projector, and one newline ends the image. Each of several images is one
-tile, with one newline. Chats have no newline of their own behind an image. Other towers,
-projectors, `image_encoder`s and `ps3` are refused by their keys, and checkpoints in one folder with
-code of their own by their `model_type`.
+NVILA (family `nvila`) in folders, `llm/`, `vision_tower/` and `mm_projector/`, is served on backend
+PyTorch, and the Reference engine does not compute it (`BackendFamily`): the manifest is the one
+above with `backend: PyTorch` and an image of TensorRT-LLM 1.0 or newer. With `image_aspect_ratio`
+`dynamic`, as NVILA-Lite's, an image is cut into up to `max_tiles` tiles and a view, with a newline
+a tile. With `dynamic_s2`, as NVILA-8B's, one newline ends the image. Other towers, projectors,
+`image_encoder`s and `ps3` are refused by their keys, and checkpoints in one folder with code of
+their own by their `model_type`.
 
 ## Files of image processors
 

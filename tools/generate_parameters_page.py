@@ -93,7 +93,7 @@ _FAMILIES: Final = """
 What messages may say of their media. `auto` acts everywhere, and `fps`, `num_frames` and
 `max_frames` where a family has videos. *of several images*: refused of an only one; *by
 checkpoint*: `high` acts where its images are cut up, `low` where they are not; a dash: no such
-media. On PyTorch `nvila` takes `auto` alone. Which backend serves which family is on
+media. Which backend serves which family is on
 [another page](families.md).
 
 """

@@ -207,7 +207,7 @@ def _served() -> str:
         if family.prompt:
             placeholder = family.prompt.placeholder.replace("|", "\\|")
             layout = family.layout
-            several = f"one {layout.several_as} and a newline each"
+            several = "one view and a newline each"
             several = several if layout.features_of_several else "yes"
             video = "yes" if layout.video_features else "-"
             cells[1:] = [f"`{placeholder}`", layout.title, several, video]

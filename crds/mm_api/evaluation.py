@@ -133,9 +133,6 @@ def _runs(engine: EngineSpec, facts: ModelFacts) -> bool:
         return False
     if not family.has_tower:
         return False  # the engine is the checkpoint's own class
-    by_server = engine.traits.stages and engine.traits.uses_trtllm
-    if by_server and family.pytorch and family.pytorch.prompt:
-        return False  # the server writes other prompts than the Reference engine
     # Converters that read pickles are given them as they are.
     given = not engine.traits.runs_checkpoints and family.trtllm.reads_pickles
     return not (given and facts.weight_format == "pickle")

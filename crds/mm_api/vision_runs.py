@@ -16,10 +16,6 @@ SCORES_OF_A_RUN = 256 << 20
 """One copy of the scores of one run: images beyond it wait for the next one. A processor gains
 nothing from larger batches: 4 images of 2,304 patches took 4 times as long as one."""
 
-PROJECTED_TILES = 4
-"""Tiles of several scales that a projector by itself reads at once: 4 of NVILA-8B are 1,024 rows of
-13,824 numbers, beyond which nothing is gained."""
-
 _SCORE_BYTES = 4
 _HEAD_SIZE = 64
 """Assumed for towers whose configuration was read before it named their heads."""

@@ -17,7 +17,6 @@ from mm_runtime.serving.generate.request import Request
 from support.collecting_sink import CollectingSink
 from support.families.expected import KINDS, noise_image
 from support.families.images import write
-from support.families.nvila import write_of_scales
 from support.families.pipeline import Pipeline, build
 
 pytestmark = [
@@ -31,20 +30,14 @@ QUESTION = "what is in the image ?"
 SIZES = [(100, 61), (28, 28), (37, 150)]
 
 
-SCALES = "nvila-of-scales"
-
-
-@pytest.fixture(scope="module", params=[*sorted(KINDS), "nvila", SCALES])
+@pytest.fixture(scope="module", params=sorted(KINDS))
 def pipeline(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pipeline]:
     """One family's engine on the processor, its vision half as torch exports it."""
     folder = tmp_path_factory.mktemp("family")
     checkpoint = folder / "checkpoint"
-    if request.param == SCALES:
-        write_of_scales(checkpoint)
-    else:
-        write(request.param, checkpoint)
+    write(request.param, checkpoint)
     made = Pipeline.load(build(checkpoint, folder / "store", vision="Torch"))
     yield made
     made.loaded.engine.stop()

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from mm_api.backends import BACKENDS, REFERENCE
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
-from mm_api.families.prompt import PromptStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +131,6 @@ class PyTorchServing:
     does (#pytorch)."""
     videos_missing: str = ""
     """Why; empty: its class reads no videos."""
-    prompt: PromptStyle | None = None
-    """How the server writes prompts; None: as the family does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ LOOK_ALIKES = (
         "its weights have other names than those of TensorRT-LLM's class, and no backend here runs"
         " the checkpoint's code",
         "Nearest: an NVILA of Efficient-Large-Model in folders, model_type llava_llama (family"
-        " nvila), on backend PyTorch or Reference",
+        " nvila), on backend PyTorch",
     ),
     LookAlike(
         ("qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"),

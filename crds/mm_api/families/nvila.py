@@ -3,9 +3,7 @@
 TensorRT-LLM's class, VilaModel (tensorrt_llm/_torch/models/modeling_vila.py at 0185c281), reads
 `llm/`, `vision_tower/` and `mm_projector/`; its tiles are those of modeling_multimodal_utils.py.
 The table of docs/source/models/supported-models.md names Efficient-Large-Model/NVILA-8B since 1.0.
-transformers has no class of it, and upstream has no vision builder of it. Backend Reference takes
-its parts, and follows llava_arch.py, mm_utils.py and encoders/image/basic.py of NVlabs/VILA
-(33b4f1a5), which cut up the one image of a request; several are a tile each.
+transformers has no class of it, and upstream has no vision builder of it.
 """
 
 import json
@@ -16,7 +14,7 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, encoder_parameters, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
-from mm_api.families.backend_parts import FUSED, PyTorchServing, TensorRTLLM
+from mm_api.families.backend_parts import ON_SERVERS, PyTorchServing, TensorRTLLM
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.ended import ENDED, features_of_square
@@ -241,22 +239,10 @@ def _check_class(config: JsonObject) -> None:
         )
 
 
-SYSTEM = "<|im_start|>system\nYou are a helpful assistant<|im_end|>\n"
-"""What qwen2.jinja of NVlabs/VILA begins a conversation with that says nothing itself."""
-
 ANSWER = "{% endfor %}<|im_end|>\n<|im_start|>assistant{{ '\n' }}"
 """jinja drops a line break at the end of a template that is not written by an expression."""
 
-WRAPPER = SYSTEM + "<|im_start|>user\n" + IMAGES + "<image>{% endfor %}" + TEXT + ANSWER
-CHAT = (
-    "{% if messages[0]['role'] != 'system' %}" + SYSTEM + "{% endif %}"
-    "{% for message in messages if message['content'] is not none %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-"""The rest of it, for checkpoints that bring none."""
-
-SERVED_WRAPPER = "<|im_start|>user\n" + IMAGES + "<image>\n{% endfor %}" + TEXT + ANSWER
+WRAPPER = "<|im_start|>user\n" + IMAGES + "<image>\n{% endfor %}" + TEXT + ANSWER
 """As trtllm-serve puts images before a text, each in a line."""
 
 
@@ -278,17 +264,8 @@ NVILA = Family(
         ),
         in_parts=True,
     ),
-    reference=FUSED,
-    prompt=PromptStyle(
-        WRAPPER,
-        video="<vila/video>",
-        splits=True,
-        alone="<image>\n",
-        run_end="\n",
-        join="",
-        opening="<|im_start|>",
-        chat=CHAT,
-    ),
+    unserved=ON_SERVERS,
+    prompt=PromptStyle(WRAPPER, video="<vila/video>", splits=True, opening="<|im_start|>"),
     template_tokens=48,
     trtllm=TensorRTLLM(
         pipeline_parallel=False,
@@ -301,15 +278,11 @@ NVILA = Family(
         images=True,
         joins_messages=True,
         folder_words=CONVERSATIONS,
-        prompt=PromptStyle(
-            SERVED_WRAPPER, video="<vila/video>", splits=True, opening="<|im_start|>"
-        ),
     ),
     notes=(
-        "on Reference the one image of a request is cut into tiles, several are a tile each",
         "at several scales (dynamic_s2, NVILA-8B) the tiles of the last one are joined again",
-        "on PyTorch tower and projector run in trtllm-serve's process, in float16, by one request",
-        "on PyTorch a request is one message: trtllm-serve would join several without a mark",
+        "tower and projector run in trtllm-serve's process, in float16, by one request",
+        "a request is one message: trtllm-serve would join several without a mark",
         "videos are not served",
     ),
 )

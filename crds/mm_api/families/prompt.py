@@ -75,10 +75,6 @@ class PromptStyle:
     """None: tiles stand there without."""
     splits: bool = False
     """The placeholder is no token: the text is cut there, and features go in between."""
-    alone: str = ""
-    """What the one image of a request is written as, where that is more than the placeholder."""
-    run_end: str = ""
-    """Text whose tokens stand behind each run of features of an image that has several of them."""
     join: str = "\n"
     """Between the parts of a message, where a template takes one text."""
     opening: str = ""

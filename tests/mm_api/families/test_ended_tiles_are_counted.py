@@ -1,4 +1,4 @@
-"""NVILA: what VILA's code and TensorRT-LLM's class make of an image, and what is not read.
+"""NVILA: what TensorRT-LLM's class makes of an image, and what is not read.
 
 Expected numbers are upstream's arithmetic: modeling_vila.py and modeling_multimodal_utils.py, and
 llava_arch.py of NVlabs/VILA.
@@ -87,7 +87,7 @@ def test_newlines_end_what_is_cut(config: dict[str, Any], tiles: int, expected: 
 
 @cases(
     "config features newlines tower",
-    {"tiles-and-view": (LITE, 1573, 2 * 13, 13), "three-scales": (NVILA, 3072, 1, 1 + 4 + 12)},
+    {"tiles-and-view": (LITE, 1573, 13, 13), "three-scales": (NVILA, 3072, 1, 1 + 4 + 12)},
 )
 def test_the_largest_image_is_planned(
     config: dict[str, Any], features: int, newlines: int, tower: int
@@ -105,16 +105,6 @@ def test_only_scales_take_several_images() -> None:
     most = FAMILIES["nvila"].trtllm.most_images
 
     assert (most(vision_of(LITE)), most(vision_of(NVILA))) == (1, None)
-
-
-@cases("config alone several", {"tiles": (LITE, 1573, 121), "scales": (NVILA, 3072, 256)})
-def test_several_images_are_a_tile_each(config: dict[str, Any], alone: int, several: int) -> None:
-    """VILA's code cuts up the one image of a request; TensorRT-LLM's class each of several."""
-    vision, family = vision_of(config), FAMILIES["nvila"]
-
-    assert family.request_features(vision, 1, "Reference") == alone
-    assert family.request_features(vision, 20, "Reference") == max(alone, 20 * several)
-    assert family.request_features(vision, 20, "PyTorch") == 20 * alone
 
 
 def test_a_smaller_one_shares_its_matrices() -> None:

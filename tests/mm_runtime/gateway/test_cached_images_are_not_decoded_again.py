@@ -188,7 +188,7 @@ async def test_large_images_are_known_too(kind: str) -> None:
 
 def test_details_keep_images_apart() -> None:
     """An image that was sent in low detail is decoded again where it is wanted in another one."""
-    crops = CropProcessor(UNREDUCED.colours, tile=28, rows=4, least=1, most=6)
+    crops = CropProcessor(UNREDUCED.colours.resample, tile=28, rows=4, least=1, most=6)
     reference = ImageReference(data_url(encode(plain_image((60, 30)))), "messages[0]")
     with closing(Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))) as decoders:
         loader = loader_of(decoders)

@@ -170,12 +170,8 @@ def test_what_the_family_cannot_do(served: Family) -> None:
 SEEN = {
     "squares": ("as auto", "high"),
     "views": ("low", "as auto"),
-    "crops": ("one tile", "as auto"),
-    "ended": ("one tile", "as auto"),
     "tiles": ("one tile", "as auto"),
-    "numbered": ("low", "as auto"),
-    "grids": ("as auto", "as auto"),  # like the next, none is larger than `low`
-    "lines": ("as auto", "as auto"),
+    "grids": ("as auto", "as auto"),  # none is larger than `low`
 }
 """What `low` and `high` detail make of an image, or the detail that is refused."""
 
@@ -193,7 +189,7 @@ def test_detail(served: Family) -> None:
 
     plain = features("auto")
     tiles = (vision.max_tiles or 1) if layout.stores_scores else 1
-    tile = vision.features_per_image // tiles + layout.one_pass  # and its newline
+    tile = vision.features_per_image // tiles
     for detail, seen in zip(("low", "high"), SEEN[layout.processor], strict=True):
         if seen == detail:
             with pytest.raises(BadRequestError, match="expected `auto` or") as refusal:

@@ -12,7 +12,6 @@ from PIL import Image
 from transformers import Qwen2VLImageProcessorPil
 
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.prepared import KEPT_PIXELS, Colours, Size
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
@@ -78,7 +77,6 @@ def test_frames_of_videos(size: Size) -> None:
 
 
 PROCESSORS = [
-    pytest.param(CropProcessor(COLOURS, tile=28, rows=4, least=1, most=6), id="crops"),
     pytest.param(TileProcessor(COLOURS, side=28, tiles=4, positions=5), id="tiles"),
     pytest.param(
         ViewProcessor(COLOURS, 28, 2, ((28, 56), (56, 28)), 9, single_views=False, video=True),
@@ -111,9 +109,8 @@ def test_images_that_are_cut_up(processor: Any, size: Size) -> None:
 def test_larger_images_are_bounded() -> None:
     """What a request holds in memory has a limit, also where the original is needed."""
     image = noise_image(3000, 1500, seed=0)
-    for processor in (grid(3_136, 3_136), CropProcessor(COLOURS, 28, rows=4, least=1, most=6)):
-        reduced = processor.reduced(image, 1)
-        assert 0.99 * KEPT_PIXELS < reduced.width * reduced.height <= KEPT_PIXELS
+    reduced = grid(3_136, 3_136).reduced(image, 1)
+    assert 0.99 * KEPT_PIXELS < reduced.width * reduced.height <= KEPT_PIXELS
 
 
 def test_bounds_of_a_request_act_or_are_refused() -> None:

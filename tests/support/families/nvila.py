@@ -65,39 +65,6 @@ def write(folder: Path) -> None:
     _write(folder, _projector(torch, (9 * HIDDEN, 3 * HIDDEN)))
 
 
-def write_of_pairs(folder: Path) -> None:
-    """Write one whose features are of 2 x 2 patches."""
-    import torch  # noqa: PLC0415
-
-    _write(folder, _projector(torch, (4 * HIDDEN,)))
-    stored = json.loads((folder / "config.json").read_text())
-    stored["mm_projector_cfg"]["mm_projector_type"] = "mlp_downsample_2x2_fix"
-    (folder / "config.json").write_text(json.dumps(stored))
-
-
-SCALES = 3
-"""Of NVILA-8B: a tile, 2 x 2 of them, and a grid of 9 to `MOST_OF_SCALES`."""
-
-MOST_OF_SCALES = 12
-
-
-def write_of_scales(folder: Path) -> None:
-    """Write one whose images are seen at several scales, as NVILA-8B's."""
-    import torch  # noqa: PLC0415
-
-    _write(folder, _projector(torch, (4 * SCALES * HIDDEN,)))
-    stored = json.loads((folder / "config.json").read_text())
-    stored["mm_projector_cfg"]["mm_projector_type"] = "mlp_downsample_2x2_fix"
-    stored |= {
-        "dynamic_s2": True,
-        "image_aspect_ratio": "dynamic_s2",
-        "s2_scales": ",".join(str(SIDE * factor) for factor in range(1, SCALES + 1)),
-        "s2_resize_output_to_scale_idx": -1,
-        "max_tiles": MOST_OF_SCALES,
-    }
-    (folder / "config.json").write_text(json.dumps(stored))
-
-
 def _projector(torch: Any, widths: tuple[int, ...]) -> dict[str, Any]:
     """Return the weights of upstream's layers: a norm and a matrix for each width, then one."""
     found, place = {}, 1

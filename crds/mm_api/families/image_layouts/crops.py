@@ -12,7 +12,7 @@ def features_per_image(vision: VisionFacts) -> int:
 CROPS = ImageLayout(
     "tiles of the grid of the nearest shape, and a view of all of it",
     processor="crops",
-    encoder="crops",
+    encoder="",
     file_types=("GotOcr2ImageProcessor",),
     one_side=True,
     features_per_image=features_per_image,

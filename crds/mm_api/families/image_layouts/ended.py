@@ -9,7 +9,7 @@ The rules are those of `_process` and `_postprocess` of tensorrt_llm/_torch/mode
 from dataclasses import dataclass
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.image_layouts.layout import ImageLayout, patches
+from mm_api.families.image_layouts.layout import REFUSED, ImageLayout, patches
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,19 @@ def features_per_image(vision: VisionFacts) -> int:
 
 
 def frame_tokens(vision: VisionFacts) -> int:
-    """Return the newlines among them: two a tile in VILA's code, one in TensorRT-LLM's."""
-    ends = tokens_of_grid(vision, largest_grid(vision)).newlines
-    return ends if vision.scales else 2 * ends
+    """Return the newlines among them."""
+    return tokens_of_grid(vision, largest_grid(vision)).newlines
 
 
 ENDED = ImageLayout(
     "tiles of the grid of the nearest shape and a view, each with a newline",
     processor="ended",
-    encoder="crops",
+    encoder="",
+    low=REFUSED,
+    high=REFUSED,
     file_types=None,
     one_pass=True,
-    several_as="tile",
     features_per_image=features_per_image,
-    # A tile, where VILA's code reads several images.
-    features_of_several=lambda vision: vision.features_per_image,
     frame_tokens=frame_tokens,
     tiles_per_image=tiles_of_tower,
     positions_per_tile=patches,

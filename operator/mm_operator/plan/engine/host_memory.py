@@ -10,11 +10,6 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.encoders import server_cache_bytes
-from mm_operator.plan.engine.joined_scales import (
-    joined_bytes,
-    projecting_bytes,
-    projector_parameters,
-)
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.step_memory import VALUE_BYTES, step_bytes
 from mm_operator.plan.engine.target import Target
@@ -145,9 +140,7 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     together = entries_of_a_run(family, vision, engine, batch)
     activations = together * family.layout.positions_per_tile(vision) * width * ACTIVATION_COPIES
     scores = together * SCORE_COPIES * score_bytes(family, vision, engine)
-    beside = joined_bytes(target) + projecting_bytes(target)
-    projector = projector_parameters(target)
-    return (weights + projector + activations) * _VISION_DTYPE_BYTES + scores + beside
+    return (weights + activations) * _VISION_DTYPE_BYTES + scores
 
 
 def _audio_bytes(target: Target, limits: EngineLimits) -> int:

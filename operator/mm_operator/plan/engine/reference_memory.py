@@ -27,11 +27,6 @@ from mm_operator.plan.engine.host_memory import (
     host_vision_bytes,
     kept_bytes,
 )
-from mm_operator.plan.engine.joined_scales import (
-    joined_bytes,
-    projecting_bytes,
-    projector_parameters,
-)
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import PROCESS_BYTES
 from mm_operator.plan.engine.pools import Pools
@@ -151,7 +146,7 @@ def _on_host(terms: Terms) -> HostMemory:
     on_gpu = computes_on_gpu(target)
     parts = {
         "weights_bytes": target.facts.parameters * size,
-        "vision_bytes": _vision_weights(target, "float32") + joined_bytes(target)
+        "vision_bytes": _vision_weights(target, "float32")
         if on_gpu
         else host_vision_bytes(target, terms.limits.vision_batch),
         "feature_cache_bytes": server_cache_bytes(target.spec),
@@ -195,10 +190,7 @@ def _language_parameters(target: Target) -> int:
 def _vision_weights(target: Target, dtype: str) -> int:
     if not computes_on_gpu(target):
         return 0
-    size = _vision_bytes(target, dtype)
-    # A projector by itself stays in float32.
-    apart = projector_parameters(target) * (_EXPORTED_BYTES - size)
-    return vision_parameters(target.facts, target.family) * size + apart
+    return vision_parameters(target.facts, target.family) * _vision_bytes(target, dtype)
 
 
 def _vision_activations(target: Target, batch: int, dtype: str) -> int:
@@ -211,7 +203,7 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
         # Attention is one operation, which stores no scores.
         images = batch + min(batch, _GRAPHED_IMAGES)
         tower = images * block * _vision_bytes(target, dtype)
-        return tower + projecting_bytes(target) + _WORKSPACES_BYTES
+        return tower + _WORKSPACES_BYTES
     # Tiles store them. Grids are one operation, which was not measured on a GPU in float32 and with
     # windows: they are counted as if it stored them.
     stored = positions if target.family.layout.masked else 0

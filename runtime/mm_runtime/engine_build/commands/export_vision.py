@@ -20,7 +20,7 @@ from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.engine_build.commands.verify_weights import compare_with_class
 from mm_runtime.errors import PermanentError
-from mm_runtime.serving.encode.vision.session import ONNX, PROJECTOR, TORCH, TOWER
+from mm_runtime.serving.encode.vision.session import ONNX, TORCH, TOWER
 
 log = logging.getLogger(__name__)
 
@@ -43,24 +43,23 @@ def export_vision(context: StepContext) -> None:
     checkpoint = context.paths.weights
     compare_with_class(facts, checkpoint)
     tower = load_tower(checkpoint, facts, trust_remote_code=context.plan.trust_remote_code)
-    _check_shape(tower.parts[-1], facts)
+    _check_shape(tower, facts)
     _keep_answers(context.paths.reference, tower)
     context.paths.vision.mkdir(exist_ok=True)
     if tower.extras:
         np.savez(context.paths.vision / EXTRAS_NAME, **tower.extras)
     folder = context.paths.exported if vision.tensorrt else context.paths.vision
     folder.mkdir(exist_ok=True)
-    for stem, part in zip((TOWER, PROJECTOR), tower.parts, strict=False):
-        path = folder / f"{stem}{TORCH if vision.engine == 'Torch' else ONNX}"
-        if vision.may_use_gpu and not FAMILIES[facts.family].layout.stores_scores:
-            fuse(part.module)
-        if vision.engine == "Torch":
-            write_program(part, path)
-        elif vision.tensorrt and vision.tensorrt.dtype == "float16":
-            write_onnx(halved(part), path, opset=vision.opset)
-        else:
-            write_onnx(part, path, opset=vision.opset)
-        log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
+    path = folder / f"{TOWER}{TORCH if vision.engine == 'Torch' else ONNX}"
+    if vision.may_use_gpu and not FAMILIES[facts.family].layout.stores_scores:
+        fuse(tower.module)
+    if vision.engine == "Torch":
+        write_program(tower, path)
+    elif vision.tensorrt and vision.tensorrt.dtype == "float16":
+        write_onnx(halved(tower), path, opset=vision.opset)
+    else:
+        write_onnx(tower, path, opset=vision.opset)
+    log.info("%s: %d bytes, opset %d", path.name, path.stat().st_size, vision.opset)
 
 
 def halved(tower: Tower) -> Tower:
@@ -156,11 +155,7 @@ def _keep_answers(path: Path, tower: Tower) -> None:
     selection would agree with itself.
     """
     with torch.inference_mode():
-        runs = [
-            (sample, part.reference(sample).numpy())
-            for part in tower.parts
-            for sample in part.samples
-        ]
+        runs = [(sample, tower.reference(sample).numpy()) for sample in tower.samples]
     vision_samples.write(path, runs)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mm_api.vision_runs import PROJECTED_TILES
 from mm_runtime.engine_build.commands.towers import load_tower
 from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.serving.directory import EngineDirectory
@@ -33,10 +32,7 @@ def tower_encoder(directory: EngineDirectory) -> RequestEncoder | None:
         trust_remote_code=directory.manifest.plan.trust_remote_code,
     )
     session = VisionSession(_TowerRunner(tower), max_batch_size=vision.max_batch_size)
-    projector = None
-    if tower.projector is not None:
-        projector = VisionSession(_TowerRunner(tower.projector), max_batch_size=PROJECTED_TILES)
-    return encoder_of(directory, vision, session, tower.extras.get(NEWLINE), projector)
+    return encoder_of(directory, vision, session, tower.extras.get(NEWLINE))
 
 
 class _TowerRunner:

@@ -10,13 +10,7 @@ from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError, VerificationFailedError
-from mm_runtime.serving.encode.vision.scales import JOINED
-from mm_runtime.serving.encode.vision.session import (
-    PROJECTOR,
-    TOWER,
-    VisionSession,
-    open_runner,
-)
+from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
 from mm_runtime.serving.threads import threads_for
 
 log = logging.getLogger(__name__)
@@ -29,17 +23,10 @@ def verify_vision(context: StepContext) -> None:
         raise PermanentError("The plan has no vision part, which this step needs.")
     runs = vision_samples.read(context.paths.reference)
     threads = threads_for(context.plan.facts.weight_bytes, len(os.sched_getaffinity(0)))
-    parts = {PROJECTOR if JOINED in inputs else TOWER for inputs, _ in runs}
-    opened = {
-        part: open_runner(vision.engine, context.paths.vision, part=part, threads=threads)
-        for part in sorted(parts)
-    }
+    runner = open_runner(vision.engine, context.paths.vision, threads=threads)
     most = vision.max_batch_size if vision.tensorrt else len(runs[0][1])
-    run = {part: VisionSession(one, max_batch_size=most).run for part, one in opened.items()}
-    differences = [
-        _differences(run[PROJECTOR if JOINED in inputs else TOWER](inputs), wanted)
-        for inputs, wanted in runs
-    ]
+    session = VisionSession(runner, max_batch_size=most)
+    differences = [_differences(session.run(inputs), wanted) for inputs, wanted in runs]
     # Not a number if any of them is not.
     absolute, relative = (float(np.max(kind)) for kind in zip(*differences, strict=True))
     difference, of = (relative, " of the norm") if vision.tensorrt else (absolute, "")

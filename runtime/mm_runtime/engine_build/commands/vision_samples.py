@@ -14,9 +14,6 @@ Run: TypeAlias = tuple[dict[str, Array], Array]
 SAMPLES = 8
 """Images that are compared: extremes and a few in between; seconds even for a large tower."""
 
-JOINED_TILES = 2
-"""Tiles of random states that a projector by itself is compared with."""
-
 SEED = 20250
 """Fixed, so that two builds of one checkpoint measure the same."""
 

@@ -120,12 +120,8 @@ class PromptQuestions:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
         prompt = self.prompts.write(text, len(rows), video=video, kinds=kinds, clips=clips)
-        if self.style.alone and len(rows) == 1:
-            prompt = prompt.replace(self.style.placeholder, self.style.alone)
         if self.style.splits:
-            prompt = framed(prompt, self.style.placeholder, frames) if frames else prompt
-            ends = self.codec.encode_word(self.style.run_end) if frames else []
-            return Question(self._split(prompt, runs_of(frames, rows), ends))
+            return Question(self._split(prompt, rows))
         if frames:
             prompt = framed(prompt, self.style.placeholder, frames)
         elif self.style.framed:
@@ -146,10 +142,6 @@ class PromptQuestions:
 
     def tokens_of(self, frame: Frame) -> int:
         """Return the features of a frame, and the tokens among them."""
-        if self.style.splits:
-            parts = frame.text.split(self.style.placeholder)
-            ends = len(self.codec.encode_word(self.style.run_end)) * len(frame.runs)
-            return sum(len(self.codec.encode_word(one)) for one in parts) + sum(frame.runs) + ends
         return len(self.codec.encode_word(frame.text)) - len(frame.runs) + sum(frame.runs)
 
     def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
@@ -197,7 +189,7 @@ class PromptQuestions:
             self.image_token_id if feature == self.style.placeholder else self.codec.id_of(feature)
         )
 
-    def _split(self, prompt: str, rows: Sequence[int], ends: Sequence[int]) -> list[int]:
+    def _split(self, prompt: str, rows: Sequence[int]) -> list[int]:
         """Return ids with features between the parts of the text, which begins once.
 
         `prompt`: with a placeholder for each of `rows`.
@@ -210,7 +202,7 @@ class PromptQuestions:
                 ids += (self.codec.encode_word if begun else self.codec.encode_prompt)(part)
                 begun = True
             if number < len(rows):
-                ids += [*range(next_row, next_row + rows[number]), *ends]
+                ids += range(next_row, next_row + rows[number])
                 next_row += rows[number]
         return ids
 

@@ -21,11 +21,6 @@ def style_of(engine: EngineDirectory, codec: TextCodec) -> PromptStyle:
     family = FAMILIES[engine.facts.family]
     if family.prompt is None:
         raise ValueError(f"{family.name} has no style of prompts: its text is the prompt")
-    if engine.checkpoint is not None and family.pytorch and family.pytorch.prompt:
-        return family.pytorch.prompt
-    vision = engine.facts.vision
-    if vision is not None and vision.scales:
-        return replace(family.prompt, alone="")  # no line of text follows tiles that are joined
     if family.has_tower:
         return family.prompt
     style = own_style(family.prompt, engine.llm / "config.json", engine.processor, engine.tokenizer)

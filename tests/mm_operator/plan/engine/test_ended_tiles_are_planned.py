@@ -1,4 +1,4 @@
-"""NVILA on PyTorch and Reference: limits, memory, command, and every refusal by its name."""
+"""NVILA on PyTorch: limits, memory, command, and every refusal by its name."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,14 +10,11 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_operator.plan.engine.encoder_memory import vision_engine_bytes
 from mm_operator.plan.engine.model_plan import model_plan
-from mm_operator.plan.engine.tables import gpu_of
 from support.model_configs import (
     facts_of,
     inputs_of,
     planned,
     planned_on_pytorch,
-    reference_inputs,
-    reference_plan,
 )
 
 FAMILY = "nvila"
@@ -104,90 +101,9 @@ def test_names_that_choose_a_conversation_are_refused(name: str, word: str) -> N
     assert all(repr(word) in one.message for one in errors)
 
 
-@pytest.mark.parametrize("images", [1, 16])
-def test_tiles_of_one_scale_fit_the_reference_engine(images: int) -> None:
-    """Two newlines a tile; each of several images is one tile, in any pass."""
-    plan = reference_plan(lite(), {"engine": {"maxImagesPerRequest": images}})
-    assert plan.errors == []
-    assert plan.limits is not None
-
-    rows = max(13 * 121, images * 121)
-    assert plan.limits.features_per_image == 13 * 121
-    assert plan.limits.max_multimodal_len == plan.limits.max_batch_size * rows
-    assert rows + 2 * 13 * images + 48 < plan.limits.max_input_len
-    assert plan.limits.vision_max_batch_size == 32
-
-
-def test_the_batch_of_the_encoder_is_the_specs() -> None:
-    """The Reference engine encodes tiles of a request in as many passes as it takes."""
-    plan = reference_plan(lite(), {"vision": {"maxBatchSize": 2}})
-
-    assert plan.errors == []
-    assert plan.limits is not None
-    assert plan.limits.vision_max_batch_size == 2
-
-
-@pytest.mark.parametrize(("images", "rows"), [(1, 3072), (4, 3072), (20, 20 * 256)])
-def test_scales_fit_the_reference_engine(images: int, rows: int) -> None:
-    """NVILA-8B: 12 tiles that are joined again and one newline, or a tile of each image."""
-    plan = reference_plan(facts_of(FAMILY), {"engine": {"maxImagesPerRequest": images}})
-    assert plan.errors == []
-    assert plan.limits is not None
-    batch = plan.limits.max_batch_size
-
-    assert plan.limits.features_per_image == 3072
-    assert plan.limits.max_multimodal_len == batch * rows
-    assert rows + images + 48 < plan.limits.max_input_len
-
-
-def test_several_images_are_planned_as_a_tile_each() -> None:
-    """Shared memory holds the pixels of 17 tiles, however many images come together."""
-    one, four, many = (
-        reference_plan(facts_of(FAMILY), {"engine": {"maxImagesPerRequest": images}}).memory
-        for images in (1, 4, 40)
-    )
-    assert one is not None
-    assert four is not None
-    assert many is not None
-
-    assert one.shm_bytes == four.shm_bytes < many.shm_bytes
-
-
-def test_what_is_joined_is_planned() -> None:
-    """States of 17 tiles, two copies of the grid at three scales, and the projector's own."""
-    images, (states, numbers) = 1, (1 + 4 + 12, 12 * 3)
-    scaled = reference_plan(facts_of(FAMILY), {"engine": {"maxImagesPerRequest": images}}).memory
-    vision = facts_of(FAMILY).vision
-    assert scaled is not None
-    assert scaled.host is not None
-    assert vision is not None
-    tile = 1024 * 1152 * 4
-    scores = 3 * 16 * 1024**2 * 4
-    together = max(1, (256 << 20) // (16 * 1024**2 * 4))
-    tower = 12 * 1152**2 * 27 * 4 + together * (8 * tile + scores)
-    projector = 475_752_176 - 27 * (4 * 1152**2 + 2 * 1152 * vision.intermediate_size)
-
-    found = scaled.host.vision_bytes - tower
-    assert found == (states + 2 * numbers) * tile + 4 * 3 * 3 * tile + 4 * projector
-
-
-def test_on_a_gpu_scales_are_joined_on_the_host() -> None:
-    """The projector's weights are float32 there, beside a tower of 16 bits."""
-    spec = {"runtime": {"gpu": {"count": 1}}, "vision": {"engine": "Torch"}}
-    inputs = reference_inputs(facts_of(FAMILY), spec)
-    plan = model_plan(replace(inputs, gpu=gpu_of("h100-80gb")))
-    assert plan.errors == []
-    assert plan.memory is not None
-    gpu = plan.memory.per_gpu[0]
-    projector = 475_752_176 - 27 * (4 * 1152**2 + 2 * 1152 * 4304)
-
-    assert gpu.vision_engine_bytes == 2 * 475_752_176 + 2 * projector
-    assert plan.memory.host.vision_bytes == (4 * 475_752_176 + (17 + 2 * 36) * 1024 * 1152 * 4)
-
-
 def test_other_backends_name_the_way_out() -> None:
     """No vision builder has any of it."""
     tensorrt = planned(FAMILY, {"backend": "TensorRT"}, version="0.20.0").errors[0]
 
     assert tensorrt.code == "BackendFamily"
-    assert tensorrt.message.endswith("no engines of nvila: use backend PyTorch or Reference")
+    assert tensorrt.message.endswith("no engines of nvila: use backend PyTorch")

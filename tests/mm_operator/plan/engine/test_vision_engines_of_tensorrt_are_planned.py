@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from mm_operator.children.hardware import building_gpu
-from mm_operator.plan.engine.plan import Refusal, plan_engine
 from support.model_configs import inputs_of, planned_engine
 
 SPEC = {"runtime": {"gpu": {"count": 1}}, "vision": {"engine": "TensorRT"}}
@@ -25,10 +24,3 @@ def test_the_plan_names_the_gpu_and_the_build_has_it() -> None:
     )
     beside = planned_engine(replace(inputs, spec=torch)).memory.per_gpu[0]
     assert 2 * planned.memory.per_gpu[0].vision_engine_bytes == beside.vision_engine_bytes
-
-
-def test_tiles_of_several_scales_are_refused() -> None:
-    """Two parts of one vision half are joined between them."""
-    found = plan_engine(inputs_of("nvila", {"backend": "Reference"}, **SPEC))
-    assert isinstance(found, Refusal)
-    assert any("several scales" in str(one) for one in found.problems)

@@ -54,14 +54,6 @@ class ReferenceOnGpu(Reference):
                 f"{_NO_PINNED_POOL} if there were a pinned pool: set it to Auto or 0",
                 "spec.runtime.memoryPools.pinned",
             )
-        vision = target.facts.vision
-        if vision is not None and vision.scales and target.spec.vision.engine == "TensorRT":
-            yield SpecError(
-                ConditionReason.NOT_SUPPORTED,
-                "tiles of several scales are joined between two parts of the vision half, and "
-                "TensorRT builds one: set it to Torch",
-                "spec.vision.engine",
-            )
         yield from _check_sharing(target)
 
     def memory(

@@ -48,15 +48,6 @@ class Tower:
     extras: Mapping[str, Array] = field(default_factory=dict)
     """Vectors that are needed beside the graph to put features together."""
 
-    projector: "Tower | None" = None
-    """What makes features of this one's states, which the encoder joins in between; None: the
-    module makes them itself."""
-
-    @property
-    def parts(self) -> tuple["Tower", ...]:
-        """Return what is exported, in the order in which it runs."""
-        return (self,) if self.projector is None else (self, self.projector)
-
     def torch_inputs(self, sample: Sample) -> tuple[torch.Tensor, ...]:
         return tuple(torch.from_numpy(sample[one.name]) for one in self.inputs)
 

@@ -30,6 +30,9 @@ PROJECTOR = "mm_projector"
 FEATURE_LAYER = -2
 """`mm_vision_select_layer` of VILA's configurations."""
 
+MERGED = 2
+"""Patches along a side of a block that becomes one feature."""
+
 _VECTORS = ("weight", "bias")
 
 EPSILON = 1e-5
@@ -37,36 +40,33 @@ EPSILON = 1e-5
 
 
 class VilaVision(torch.nn.Module):
-    """SigLIP tower, downsampling of `merged` x `merged` patches, projector.
+    """SigLIP tower, downsampling of blocks of patches, projector.
 
     Input `pixel_values`: float32[batch, 3, side, side]; output: float32[batch, features, hidden].
     """
 
-    def __init__(
-        self, tower: Any, weights: dict[str, torch.Tensor], layer: int, merged: int = 2
-    ) -> None:
+    def __init__(self, tower: Any, weights: dict[str, torch.Tensor], layer: int) -> None:
         super().__init__()
         self.tower = tower
         self.layer = layer
-        self.merged = merged
         self.layers = projector_of(weights)
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Return the rows of the prompt table for each image."""
         states = self.tower(pixel_values, output_hidden_states=True).hidden_states[self.layer]
-        features: torch.Tensor = self.layers(in_blocks(states, self.merged))
+        features: torch.Tensor = self.layers(in_blocks(states))
         return features
 
 
-def in_blocks(states: Any, merged: int) -> Any:
-    """Return patches [batch, patches, width] in blocks [batch, blocks, merged^2 x width]."""
+def in_blocks(states: Any) -> Any:
+    """Return patches [batch, patches, width] in blocks [batch, blocks, MERGED^2 x width]."""
     side = int(states.shape[1] ** 0.5)
     grid = states.unflatten(1, (side, side))
-    if missing := -side % merged:
+    if missing := -side % MERGED:
         grid = torch.nn.functional.pad(grid, (0, 0, 0, missing, 0, missing))
     # Of each block: the columns of the upper row, then of the next one.
-    split = (-(-side // merged), merged)
+    split = (-(-side // MERGED), MERGED)
     blocks = grid.unflatten(1, split).unflatten(3, split).permute(0, 1, 3, 2, 4, 5)
     return blocks.flatten(3).flatten(1, 2)
 
@@ -93,7 +93,21 @@ def projector_of(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
 
 
 def load(source: TowerSource) -> Tower:
-    return of_parts(source.llm, source.facts)
+    """Return the vision half of a VILA checkpoint."""
+    side = source.vision.image_size
+    tower, layer, weights = read_parts(source.llm, source.facts)
+
+    def reference(sample: Sample) -> torch.Tensor:
+        pixels = torch.from_numpy(sample["pixel_values"])
+        states = tower(pixels, output_hidden_states=True).hidden_states[layer]
+        return torch.stack([project(one.numpy(), weights) for one in states])
+
+    return Tower(
+        module=VilaVision(tower, weights, layer),
+        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
+        samples=image_samples(vision_samples.images(side)),
+        reference=reference,
+    )
 
 
 def read_parts(
@@ -119,25 +133,6 @@ def read_parts(
     return tower, int(config.get("mm_vision_select_layer", FEATURE_LAYER)), weights
 
 
-def of_parts(llm: Path, facts: ModelFacts) -> Tower:
-    """Return a vision half that makes features of each image or tile by itself."""
-    assert facts.vision is not None  # noqa: S101 (the family has one)
-    side, merged = facts.vision.image_size, facts.vision.merge_size or 2
-    tower, layer, weights = read_parts(llm, facts)
-
-    def reference(sample: Sample) -> torch.Tensor:
-        pixels = torch.from_numpy(sample["pixel_values"])
-        states = tower(pixels, output_hidden_states=True).hidden_states[layer]
-        return torch.stack([project(one.numpy(), weights, merged) for one in states])
-
-    return Tower(
-        module=VilaVision(tower, weights, layer, merged),
-        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=image_samples(vision_samples.images(side)),
-        reference=reference,
-    )
-
-
 def _projector_shapes(facts: ModelFacts) -> dict[str, Shape]:
     """Return the weights of upstream's projectors of 2 x 2 and 3 x 3 patches."""
     assert facts.vision is not None  # noqa: S101 (the family has one)
@@ -157,35 +152,30 @@ def _projector_shapes(facts: ModelFacts) -> dict[str, Shape]:
     }
 
 
-def project(states: Any, weights: dict[str, torch.Tensor], merged: int) -> torch.Tensor:
+def project(states: Any, weights: dict[str, torch.Tensor]) -> torch.Tensor:
     """Return the features [rows, hidden] of one image's patches [patches, width], block by block.
 
     Written as VILA's paper describes it, one block at a time, and not as the module above does it.
-
-    `merged`: patches along a side of a block.
     """
     side = int(len(states) ** 0.5)
-    filled = side + -side % merged
+    filled = side + -side % MERGED
     grid = np.zeros((filled, filled, states.shape[1]), dtype=np.float32)
     grid[:side, :side] = states.reshape(side, side, -1)
-    steps = range(merged)
+    steps = range(MERGED)
     rows = [
         np.concatenate([grid[y + down, x + right] for down in steps for right in steps])
-        for y in range(0, side, merged)
-        for x in range(0, side, merged)
+        for y in range(0, side, MERGED)
+        for x in range(0, side, MERGED)
     ]
-    values = _normed(torch.from_numpy(np.stack(rows)), weights, 1)
+    values = _normed(torch.from_numpy(np.stack(rows)), weights)
     values = torch.nn.functional.gelu(_times(values, weights, 2))
-    if "layers.7.weight" in weights:  # of 3 x 3 patches
-        values = _times(_normed(values, weights, 4), weights, 5)
-        return _times(torch.nn.functional.gelu(values), weights, 7)
     return _times(values, weights, 4)
 
 
-def _normed(rows: torch.Tensor, weights: dict[str, torch.Tensor], place: int) -> torch.Tensor:
+def _normed(rows: torch.Tensor, weights: dict[str, torch.Tensor]) -> torch.Tensor:
     mean, variance = rows.mean(-1, keepdim=True), rows.var(-1, keepdim=True, correction=0)
     scaled = (rows - mean) / (variance + EPSILON).sqrt()
-    return scaled * weights[f"layers.{place}.weight"] + weights[f"layers.{place}.bias"]
+    return scaled * weights["layers.1.weight"] + weights["layers.1.bias"]
 
 
 def _times(rows: torch.Tensor, weights: dict[str, torch.Tensor], place: int) -> torch.Tensor:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.serving.encode.vision.features import Features
-from mm_runtime.serving.encode.vision.refusals import refuse_cut_images
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
@@ -69,16 +68,3 @@ class VisionEncoder:
         ends = list(accumulate(len(request) for request in requests))
         tables = [features[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         return [Features(table=table.reshape(-1, table.shape[-1])) for table in tables]
-
-
-class CropEncoder(VisionEncoder):
-    """The same for images that are cut into tiles of that size, which stand one after another."""
-
-    def read(self, inputs: Tensors) -> Pixels | None:
-        """Return the tiles [tiles, 3, S, S] of a request.
-
-        Raises:
-            RequestError: images that the client cut itself: whose tiles they are is not known.
-        """
-        refuse_cut_images(inputs)
-        return super().read(inputs)

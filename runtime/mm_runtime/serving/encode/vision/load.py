@@ -11,16 +11,15 @@ from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.serving_plan import Device
 from mm_api.families import FAMILIES
-from mm_api.vision_runs import PROJECTED_TILES, entries_of_a_run
+from mm_api.vision_runs import entries_of_a_run
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncoder
-from mm_runtime.serving.encode.vision.encoder import CropEncoder, VisionEncoder
+from mm_runtime.serving.encode.vision.encoder import VisionEncoder
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.grids import GridEncoder
 from mm_runtime.serving.encode.vision.pixel_bytes import NormalisingRunner, normalisation_of
-from mm_runtime.serving.encode.vision.scales import ScaleEncoder
-from mm_runtime.serving.encode.vision.session import PROJECTOR, VisionSession, open_runner
+from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
 from mm_runtime.serving.encode.vision.tensorrt_open import (
     check_origin,
     open_tensorrt,
@@ -92,11 +91,7 @@ def load_encoder(
     if not native and (plan.engine == "ONNXRuntime" or device == "CPU"):  # on the processor
         together = entries_of_a_run(family, vision, plan.engine, together)
     session = VisionSession(runner, max_batch_size=together, cache=cache)
-    projector = None
-    if vision.scales:
-        opened = open_runner(plan.engine, folder, part=PROJECTOR, threads=threads, device=device)
-        projector = VisionSession(opened, max_batch_size=PROJECTED_TILES)
-    return encoder_of(engine, plan, session, newline, projector)
+    return encoder_of(engine, plan, session, newline)
 
 
 def encoder_of(
@@ -104,18 +99,14 @@ def encoder_of(
     plan: VisionPlan,
     session: VisionSession,
     newline: NDArray[np.float32] | None,
-    projector: VisionSession | None = None,
 ) -> RequestEncoder:
     """Return the encoder of a family's requests around a session that runs its tower.
 
     `newline`: [hidden], what ends a row of patches; None: the family's images have none.
-    `projector`: runs what is exported beside the tower, where there are several scales.
     """
     layout, vision = FAMILIES[engine.facts.family].layout, engine.facts.vision
     assert vision is not None  # noqa: S101  # a session has a tower
     parts = _Parts(engine, plan, vision, session, newline)
-    if projector is not None:
-        return ScaleEncoder(session, vision, projector)
     return ENCODERS[layout.encoder or "images"](parts)
 
 
@@ -141,7 +132,6 @@ class _Parts:
 
 ENCODERS: Mapping[str, Callable[[_Parts], RequestEncoder]] = {
     "images": lambda one: VisionEncoder(one.session, image_size=one.plan.image_size),
-    "crops": lambda one: CropEncoder(one.session, image_size=one.plan.image_size),
     "grids": lambda one: GridEncoder.load(one.session, one.engine.facts, one.engine.configs),
     "tiles": lambda one: CrossAttentionEncoder(one.session, one.vision),
     "views": lambda one: ViewEncoder(

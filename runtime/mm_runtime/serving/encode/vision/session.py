@@ -13,8 +13,8 @@ from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows, Runner
 from mm_runtime.serving.encode.vision.tensorrt_open import ENGINES, tensorrt_of_image
 
-TOWER, PROJECTOR = "model", "projector"
-"""Exported parts: the files' names. The second where features of tiles are joined before it."""
+TOWER = "model"
+"""Name of the exported file."""
 
 ONNX, TORCH = ".onnx", ".pt2"
 
@@ -90,7 +90,6 @@ def open_runner(
     engine: str,
     folder: Path,
     *,
-    part: str = TOWER,
     threads: int = 1,
     device: Device = "CPU",
     keeps: bool = False,
@@ -104,7 +103,6 @@ def open_runner(
     Args:
         engine: `vision.engine` of the plan; one of TensorRT is a build's of ours, on a GPU.
         folder: what the build wrote.
-        part: `TOWER` or `PROJECTOR`.
         threads: processor threads of one run.
         device: of the serving plan; ONNX Runtime computes on the processor all the same.
         keeps: features that are made on a GPU stay there, as tensors of torch.
@@ -118,14 +116,14 @@ def open_runner(
         OSError: the model is missing.
     """
     if engine == "ONNXRuntime":
-        return OnnxRunner(folder / f"{part}{ONNX}", threads=threads)
+        return OnnxRunner(folder / f"{TOWER}{ONNX}", threads=threads)
     if engine == "Torch":
         from mm_runtime.serving.device import open_device  # noqa: PLC0415 (seconds)
         from mm_runtime.serving.encode.vision.torch_runner import TorchRunner  # noqa: PLC0415
 
         opened = open_device(device)
         return TorchRunner(
-            folder / f"{part}{TORCH}",
+            folder / f"{TOWER}{TORCH}",
             threads=threads,
             device=opened,
             keeps=keeps,

@@ -1,9 +1,11 @@
-"""Crops: an image becomes the tiles of the grid of the nearest shape, then a view of all of it."""
+"""Crops: an image becomes the tiles of the grid of the nearest shape, then a view of all of it.
+
+Servers of others cut it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from PIL import Image
 
 from mm_runtime.images.processor_config import read_config
@@ -12,20 +14,18 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.anyres import Size
 from mm_runtime.serving.geometry.crops import nearest_grid, tiles_of
 from mm_runtime.serving.preprocess.processors.prepared import (
-    Colours,
     Detail,
     ImageProcessor,
-    Prepared,
     bounded,
-    cut,
+    resampling,
 )
 
 
 @dataclass(frozen=True)
 class CropProcessor(ImageProcessor):
-    """Tiles and colours of one checkpoint."""
+    """Tiles of one checkpoint."""
 
-    colours: Colours
+    resample: Image.Resampling
     tile: int
     rows: int
 
@@ -43,7 +43,7 @@ class CropProcessor(ImageProcessor):
         if vision is None or vision.max_tiles is None:
             raise ValueError(f"{engine.root}: the facts have no number of tiles")
         return cls(
-            colours=Colours.of(config, Image.Resampling.BICUBIC),
+            resample=resampling(config, Image.Resampling.BICUBIC),
             tile=vision.image_size,
             rows=vision.features_per_image,
             least=int(config.get("min_patches", 1)),
@@ -75,28 +75,8 @@ class CropProcessor(ImageProcessor):
         """
         del count  # each is cut up
         if self.single:  # a square of one tile becomes no more
-            return image.resize((self.tile, self.tile), resample=self.colours.resample)
+            return image.resize((self.tile, self.tile), resample=self.resample)
         return bounded(image, (self.tile * self.most) ** 2)
-
-    def prepare(self, images: list[Image.Image]) -> Prepared:
-        """Return `PIXEL_VALUES` [tiles, 3, side, side] of all images."""
-        tiles = [tile for image in images for tile in self._tiles(image)]
-        pixels = np.stack([self.colours.normalised(tile) for tile in tiles])
-        sizes = [(image.height, image.width) for image in images]
-        return Prepared({"PIXEL_VALUES": pixels}, self.rows_of(sizes))
 
     def _grid(self, size: Size) -> Size:
         return nearest_grid(size, self.tile, least=self.least, most=self.most)
-
-    def _tiles(self, image: Image.Image) -> list[Image.Image]:
-        tiles = self._cut(image, self._grid((image.height, image.width)))
-        if len(tiles) > 1:
-            tiles.append(image.resize((self.tile, self.tile), resample=self.colours.resample))
-        return tiles
-
-    def _cut(self, image: Image.Image, grid: Size) -> list[Image.Image]:
-        """Return the tiles of a grid that the image is scaled to."""
-        rows, columns = grid
-        high, wide = rows * self.tile, columns * self.tile
-        canvas = image.resize((wide, high), resample=self.colours.resample)
-        return cut(canvas, self.tile)

@@ -14,14 +14,12 @@ from mm_api.families.image_layouts.ended import largest_grid, tokens_of_grid
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.crops import nearest_grid
-from mm_runtime.serving.preprocess.processors.ended_crops import EndedCropProcessor
 from mm_runtime.serving.preprocess.processors.prepared import (
     Detail,
     ImageProcessor,
     Size,
     bounded,
 )
-from mm_runtime.serving.preprocess.processors.scaled_crops import ScaledCropProcessor
 
 
 @dataclass(frozen=True)
@@ -31,12 +29,9 @@ class EndedProcessor(ImageProcessor):
     vision: VisionFacts
 
     @classmethod
-    def load(cls, engine: EngineDirectory) -> ImageProcessor:
-        """Take the plan's facts, or return the processor of an engine that encodes its tiles."""
+    def load(cls, engine: EngineDirectory) -> "EndedProcessor":
+        """Take the plan's facts."""
         vision = engine.facts.vision
-        if engine.checkpoint is None:
-            scaled = vision is not None and vision.scales
-            return (ScaledCropProcessor if scaled else EndedCropProcessor).load(engine)
         if vision is None or vision.max_tiles is None:
             raise ValueError(f"{engine.root}: the facts have no number of tiles")
         return cls(vision)
