@@ -167,7 +167,6 @@ class Catalog:
         return Listed(requested, target.model.created, target.model.modalities, parent)
 
     def _there(self, split: Split) -> list[tuple[Part, Target]]:
-        """Return the parts of a split that mean one model now."""
         there = []
         for part in split.parts:
             found = self._find(part.model)

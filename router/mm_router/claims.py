@@ -83,12 +83,6 @@ class Claims:
                 del self._held[number]
 
     def _count(self, query: dict[str, list[str]]) -> None:
-        """Reserve or settle the tokens of a claim.
-
-        Raises:
-            InvalidRequestError: it is held no longer, or the query is none.
-            KeyLimitError: the key has not so many now.
-        """
         match query:
             case {"claim": [number], "reserve": [tokens]} if number in self._held:
                 claim, reserved = self._held[number], _number(tokens)
@@ -102,11 +96,6 @@ class Claims:
 
 
 def _number(text: str) -> int:
-    """Return a number of tokens.
-
-    Raises:
-        InvalidRequestError: it is none.
-    """
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
         raise InvalidRequestError("The number of tokens is none.")
     return int(text)

@@ -47,11 +47,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _size(head: bytes) -> tuple[int, int]:
-    """Return width and height, 0 of what is no image.
-
-    Raises:
-        struct.error, IndexError: the header ends too early.
-    """
+    """Return width and height, 0 of what is no image."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return struct.unpack_from(">II", head, 16)
     if head[:6] in {b"GIF87a", b"GIF89a"}:

@@ -163,11 +163,7 @@ class KeyAdmission:
             return CountedBy.ALONE, self._alone_place(stack, name, error)
 
     def _alone_place(self, stack: AsyncExitStack, name: str, error: OwnerLostError) -> "_Here":
-        """Return a place within this router's share, as its owner is lost.
-
-        Raises:
-            KeyLimitError: the share is used up.
-        """
+        """Return a place within this router's share, as its owner is lost."""
         _LOG.debug("the router that counts %r does not: %s", name, error)
         if self._peers.count != self._sharing:
             self._share_among(self._peers.count)

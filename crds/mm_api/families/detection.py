@@ -39,21 +39,12 @@ def detect(config: JsonObject) -> str | None:
 
 
 def _refuse_look_alikes(config: JsonObject) -> None:
-    """Refuse what resembles a known family, with the reason why it is none.
-
-    Raises:
-        CheckpointError: `UnknownFamily`.
-    """
     if (near := look_alike(config)) is not None:
         raise CheckpointError(InspectReason.UNKNOWN_FAMILY, near.message)
 
 
 def _refuse_class(config: JsonObject) -> None:
-    """Refuse a class of transformers that does not run here, with the reason.
-
-    Raises:
-        CheckpointError: `UnknownFamily`.
-    """
+    """Refuse a class of transformers that does not run here, with the reason."""
     if (why := why_not(config)) is None:
         return
     kind = config["model_type"]

@@ -152,11 +152,7 @@ def _layer(config: JsonObject, layers: int) -> int:
 
 
 def _check_encoder(config: JsonObject) -> None:
-    """Refuse images that become tokens in another way.
-
-    Raises:
-        CheckpointError: as `read`.
-    """
+    """Refuse images that become tokens in another way."""
     if config.get("ps3"):
         raise invalid("ps3 is true; expected false: its tower looks at parts of an image again")
     stated = config.get("image_encoder")
@@ -177,11 +173,7 @@ def _check_encoder(config: JsonObject) -> None:
 
 
 def _scales(config: JsonObject, side: int) -> list[int]:
-    """Return the scales of dynamic_s2.
-
-    Raises:
-        CheckpointError: they are no multiples of a tile, or another one's features are kept.
-    """
+    """Return the scales of dynamic_s2."""
     stated = config.get("s2_scales")
     try:
         parts = stated.split(",") if isinstance(stated, str) else stated
@@ -205,11 +197,7 @@ def _scales(config: JsonObject, side: int) -> list[int]:
 
 
 def _check_class(config: JsonObject) -> None:
-    """Refuse what TensorRT-LLM's class does not find.
-
-    Raises:
-        CheckpointError: as `read`.
-    """
+    """Refuse what TensorRT-LLM's class does not find."""
     kind, names = config.get("model_type"), config.get("architectures")
     if kind != "llava_llama" or not isinstance(names, list) or names[:1] != ["LlavaLlamaModel"]:
         raise invalid(

@@ -172,7 +172,6 @@ def _unsupported_cel(row: Unsupported, field: str, kind: type[ApiModel]) -> str:
 
 
 def _default(kind: type[ApiModel], path: str) -> object:
-    """Return the default of a field by its path of wire names."""
     first, _, rest = path.partition(".")
     field = next(one for one in kind.model_fields.values() if one.alias == first)
     if rest and isinstance(field.default, ApiModel):

@@ -29,11 +29,7 @@ _OPTIONS_DEPTH = 3
 
 
 def _bounded(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options, which have no schema of their own.
-
-    Raises:
-        ValueError: a name that no field of upstream's can have, or more than a file should hold.
-    """
+    """Return the options, which have no schema of their own."""
     _check_names(options, 1)
     # YAML has values that JSON lacks, such as dates: the plan refuses them by the option's name.
     if len(json.dumps(options, default=str)) > _OPTIONS_LENGTH:

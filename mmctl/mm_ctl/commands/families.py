@@ -98,7 +98,6 @@ def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _reads(family: Family, *, video: bool) -> str:
-    """Return what requests may hold."""
     if family.reads_audio:
         return "audio"
     shown = ["text", *(["image"] if family.sees else [])]

@@ -164,11 +164,7 @@ def _backend(
 def _refuse_unused_options(
     options: argparse.Namespace, spec: MultimodalModelSpec, *, on_gpu: bool
 ) -> None:
-    """Refuse options that would change nothing: a user expects that each acts.
-
-    Raises:
-        UsageError: an option is of another backend, or of a GPU that is not planned for.
-    """
+    """Refuse options that would change nothing: a user expects that each acts."""
     if not on_gpu and (given := _given(options, _GPU_OPTIONS)):
         raise UsageError(
             f"{given}: the spec plans for processors (backend Reference, runtime.gpu.count 0):"

@@ -157,11 +157,7 @@ class Applier:
         await self._owners.close()
 
     async def _uids(self, prepared: Sequence[Prepared], done: Applied) -> dict[Address, str]:
-        """Return the uid of each existing object that would change; note those that are not ours.
-
-        Raises:
-            OutdatedError: what models share was there, though without its label.
-        """
+        """Return the uid of each existing object that would change and note foreign ones."""
         unseen = [item for item in prepared if self.cache.find(*item.address) is None]
         found = await asyncio.gather(*(self._read(item.intent) for item in unseen))
         there = {item.address: one for item, one in zip(unseen, found, strict=True) if one}
@@ -223,7 +219,6 @@ class Applier:
         return True
 
     def _same_content(self, live: Cached, intent: Intent) -> bool:
-        """Return whether everything but the owners is as intended."""
         address = (live.kind, live.namespace, live.name)
         if self._known.get(address) == (live.version, intent.digest):
             return True

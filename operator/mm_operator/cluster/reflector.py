@@ -180,7 +180,6 @@ class Reflector:
         return version
 
     def _take(self, event: dict[str, Any]) -> str:
-        """Pass one event on and return its resource version."""
         item = event["object"]
         if event["type"] == "ERROR":
             if item.get("code") == _GONE:

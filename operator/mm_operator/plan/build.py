@@ -103,7 +103,6 @@ def _damaged(
 
 
 def _again(decision: BuildDecision, damage: Damage | None) -> BuildDecision:
-    """Return the decision with the reason why an engine that was there is built again."""
     if damage is None:
         return decision
     if decision.step is Step.DONE:

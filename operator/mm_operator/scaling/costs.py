@@ -35,11 +35,7 @@ class Measured:
 
 
 def measured(pods: Sequence[Mapping[str, float]]) -> Measured:
-    """Return the median of what pods reported; of two pods the quicker one, as noise only adds.
-
-    Args:
-        pods: seconds by unit, of each pod.
-    """
+    """Return the median of what pods reported; of two pods the quicker one, as noise only adds."""
     reported = {unit: [one[unit] for one in pods if unit in one] for unit in WORK_UNITS}
     costs = {unit: [one for one in values if one > 0] for unit, values in reported.items()}
     return Measured(

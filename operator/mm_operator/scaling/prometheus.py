@@ -147,7 +147,6 @@ class Prometheus:
         raise failure
 
     def _for_status(self, error: MetricsError) -> MetricsError:
-        """Return what a status may say of a failure."""
         if not self.endpoint.of_tenant:
             return error
         if str(error) != self._logged:

@@ -183,7 +183,6 @@ class Scaler:
             group.create_task(self._decide_all(alone))
 
     async def _evaluations(self) -> list[_Evaluation]:
-        """Return what there is to decide about every model."""
         evaluations: list[_Evaluation] = []
         for number, key in enumerate(self._models):
             if number % _TURN == _TURN - 1:
@@ -372,7 +371,6 @@ class Scaler:
         return movers.trouble(found.parse(), now) if found is not None else ""
 
     def _may_take_over(self, evaluation: _Evaluation, now: float) -> bool:
-        """Return whether KEDA sees the recommendation as it is now."""
         name = names.autoscaler(evaluation.record.key.name)
         if self._cache.find(SCALED_OBJECT.kind, evaluation.record.key.namespace, name) is not None:
             return True

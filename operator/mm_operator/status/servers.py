@@ -50,7 +50,6 @@ def _full(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
 
 
 def _full_in_encoders(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
-    """Return the sentences about one pool of encoders in pods of their own."""
     found = _found(pool, snapshot, Role.ENCODER)
     if not found:
         return ""

@@ -262,11 +262,7 @@ def _mark_end(message: dict[str, Any]) -> None:
 
 
 def _cut(prompt: str) -> str:
-    """Return the text before the mark, without blanks where the template has taken its own.
-
-    Raises:
-        TemplateRefusedError: the template has left the last message out.
-    """
+    """Return the text before the mark, without blanks where the template has taken its own."""
     before, mark, behind = prompt.rpartition(_CONTINUED.strip())
     if not mark:
         raise TemplateRefusedError("the model's chat template leaves the last message's text out")

@@ -10,11 +10,7 @@ TODAY: Final = "strftime_now"
 
 
 def unknown_prompt(checkpoint: Path) -> str | None:
-    """Return why a build cannot know the prompt that a server writes; None: it is the template's.
-
-    Args:
-        checkpoint: folder of the checkpoint's files.
-    """
+    """Return why no build knows the prompt a server writes; None: it is the template's."""
     template = find_chat_template(checkpoint)
     if template is None:
         return "the checkpoint has no chat template: pods are not compared with it"

@@ -185,11 +185,7 @@ class ImageFetcher:
         raise FetchRefusedError(f"the image's URL redirects more than {MAX_REDIRECTS} times")
 
     def _connections(self, target: Target) -> httpcore.AsyncConnectionPool:
-        """Return a pool that reaches the target: by a checked address, or through its proxy.
-
-        Raises:
-            FetchRefusedError: a proxy must not be led there.
-        """
+        """Return a pool that reaches the target: by a checked address, or through its proxy."""
         allow_private = self._policy.allow_private_networks
         proxy = self._policy.proxies.of_target(target)
         if not proxy:
@@ -259,11 +255,7 @@ class ImageFetcher:
 
 
 def _inflating(encoding: str) -> "zlib._Decompress | None":
-    """Return what unpacks a body, None: it is not packed.
-
-    Raises:
-        FetchRefusedError: an encoding that is not read here.
-    """
+    """Return what unpacks a body, None: it is not packed."""
     if encoding in {"", "identity"}:
         return None
     if encoding not in _UNPACKED:
@@ -275,11 +267,7 @@ def _inflating(encoding: str) -> "zlib._Decompress | None":
 
 
 async def _unpacked(chunk: bytes, inflate: "zlib._Decompress | None") -> AsyncIterator[bytes]:
-    """Yield the content of a chunk piece by piece: a kilobyte may hold a megabyte.
-
-    Raises:
-        FetchRefusedError: it is not of its encoding.
-    """
+    """Yield the content of a chunk piece by piece: a kilobyte may hold a megabyte."""
     if inflate is None:
         yield chunk
         return

@@ -135,7 +135,6 @@ def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
 
 
 def _shown(image: ImageFile, encoded: bytes) -> Image.Image:
-    """Return the pixels of an opened image as RGB."""
     profile = image.info.get("icc_profile") or b""
     if isinstance(image, _Jpeg):
         progressive = "progressive" in image.info

@@ -189,12 +189,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
 def _check_images(
     source: Path, family: Family, vision: VisionFacts | None, preprocessor: JsonObject
 ) -> None:
-    """Refuse a checkpoint without its image processor, or with that of another one.
-
-    Raises:
-        InspectRefusedError: there is no file of it.
-        CheckpointError: as `check_processor`.
-    """
+    """Refuse a checkpoint without its image processor, or with that of another one."""
     if vision is not None and not preprocessor:
         raise InspectRefusedError(
             InspectReason.CONFIG_MISSING,

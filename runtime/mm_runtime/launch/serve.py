@@ -119,10 +119,6 @@ def _run_once(
 
     A signal before it is ready is a death like later ones: Triton's Python backend aborts once in
     a while at its start (boost::interprocess::lock_exception; tensorrtllm_backend #521).
-
-    Raises:
-        ServerFailedError: it was not ready in time, or ended before by itself; a `GpuMemoryError`
-            or `GpuUnusableError` where one of its processes said so.
     """
     faults = ServerFaults(options.folder)
     server.clean()

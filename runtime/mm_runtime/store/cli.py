@@ -237,12 +237,7 @@ def _pull(arguments: argparse.Namespace) -> int:
 
 
 def _chosen(store: "EngineStore", prefixes: Sequence[str]) -> list[str]:
-    """Return full fingerprints; an abbreviation must mean one engine.
-
-    Raises:
-        PermanentError: an abbreviation means several engines.
-        EngineCorruptError: no such engine.
-    """
+    """Return full fingerprints; an abbreviation must mean one engine."""
     there = store.fingerprints()
     if not prefixes:
         return there

@@ -180,7 +180,6 @@ def encoder_of(target: Target, limits: Limits, dtype: str, pools: Pools) -> Enco
 
 
 def _language_parameters(target: Target) -> int:
-    """Return the parameters that the language model's process keeps."""
     facts, family = target.facts, target.family
     if family.kind is Kind.ENCODER_DECODER or facts.vision is None:
         return facts.parameters

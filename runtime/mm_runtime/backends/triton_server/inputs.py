@@ -88,11 +88,7 @@ def _recording_inputs(recordings: tuple[NDArray[np.float32], ...]) -> list[Tenso
 
 
 def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[Tensor]:
-    """Return one tensor of all images; different sizes are padded, and sent along.
-
-    Raises:
-        InvalidRequestError: of shapes so different that their padding would fill the memory.
-    """
+    """Return one tensor of all images; different sizes are padded, and sent along."""
     if not images:
         return []
     sizes = np.array([image.shape[:2] for image in images], dtype=np.int64)
@@ -110,11 +106,7 @@ def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[Tensor]:
 
 
 def _video_inputs(videos: tuple[Video, ...]) -> list[Tensor]:
-    """Return one tensor of the frames of all videos; those of several are padded, as images are.
-
-    Raises:
-        InvalidRequestError: as `_image_inputs`.
-    """
+    """Return one tensor of the frames of all videos; those of several are padded, as images are."""
     if not videos:
         return []
     if len(videos) == 1:
@@ -142,9 +134,6 @@ def _canvases(sizes: NDArray[np.integer[Any]], what: str, code: str) -> NDArray[
     """Return black uint8[n, height, width, 3] in which all of these sizes fit.
 
     `what`: they are, for messages.
-
-    Raises:
-        InvalidRequestError: of shapes so different that their padding would fill the memory.
     """
     shape = (len(sizes), *sizes.max(axis=0).tolist(), 3)
     if prod(shape) > _MOST_PIXEL_BYTES:

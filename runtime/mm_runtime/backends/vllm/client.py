@@ -165,12 +165,7 @@ def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) ->
 def _hand_over(
     directory: EngineDirectory, serving: ServingPlan, folder: FeatureFolderPlan
 ) -> HandOver:
-    """Return what lets disaggregated encoders compute features.
-
-    Raises:
-        OSError, KeyError, ValueError: the plan names no encoders, or a file of the engine is
-            missing or unusable.
-    """
+    """Return what lets disaggregated encoders compute features."""
     facts, vision, encoders = directory.facts, directory.vision, serving.encoders
     processor = load_processor(directory)
     if encoders is None or vision is None or processor is None:

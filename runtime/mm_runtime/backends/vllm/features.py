@@ -199,11 +199,6 @@ class HandOver:
             logger.warning("vLLM encodes an image itself: the folder of features is full")
 
     def _inputs(self, image: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-        """Return the encoder's inputs of one image.
-
-        Raises:
-            RequestError: an image of a shape the family cannot read.
-        """
         pixels, processor = Image.fromarray(image), self.processor
         if isinstance(processor, SquareProcessor):
             made = processor.prepare_bytes([pixels])

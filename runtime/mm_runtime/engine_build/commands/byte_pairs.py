@@ -62,11 +62,6 @@ class _BytePairs:
         self._ids = self._read(vocabulary)
 
     def _read(self, vocabulary: Path) -> Mapping[str, int]:
-        """Return token -> id.
-
-        Raises:
-            PermanentError: what every text may need is missing; a file was cut on its way.
-        """
         try:
             ids: dict[str, int] = json.loads(vocabulary.read_text(encoding="utf-8"))
         except ValueError as error:

@@ -334,11 +334,7 @@ class ChatRequest(WrittenRequest, SampledRequest):
 
 
 def _check_answers(prompts: int, each: int, param: str) -> None:
-    """Refuse more answers than a request may have: every one takes a place.
-
-    Raises:
-        ValueError: so many prompts with so many answers each, as `param` says, are more.
-    """
+    """Refuse more answers than a request may have: every one takes a place."""
     if prompts * each > MAX_CHOICES:
         message = (
             f"got {prompts} prompts with {each} answers each (`{param}`); expected at most "

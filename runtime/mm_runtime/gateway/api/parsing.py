@@ -61,11 +61,6 @@ _FORMS = frozenset({"response_format", "format"})
 
 
 def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Request:
-    """Parse a body, which is JSON whatever a client calls it.
-
-    Raises:
-        InvalidRequestError: not JSON, or not a request that is served; `param` names the part.
-    """
     check_cost(body)
     return _checked(lambda: kind.model_validate_json(without_mark(body)))
 
@@ -112,11 +107,6 @@ def _with_images(parse: Callable[[bytes], _Chat], body: bytes) -> _Chat:
 def _parse_audio(
     kind: type[TranscriptionRequest], body: bytes, content_type: str
 ) -> TranscriptionRequest:
-    """Parse the form of a transcription or translation.
-
-    Raises:
-        InvalidRequestError: no form, or not a request that is served; `param` names the field.
-    """
     fields: dict[str, bytes | str | list[str]] = {}
     for name, contents in read_form(body, content_type).items():
         # A form has no null: a field without text is one that is not used.
@@ -248,7 +238,6 @@ def _short(text: str) -> str:
 
 
 def _kinds(error: ErrorDetails) -> str:
-    """Return the types that are known at a place."""
     context: dict[str, Any] = error.get("ctx", {})
     if "expected_tags" in context and "content" not in error["loc"]:
         return re.sub("['<>]", "", str(context["expected_tags"]))

@@ -56,7 +56,6 @@ def rename(error: InvalidRequestError, places: Sequence[Place]) -> None:
 
 
 def _placed(place: Place, inside: str) -> str:
-    """Return what a part of a message is in the request."""
     if inside.startswith(".content"):
         # An image is a part with the address itself.
         return place.content + inside.removeprefix(".content").replace(

@@ -124,7 +124,6 @@ class ResponseAnswer:
         return self._event("response.function_call_arguments.delta", **at, delta=text)
 
     def _close(self) -> list[Event]:
-        """Complete the last item."""
         if not self._open:
             return []
         self._open = False

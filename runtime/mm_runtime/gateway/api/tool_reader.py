@@ -123,7 +123,6 @@ class CallReader:
         return False
 
     def _seek(self) -> bool:
-        """Pass text on up to what opens a call."""
         opening = self._dialect.opening
         before, found, after = self._text.partition(opening)
         held = 0 if found else _overlap(before, opening)
@@ -194,7 +193,6 @@ class CallReader:
         self._is_behind_call = True
 
     def _arguments(self) -> bool:
-        """Pass arguments on up to the brace that ends them."""
         size = self._object.find(self._text)
         if size:
             self._found.append(CallArguments(self.calls - 1, self._text[:size]))

@@ -69,7 +69,6 @@ class Transcript:
 
 
 def _written(number: int, one: Segment) -> Event:
-    """Return OpenAI's object of a segment."""
     text = one.text.encode()
     return {
         "id": number,

@@ -101,7 +101,6 @@ class ExchangeLimits:
 
 
 def _form_of(request: AnyRequest) -> StreamForm:
-    """Return what the stream of a request says about its usage."""
     options = request.stream_options
     if options is None:
         return StreamForm()
@@ -338,11 +337,7 @@ def _queued(chat: PreparedChat, claims: _Claims, deadline: float) -> PreparedCha
 
 
 def _priority(headers: Headers) -> Priority:
-    """Return how a request stands among those of its key.
-
-    Raises:
-        InvalidRequestError: there is no such priority.
-    """
+    """Return how a request stands among those of its key."""
     named = headers.get("x-priority", Priority.NORMAL.name)
     try:
         return Priority[named.strip().upper()]

@@ -129,11 +129,6 @@ class Reply:
         self.started = True
 
     async def _write(self, content: bytes, *, more: bool) -> None:
-        """Send a part of the body.
-
-        Raises:
-            ClientGoneError: the client has stopped reading.
-        """
         try:
             async with Patience(_STALLED_SECONDS) as patience, self._writing:
                 for at in range(0, max(1, len(content)), _SENT_AT_ONCE):

@@ -229,11 +229,7 @@ class ImageLoader:
         return await self._read(reference, decoded, code="invalid_audio")
 
     def _length(self, seconds: float | None) -> float | None:
-        """Return the length that the model gets, None where it reads no times.
-
-        Raises:
-            BadImageError: longer than the model's preprocessing takes.
-        """
+        """Return the length that the model gets, None where it reads no times."""
         if seconds is None or not self._reads_times:
             return None
         if seconds > LONGEST_VIDEO:

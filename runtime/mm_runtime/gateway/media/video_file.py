@@ -196,11 +196,6 @@ def _chosen(
     *,
     hides: bool,
 ) -> Iterator["VideoFrame"]:
-    """Yield the frame of each place.
-
-    Raises:
-        BadRecordingError: a packet did not become a frame, and its codec has no such packets.
-    """
     marks = measured.marks or range(measured.count)
     left, before, at = list(places), None, 0
     for number, frame in enumerate(frames):

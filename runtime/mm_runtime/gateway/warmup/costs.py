@@ -37,9 +37,6 @@ def costs_of(rounds: Mapping[str, Sequence[Timed]]) -> Costs:
 
     A cost that is not above zero is refused: what is left of the noise is larger than it. It counts
     as nothing in the others.
-
-    Args:
-        rounds: what each probe took, round by round, by the probe's name.
     """
     middle = {probe: _middle(timed) for probe, timed in rounds.items()}
     base = middle[BASE]

@@ -41,9 +41,6 @@ class Comparison:
     def judge(self, answers: Sequence[Served]) -> EvaluationReport:
         """Keep and return what came out.
 
-        Args:
-            answers: served to the prompts, in their order.
-
         Raises:
             EvaluationFailedError: a difference that is no near-tie.
         """

@@ -161,11 +161,7 @@ class WarmUp:
         _log.info("%d requests at the limits of the plan, then prompts: %.1f s", sent, took)
 
     async def _evaluate(self, comparison: Comparison) -> None:
-        """Send the prompts of the checkpoint's answers and compare.
-
-        Raises:
-            EvaluationFailedError: the engine answers otherwise.
-        """
+        """Send the prompts of the checkpoint's answers and compare."""
         answers = []
         for number, prompt in enumerate(comparison.prompts, 1):
             self._current = f"prompt {number} of the evaluation"
