@@ -163,7 +163,11 @@ def build_gateway(
         clock=time.monotonic,
     )
     admission.load.observers.append(metrics.observe_load)
-    image_processor = load_processor(directory, as_videos=by_server and plan.max_video_frames > 0)
+    image_processor = load_processor(
+        directory,
+        as_videos=by_server and plan.max_video_frames > 0,
+        resized_there=capabilities.resizes_images,
+    )
     bodies = BodyBudget(body_bytes(plan))
     decoders = Decoders(
         DECODERS,

@@ -42,18 +42,19 @@ def grid(least: int, most: int) -> GridProcessor:
 
 @pytest.mark.parametrize(("least", "most"), BOUNDS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_patches(size: Size, least: int, most: int) -> None:
+@pytest.mark.parametrize("there", [False, True], ids=["resized here", "where it is cheap"])
+def test_patches(size: Size, least: int, most: int, *, there: bool) -> None:
     """Those of transformers, however close the bounds are and whatever an image's shape."""
     image = noise_image(size[1], size[0], seed=sum(size))
     upstream: Any = Qwen2VLImageProcessorPil(
         min_pixels=least, max_pixels=most, image_mean=[0.5] * 3, image_std=[0.5] * 3
     )
     wanted = upstream([image], return_tensors="np")
-    processor = grid(least, most)
-
+    processor = replace(grid(least, most), resized_there=there)
     reduced = processor.reduced(image, 1)
     found = processor.prepare([reduced])
 
+    assert (reduced is image) or not (there and size == (1000, 700) and most > 1_000_000)
     assert wanted["image_grid_thw"][0].tolist() == found.tensors["IMAGE_GRID_THW"].tolist()
     np.testing.assert_allclose(
         found.tensors["PIXEL_VALUES"][0, 0], wanted["pixel_values"], atol=2e-3
@@ -115,8 +116,7 @@ def test_larger_images_are_bounded() -> None:
 
 def test_bounds_of_a_request_act_or_are_refused() -> None:
     """The model behind does not know them: what it would resize again is not sent."""
-    strip = noise_image(600, 4, seed=0)
     processor = replace(grid(3_136, 1_003_520), shown=(3_136, 12_544))
-    assert processor.reduced(strip, 1).size == (700, 28)
+    assert processor.reduced(noise_image(600, 4, seed=0), 1).size == (700, 28)
     with pytest.raises(RequestError, match="no size of 784 to 1176 pixels resembles the image"):
         replace(grid(784, 4_704), shown=(784, 1_176)).reduced(noise_image(199, 1, seed=0), 1)

@@ -43,6 +43,7 @@ class Capabilities:
             sentence; empty: they do.
         times_audio: it keeps the rules of time stamps, and returns the logits of a first token.
         recordings: it is sent the recordings of conversations; else they are refused.
+        resizes_images: it resizes images by the checkpoint's own processor.
     """
 
     forms: Forms
@@ -51,6 +52,7 @@ class Capabilities:
     calls_missing: str = ""
     times_audio: bool = False
     recordings: bool = False
+    resizes_images: bool = False
 
 
 class GatewayBackend(Protocol):

@@ -6,6 +6,7 @@ May import: mm_api, numpy, Pillow.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
@@ -34,10 +35,13 @@ LOADERS: Mapping[str, Callable[[EngineDirectory], ImageProcessor]] = {
 """`ImageLayout.processor` -> what loads it."""
 
 
-def load_processor(engine: EngineDirectory, *, as_videos: bool = False) -> ImageProcessor | None:
+def load_processor(
+    engine: EngineDirectory, *, as_videos: bool = False, resized_there: bool = False
+) -> ImageProcessor | None:
     """Return the processor of an engine's family; None: it takes no images.
 
     `as_videos`: what it returns is read once more, by the checkpoint's video processor.
+    `resized_there`: or by its image processor, to which an image goes as it is where that is cheap.
 
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
@@ -47,4 +51,6 @@ def load_processor(engine: EngineDirectory, *, as_videos: bool = False) -> Image
     found = LOADERS[FAMILIES[engine.facts.family].layout.processor](engine)
     if as_videos and isinstance(found, GridProcessor):
         return found.within_videos(engine.image_processor)
+    if resized_there and isinstance(found, GridProcessor):
+        return replace(found, resized_there=True)
     return found
