@@ -1,12 +1,18 @@
 """What does the gateway add to vLLM's own server, unmodified, and do planned bytes hold?
 
-    python bench/gpu/vllm.py --cases 7b --add
-    CUDA_VISIBLE_DEVICES=1 python bench/gpu/vllm.py --cases qwen-7b 1.3b --add
+    python bench/gpu/vllm.py --cases 7b 7b:apart+captures --add
+    CUDA_VISIBLE_DEVICES=1 python bench/gpu/vllm.py --cases qwen-7b --add
 
-Each case is planned by the operator's code and staged; then `vllm` (`--program`) is started by the
+Each case is planned by the operator's code and built; then `vllm` (`--program`) is started by the
 plan's command, and a gateway before it. The same requests go to vLLM (`stock`) and through the
 gateway (`gateway`), in turn, so that both see the same machine. Images are new each time: JPEGs of
 336 x 336, for Qwen2.5-VL of 1280 x 720; answers have 128 tokens.
+
+`:apart` has a disaggregated encoder on the same GPU (MPS, 25 % of its threads) compute the features
+of what the gateway sends; `stock` is the same server, which encodes the images of its own port
+itself. `:captures` has CUDA graphs of vLLM up to 1,024 tokens (`--compilation-config`). Both have
+0.8 of the memory for keys and values. `:reference` is this project's engine in Triton. MPS, which
+it and `:apart` start, needs the UUID of another GPU than the first in CUDA_VISIBLE_DEVICES.
 
 - `cold_start_s`: seconds until vLLM listens, and until its first text and its first image were
   answered; beside it what vLLM's log says that its parts took.
@@ -15,26 +21,22 @@ gateway (`gateway`), in turn, so that both see the same machine. Images are new 
 - `beside_images`: the pauses between tokens of eight text streams, alone and beside four clients
   that send new images without pause (bench/runtime/streams_beside_images.py).
 - `memory`: what was planned, and what nvidia-smi counts for vLLM's processes after all that.
+- `handed_over`: features that encoders computed, and images that vLLM encoded all the same.
 
 The result is written after each measurement, so that a run may be cut off.
 """
 
 import argparse
 import json
-import os
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,27 +44,17 @@ from typing import Any
 
 from gpu_record import RESULTS, ROOT, write
 from questions import body_of, new_image
-from sites import Site, gpu_bytes_by_process, make_site
+from sites import Site, gpu_bytes_by_process
+from vllm_servers import ANSWER_SECONDS, Served, handed_over, parts_of, size_of, staged, start
 
 sys.path += [str(ROOT / "bench" / "runtime")]
 
 from streams_beside_images import measured as measured_beside_images
 from token_path import Seen, percentile, query
 
-from support.ended import kill_tree
-from support.ports import free_ports
-from support.real_gateway import gateway_of
-
 CASES = ["7b", "1.3b", "qwen-7b"]
-WAYS = ("stock", "gateway")
-SIZES = {"qwen-7b": (1280, 720), "qwen-toy": (1280, 720), "toy": (56, 56)}
-LENGTHS = {"qwen-7b": 2048, "qwen-toy": 2048}
-"""Features of an image are 1,196 there, and 576 in the others."""
-
-BATCH = 32
 ANSWER = 128
 WARM = 6
-READY_SECONDS, ANSWER_SECONDS = 420, 120
 STREAMS = {1: 6, 8: 32, 32: 128}
 """Clients -> answers of a round; each round has both ways."""
 
@@ -72,122 +64,12 @@ IMAGES_A_SECOND = {"qwen-7b": 40, "qwen-toy": 40, "toy": 400}
 OTHERS_A_SECOND = 80
 """More than four clients that wait for each answer send."""
 
-PHASES = {
-    "weights": r"Loading weights took ([\d.]+) seconds",
-    "model": r"Model loading took [\d.]+ GiB(?: memory)? and ([\d.]+) seconds",
-    "compilation": r"init engine .*\(compilation: ([\d.]+) s",
-    "graphs": r"Graph capturing finished in ([\d.]+) secs",
-    "engine_without_model": r"init engine .* took ([\d.]+) s",
-}
 FOUND = {
     "model_gib": r"Model loading took ([\d.]+) GiB",
     "available_kv_gib": r"Available KV cache memory: ([\d.]+) GiB",
     "graphs_gib": r"Graph capturing finished in [\d.]+ secs, took ([\d.]+) GiB",
     "kv_tokens": r"GPU KV cache size: ([\d,]+) tokens",
 }
-
-
-@dataclass
-class Served:
-    """vLLM's server and the gateway before it; `urls`: way -> address."""
-
-    process: "subprocess.Popen[bytes]"
-    log: Path
-    model: str
-    urls: dict[str, str]
-
-    def said(self, patterns: Mapping[str, str]) -> dict[str, float]:
-        """Return what vLLM's log says, where it says it."""
-        text = self.log.read_text(errors="replace")
-        found = {name: re.findall(pattern, text) for name, pattern in patterns.items()}
-        return {name: float(one[-1].replace(",", "")) for name, one in found.items() if one}
-
-
-def staged(case: str, work: Path, options: argparse.Namespace) -> tuple[Site, float]:
-    """Return the planned and staged checkpoint of a case, and the seconds."""
-    spec = {
-        "engine": {
-            "backend": "VLLM",
-            "maxBatchSize": BATCH,
-            "maxImagesPerRequest": 1,
-            "maxSeqLen": LENGTHS.get(case, 1024),
-            "kvCache": {"freeGpuMemoryFraction": options.fraction},
-        },
-        "runtime": {"vllmVersion": options.version},
-        "build": {"evaluation": "Off"},
-    }
-    began = time.monotonic()
-    checkpoint = work / "checkpoints" / case
-    site = make_site(work / "sites" / case, checkpoint, device="CUDA", spec=spec)
-    seconds = round(time.monotonic() - began, 1)
-    if not options.work:
-        shutil.rmtree(checkpoint)  # 15 GB, which the store holds too
-    return site, seconds
-
-
-def is_answered(address: str, body: str) -> bool:
-    """Report whether a request was answered."""
-    client = HTTPConnection(address, timeout=ANSWER_SECONDS)
-    try:
-        client.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
-        answer = client.getresponse()
-        answer.read()
-    except (OSError, HTTPException):
-        return False
-    finally:
-        client.close()
-    return answer.status == HTTPStatus.OK
-
-
-def start(
-    stack: ExitStack, site: Site, folder: Path, size: tuple[int, int], program: str
-) -> tuple[Served, dict[str, Any]]:
-    """Return vLLM and the gateway, ready, and the seconds of the start.
-
-    Raises:
-        RuntimeError: vLLM ended; holds the end of its log.
-        TimeoutError: it did not answer in time.
-    """
-    serving = site.plan.serving_plan
-    assert serving.vllm_serve is not None
-    port, front = free_ports(2)
-    argv = [program, *serving.vllm_serve.argv[1:]]
-    argv[argv.index("--port") + 1] = str(port)
-    served = Served(
-        subprocess.Popen(["true"]),
-        folder / "vllm.log",
-        serving.model,
-        {"stock": f"127.0.0.1:{port}"},
-    )
-    served.process.wait()
-    began = time.monotonic()
-    served.process = subprocess.Popen(
-        argv,
-        cwd=site.engine.directory,
-        env={**os.environ, **serving.vllm_serve.environment},
-        stdout=stack.enter_context(served.log.open("wb")),
-        stderr=subprocess.STDOUT,
-    )
-    stack.callback(kill_tree, served.process)
-    bodies = {"first_text": None, "first_image": new_image(*size)}
-    seconds: dict[str, Any] = {}
-    for name, image in bodies.items():
-        while not is_answered(served.urls["stock"], body_of(served.model, image, 2)):
-            end = served.log.read_text(errors="replace")[-4000:]
-            if served.process.poll() is not None:
-                raise RuntimeError(f"vLLM ended: {served.process.returncode}\n{end}")
-            if time.monotonic() - began > READY_SECONDS:
-                raise TimeoutError(f"no answer in {READY_SECONDS} s\n{end}")
-            time.sleep(0.1)
-        seconds[name] = round(time.monotonic() - began, 1)
-    changed = serving.vllm_serve.model_copy(update={"port": port})
-    plan = folder / "serving.json"
-    plan.write_text(serving.model_copy(update={"vllm_serve": changed}).to_json())
-    documents = ("--manifest", str(site.engine.manifest), "--serving", str(plan))
-    gateway = gateway_of((*documents, "--server-metrics", ""), front, folder / "gateway.log")
-    served.urls["gateway"] = stack.enter_context(gateway).removeprefix("http://")
-    seconds["gateway_too"] = round(time.monotonic() - began, 1)
-    return served, {**seconds, "by_its_log": served.said(PHASES), "command": argv}
 
 
 def reader(address: str, bodies: Sequence[str]) -> tuple[float, Seen, float]:
@@ -215,18 +97,19 @@ def first_texts(served: Served, size: tuple[int, int], requests: int) -> dict[st
             mine = Seen() if turn < WARM else seen[way]
             query(client, body_of(served.model, new_image(*size), 2), mine)
     return compared(
-        {way: {"p50": percentile(one.firsts, 0.5), "p95": percentile(one.firsts, 0.95)}}
-        for way, one in seen.items()
+        {
+            way: {"p50": percentile(one.firsts, 0.5), "p95": percentile(one.firsts, 0.95)}
+            for way, one in seen.items()
+        }
     ) | {"requests": requests}
 
 
-def compared(found: Iterator[dict[str, dict[str, float]]]) -> dict[str, Any]:
-    """Return the ways' results and, where both are there, the gateway's over vLLM's own."""
-    ways = {way: one for entry in found for way, one in entry.items()}
-    if len(ways) < len(WAYS):
+def compared(ways: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Return the ways' results and, where there are two, the second's over vLLM's own."""
+    if len(ways) == 1:
         return ways
-    stock, gateway = (ways[way] for way in WAYS)
-    return {**ways, "ratio": {name: round(gateway[name] / stock[name], 3) for name in stock}}
+    stock, other = ways.values()
+    return {**ways, "ratio": {name: round(other[name] / stock[name], 3) for name in stock}}
 
 
 def of_streams(served: Served, size: tuple[int, int], streams: int, share: float) -> dict[str, Any]:
@@ -248,7 +131,7 @@ def of_streams(served: Served, size: tuple[int, int], streams: int, share: float
                 ]
                 rows[way] += found
                 seconds[way] += max(row[2] for row in found) - min(row[0] for row in found)
-    return compared({way: _seen([row[1] for row in rows[way]], seconds[way])} for way in rows)
+    return compared({way: _seen([row[1] for row in rows[way]], seconds[way]) for way in rows})
 
 
 def _bodies(model: str, size: tuple[int, int], count: int) -> list[str]:
@@ -270,7 +153,7 @@ def _seen(seen: Sequence[Seen], seconds: float) -> dict[str, float]:
 
 def of_beside_images(served: Served, case: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return the pauses of eight streams of each way, alone and beside four image clients."""
-    rate, size = IMAGES_A_SECOND.get(case, OTHERS_A_SECOND), _size(case)
+    rate, size = IMAGES_A_SECOND.get(parts_of(case)[0], OTHERS_A_SECOND), size_of(case)
     most = int(options.rounds * (options.seconds + 4) * rate)
     found = {}
     for way, address in served.urls.items():
@@ -307,10 +190,6 @@ def of_memory(served: Served, site: Site, folder: Path) -> dict[str, Any]:
     }
 
 
-def _size(case: str) -> tuple[int, int]:
-    return SIZES.get(case, (336, 336))
-
-
 def tried(case: str, name: str, call: Callable[[], Any]) -> Any:
     """Return what a call returns; None: it failed, which is printed."""
     try:
@@ -322,15 +201,15 @@ def tried(case: str, name: str, call: Callable[[], Any]) -> Any:
 
 def measure(case: str, site: Site, options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """Yield name and result of each measurement of a case, the most wanted first."""
-    size = _size(case)
+    size = size_of(case)
     with tempfile.TemporaryDirectory(prefix="v-") as temporary, ExitStack() as stack:
         folder = options.logs or Path(temporary)
-        folder = folder / case
+        folder = folder / case.replace(":", "-")
         folder.mkdir(parents=True, exist_ok=True)
-        served, seconds = start(stack, site, folder, size, options.program)
+        served, seconds = start(stack, case, site, folder, options.program)
         yield "cold_start_s", seconds
-        memory = lambda: of_memory(served, site, folder)  # noqa: E731 - called twice
-        yield "memory", tried(case, "memory", memory)
+        if "stock" in served.urls:
+            yield "memory", tried(case, "memory", lambda: of_memory(served, site, folder))
         yield (
             "first_text_ms",
             tried(case, "first_text_ms", lambda: first_texts(served, size, options.requests)),
@@ -347,7 +226,10 @@ def measure(case: str, site: Site, options: argparse.Namespace) -> Iterator[tupl
             "beside_images",
             tried(case, "beside_images", lambda: of_beside_images(served, case, options)),
         )
-        yield "memory", tried(case, "memory", memory)
+        if "stock" in served.urls:
+            yield "memory", tried(case, "memory", lambda: of_memory(served, site, folder))
+        if served.features is not None:
+            yield "handed_over", tried(case, "handed_over", lambda: handed_over(served))
 
 
 def main() -> None:
@@ -373,12 +255,15 @@ def main() -> None:
         work = options.work or Path(temporary)
         # In a process of its own, which gives its memory of the GPU back.
         makers = [ROOT / "bench" / "gpu" / "checkpoints.py", "--folder", work / "checkpoints"]
-        makers += ["--device", options.device, "--shapes", *options.cases]
+        makers += ["--device", options.device, "--shapes"]
+        makers += sorted({parts_of(case)[0] for case in options.cases})
         subprocess.run([sys.executable, *map(str, makers)], check=True)
         sites = {case: staging.submit(staged, case, work, options) for case in options.cases}
-        ready = {case: tried(case, "staged", site.result) for case, site in sites.items()}
         known = json.loads(options.out.read_text())["cases"] if options.add else {}
-        for case, (site, seconds) in ((case, one) for case, one in ready.items() if one):
+        for case, building in sites.items():
+            if (ready := tried(case, "staged", building.result)) is None:
+                continue
+            site, seconds = ready
             known[case] = {"staged_s": seconds}
             results = measure(case, site, options)
             while entry := tried(case, "start", lambda: next(results, None)):  # noqa: B023
