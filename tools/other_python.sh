@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Run the tests of what goes into images with another Python: tools/other_python.sh 3.12 [tests ...]
 # The same pins in an environment beside .venv. Exit code 77: there is no such Python, nothing ran.
-# `units` are those that start no server, `server` is one server with a process of every model;
-# without tests named, both.
+# Without tests named: those that start no server, and one server with a process of every model.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/uv.sh
@@ -32,18 +31,12 @@ run() {
   PATH="$PWD/$environment/bin:$PATH" "$environment/bin/pytest" -n "$1" --dist loadgroup \
     -p no:cacheprovider -m "$marks$2" "${@:3}"
 }
-units() {
-  # Examples that Hypothesis makes say nothing of a Python that 3.11 does not: half a minute.
-  run "$1" ' and not triton' tests/mm_runtime/{doctor,inspect,launch,repository,store} \
-    --ignore=tests/mm_runtime/inspect/test_any_bytes_give_an_answer.py
-}
-server() {
-  # Streams whose clients name outputs have crashed with 3.12 alone. A second process would only import.
-  run 0 '' tests/mm_runtime/serving/test_responses_hold_what_was_requested.py
-}
-case ${1:-} in
-  '') units 2 && server ;;
-  units) units 1 ;; # beside other tests, as is the server
-  server) server ;;
-  *) run 2 '' "$@" ;;
-esac
+if [ $# -gt 0 ]; then
+  run 2 '' "$@"
+  exit
+fi
+# Examples that Hypothesis makes say nothing of a Python that 3.11 does not: half a minute.
+run 2 ' and not triton' tests/mm_runtime/{doctor,inspect,launch,repository,store} \
+  --ignore=tests/mm_runtime/inspect/test_any_bytes_give_an_answer.py
+# Streams whose clients name outputs have crashed with 3.12 alone. A second process would only import.
+run 0 '' tests/mm_runtime/serving/test_responses_hold_what_was_requested.py
