@@ -83,7 +83,9 @@ def _planned(stage: str) -> dict[str, Any]:
     return dict(condition)
 
 
-@pytest.mark.parametrize("backend", BASES)
+@pytest.mark.parametrize(
+    "backend", [pytest.param(one, marks=pytest.mark.xdist_group(f"fields-{one}")) for one in BASES]
+)
 @pytest.mark.parametrize("path", FIELDS)
 def test_a_field_acts_or_is_refused(path: str, backend: str) -> None:
     """The plan, the objects or the refusal: one of them shows the value."""

@@ -3,7 +3,8 @@
 Whatever requests a cluster is one group: a session has one control plane and one node, and most
 of that time is waiting, which the computing of all others fills. Files whose tests request one
 server of a session are a group, so that it starts once and not in each process. Of the others a
-file is a group, so that servers and engines of a module start once.
+file is a group, so that servers and engines of a module start once; tests marked with a group of
+their own, which are many, are in that one.
 
 The large groups come first, then files that start a server of their own: one that came last would
 leave the other processes nothing to do.
@@ -47,6 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             servers.setdefault(_file(item), server)
     large = {CLUSTERS, *servers.values()}
     for item in items:
+        if own := item.get_closest_marker("xdist_group"):
+            large.add(str(own.args[0]))
+            continue
         group = CLUSTERS if _needs_cluster(item) else servers.get(_file(item))
         item.add_marker(pytest.mark.xdist_group(group or _file(item)))
     if config.getoption("loadgroup", default=False):
