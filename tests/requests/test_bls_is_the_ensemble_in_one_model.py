@@ -17,7 +17,7 @@ from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
 from support.eventually import eventually
 from support.pieces import are_tokens
 from support.served import Served, start_serving
-from support.tiny_llava import IMAGES, BuiltEngine, Sample, samples
+from support.tiny_llava import IMAGES, BuiltEngine
 
 pytestmark = pytest.mark.triton
 
@@ -55,13 +55,6 @@ def _wait_active(served: Served, expected: float) -> None:
     )
 
 
-@pytest.mark.parametrize("sample", [pytest.param(sample, id=sample.id) for sample in samples()])
-def test_samples(bls: Ensemble, sample: Sample) -> None:
-    """Every sample question gets its known answer."""
-    pixels = _pixels(sample.image.name)
-    assert sample.answer == bls.query(sample.question, image_bytes_input=pixels).text
-
-
 def test_stream_is_the_same_text_in_pieces(bls: Ensemble) -> None:
     """Each piece is one token or several, spaces included."""
     answer = bls.query(QUESTION, image_bytes_input=_pixels(), stream=True)
@@ -72,30 +65,6 @@ def test_stream_is_the_same_text_in_pieces(bls: Ensemble) -> None:
 def test_a_long_stream_has_several_pieces(bls: Ensemble) -> None:
     """Even a sender that is behind for many tokens sends some before the last one."""
     assert len(bls.query("Hello!", stream=True, **ENDLESS).pieces) > 1
-
-
-def test_a_plain_answer_is_one_response(bls: Ensemble) -> None:
-    """HTTP's `generate` takes no other number."""
-    assert len(bls.query(QUESTION, image_bytes_input=_pixels()).pieces) == 1
-
-
-def test_seeds_penalties_and_log_probabilities_reach_the_engine(served: Served) -> None:
-    """Both models return the same numbers for one sampled request."""
-    requested = {
-        "end_id": -1,
-        "max_tokens": 12,
-        "top_p": 1.0,
-        "temperature": 20.0,
-        "random_seed": 7,
-        "return_log_probs": True,
-    }
-    found = []
-    for model in ("ensemble", "tensorrt_llm_bls"):
-        with Ensemble(served.grpc_url, model) as client:
-            found.append(client.query("Hello!", **requested).outputs[0])
-    ensemble, bls = found
-    assert ensemble["text_output"].tolist() == bls["text_output"].tolist()
-    assert ensemble["output_log_probs"].tolist() == bls["output_log_probs"].tolist()
 
 
 @cases(

@@ -9,9 +9,8 @@ import pytest
 from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.cases import cases
 from support.eventually import eventually_async
-from support.images import data_url, encode, plain_image
+from support.images import data_url
 from support.real_gateway import RealGateway
 from support.tiny_llava import FEATURES_PER_IMAGE, Sample, samples
 
@@ -58,49 +57,6 @@ async def test_work_was_measured(real_http: httpx.AsyncClient) -> None:
     assert 0 < sum(map(float, found.values())) < 60
 
 
-async def test_a_stream_joins_to_the_plain_answer(
-    real: RealGateway, real_client: AsyncOpenAI
-) -> None:
-    """Deltas and usage of a stream are those of the plain answer."""
-    plain = await real_client.chat.completions.create(**_body(real))
-    stream = await real_client.chat.completions.create(
-        **_body(real), stream=True, stream_options={"include_usage": True}
-    )
-    chunks = [chunk async for chunk in stream]
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    assert text == plain.choices[0].message.content
-    assert chunks[-1].usage == plain.usage
-    assert plain.usage is not None
-    assert plain.usage.prompt_tokens > FEATURES_PER_IMAGE
-
-
-async def test_max_tokens_cuts_and_says_length(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """One token less than the answer: `length`; as many: `stop` needs the end token too."""
-    complete = await real_client.chat.completions.create(**_body(real))
-    assert complete.usage is not None
-    tokens = complete.usage.completion_tokens
-    cut = await real_client.chat.completions.create(**_body(real, max_tokens=tokens - 1))
-    assert cut.usage is not None
-    assert (cut.choices[0].finish_reason, cut.usage.completion_tokens) == ("length", tokens - 1)
-    assert (complete.choices[0].message.content or "").startswith(
-        cut.choices[0].message.content or ""
-    )
-    enough = await real_client.chat.completions.create(**_body(real, max_tokens=tokens + 1))
-    assert (enough.choices[0].finish_reason, enough.usage) == ("stop", complete.usage)
-
-
-async def test_a_seed_makes_samples_repeat(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """The same seed gives the same text, through every layer."""
-    answers = [
-        await real_client.chat.completions.create(
-            **{**_body(real), "temperature": 2.0, "seed": 7, "max_tokens": 8}
-        )
-        for _ in range(2)
-    ]
-    texts = {answer.choices[0].message.content for answer in answers}
-    assert len(texts) == 1
-
-
 async def test_eight_clients_at_once_get_their_own_answers(
     real: RealGateway, real_client: AsyncOpenAI
 ) -> None:
@@ -116,49 +72,6 @@ async def test_eight_clients_at_once_get_their_own_answers(
     alone = [await query(sample) for sample in requested]
     together = await asyncio.gather(*map(query, requested))
     assert alone == together
-
-
-async def test_two_images_in_one_question_pass(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """Two images of different sizes are one tensor after the gateway; each counts its features."""
-    images = [
-        {"type": "image_url", "image_url": {"url": data_url(encode(plain_image(size)))}}
-        for size in ((64, 64), (200, 90))
-    ]
-    messages = [
-        {"role": "user", "content": [*images, {"type": "text", "text": "What color is it?"}]}
-    ]
-    one = [{"role": "user", "content": [images[0], {"type": "text", "text": "What color is it?"}]}]
-    both, single = [
-        await real_client.chat.completions.create(
-            model=real.model, messages=requested, temperature=0, max_tokens=4
-        )
-        for requested in (messages, one)
-    ]
-    assert both.usage is not None
-    assert single.usage is not None
-    assert both.usage.prompt_tokens >= single.usage.prompt_tokens + FEATURES_PER_IMAGE
-
-
-@cases(
-    "bad",
-    {
-        "not-an-image": data_url(b"not an image"),
-        "truncated-jpeg": data_url(encode(plain_image((99, 99)), "JPEG")[:300]),
-        "empty": data_url(b""),
-        "metadata-service": "http://169.254.169.254/latest/meta-data",
-    },
-)
-async def test_a_bad_image_does_not_disturb_the_next_request(
-    real: RealGateway, real_http: httpx.AsyncClient, bad: str
-) -> None:
-    """400 with the part named, then a right answer."""
-    content = [{"type": "image_url", "image_url": {"url": bad}}, {"type": "text", "text": "?"}]
-    body = {"model": real.model, "messages": [{"role": "user", "content": content}]}
-    refused = await real_http.post("/v1/chat/completions", json=body)
-    assert refused.status_code == 400
-    assert refused.json()["error"]["param"] == "messages[0].content[0]"
-    again = await real_http.post("/v1/chat/completions", json=_body(real))
-    assert again.status_code == 200
 
 
 async def test_a_client_that_leaves_frees_the_engine(

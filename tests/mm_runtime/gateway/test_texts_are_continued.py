@@ -6,26 +6,12 @@ import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
-from mm_runtime.serving.prompts.tokens import TextCodec
 from support.cases import cases
 from support.real_gateway import RealGateway
-from support.tiny_llava import CHECKPOINT
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 TEXT = "What color is"
-
-
-async def test_a_text_is_continued(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """No template stands around it: only the begin token is added, unless it is there."""
-    codec = TextCodec(CHECKPOINT)
-    given = {"model": real.model, "max_tokens": 6, "temperature": 0}
-    plain = await real_client.completions.create(**given, prompt=TEXT)
-    begun = await real_client.completions.create(**given, prompt=f"{codec.begin_token}{TEXT}")
-    stream = await real_client.completions.create(**given, prompt=TEXT, stream=True)
-    streamed = "".join([chunk.choices[0].text async for chunk in stream])
-    assert plain.usage.prompt_tokens == len(codec.encode_prompt(TEXT))
-    assert (plain.choices[0].text, plain.choices[0].text) == (begun.choices[0].text, streamed)
 
 
 async def test_scores_of_texts(real: RealGateway, real_client: AsyncOpenAI) -> None:
@@ -57,26 +43,6 @@ async def test_images_need_a_conversation(real: RealGateway, real_client: AsyncO
     assert refusal.value.param == "prompt"
 
 
-async def test_tokens_there_and_back(real: RealGateway, real_http: httpx.AsyncClient) -> None:
-    """As vLLM's server answers; a conversation has the tokens that its completion counts."""
-    codec = TextCodec(CHECKPOINT)
-    answer = (
-        await real_http.post("/tokenize", json={"prompt": TEXT, "return_token_strs": True})
-    ).json()
-    assert answer["tokens"] == codec.encode_prompt(TEXT)
-    assert (answer["count"], len(answer["token_strs"])) == (len(answer["tokens"]),) * 2
-    assert answer["max_model_len"] > 0
-    bare = await real_http.post("/tokenize", json={"prompt": TEXT, "add_special_tokens": False})
-    assert bare.json()["tokens"] == codec.encode_word(TEXT)
-    back = await real_http.post("/detokenize", json={"tokens": answer["tokens"]})
-    assert back.json() == {"prompt": codec.decode_all(answer["tokens"])}
-    messages = [{"role": "user", "content": TEXT}]
-    chat = await real_http.post("/tokenize", json={"messages": messages})
-    body = {"model": real.model, "messages": messages, "max_tokens": 1}
-    completion = (await real_http.post("/v1/chat/completions", json=body)).json()
-    assert chat.json()["count"] == completion["usage"]["prompt_tokens"]
-
-
 @cases(
     "path body param words",
     {
@@ -97,17 +63,3 @@ async def test_refusals(
     error = answer.json()["error"]
     assert (answer.status_code, error["param"]) == (400, param)
     assert words in error["message"]
-
-
-async def test_the_document(real_http: httpx.AsyncClient) -> None:
-    """OpenAPI, from the types that requests are read with; every reference is resolved."""
-    answer = await real_http.get("/openapi.json")
-    document = answer.json()
-    assert document["openapi"].startswith("3.1")
-    schemas = document["components"]["schemas"]
-    chat = schemas["ChatRequest"]["properties"]
-    assert {"messages", "top_k", "logit_bias", "n"} <= set(chat)
-    for path in ("/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"):
-        assert "post" in document["paths"][path]
-    references = {part.split('"')[0] for part in answer.text.split("#/components/schemas/")[1:]}
-    assert references <= set(schemas)
