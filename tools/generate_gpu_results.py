@@ -1,4 +1,4 @@
-"""Write docs/gpu-results.md and the two pages beside it from bench/gpu/results.
+"""Write docs/gpu-results.md and the pages beside it from bench/gpu/results.
 
 python tools/generate_gpu_results.py           write
 python tools/generate_gpu_results.py --check   exit 1 when the page is not what the results say
@@ -16,6 +16,7 @@ from generated_files import settle
 from gpu_cluster_results import cluster
 from gpu_result_tables import table, verdict
 from gpu_serving_results import GOALS, one_pass, serving
+from gpu_two_results import two
 from gpu_vllm_results import vllm
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -23,6 +24,7 @@ RESULTS: Final = ROOT / "bench" / "gpu" / "results"
 PAGE: Final = ROOT / "docs" / "gpu-results.md"
 VLLM_PAGE: Final = ROOT / "docs" / "gpu-results-vllm.md"
 CLUSTER_PAGE: Final = ROOT / "docs" / "gpu-results-cluster.md"
+TWO_PAGE: Final = ROOT / "docs" / "gpu-results-two.md"
 MIB: Final = 1 << 20
 Rows = Callable[[dict[str, Any]], Iterator[str]]
 
@@ -34,13 +36,17 @@ The Reference engine with CUDA (`spec.runtime.gpu.count: 1`), behind the real tr
 gateway. Weights are random, except tiny-llava's. TensorRT-LLM did not run there, and engines of
 TensorRT for vision halves only, not behind Triton: see [evidence](evidence.md#not-shown). What was
 measured of vLLM: [its own page](gpu-results-vllm.md); in a Kubernetes with a GPU:
-[another](gpu-results-cluster.md).
+[another](gpu-results-cluster.md); on two GPUs of one host: [a third](gpu-results-two.md).
 """
 VLLM_HEAD: Final = """# vLLM's own server on a GPU, and the gateway before it
 
 <!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
 """
 CLUSTER_HEAD: Final = """# The main job in a cluster with a GPU
+
+<!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
+"""
+TWO_HEAD: Final = """# Two GPUs of one host
 
 <!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
 """
@@ -53,10 +59,10 @@ def filled(lines: Iterable[str]) -> Iterator[str]:
         yield from wrap(" ".join(found), 138) if is_prose else found
 
 
-def page() -> str:
-    """Return the page of all that has none of its own."""
-    parts = [HEAD]
-    for name, title, rows in SECTIONS:
+def page(head: str, sections: Iterable[tuple[str, str, Rows]]) -> str:
+    """Return a page of several results."""
+    parts = [head]
+    for name, title, rows in sections:
         parts += [f"## {title}\n", _section(name, rows)]
     return "\n".join(parts)
 
@@ -411,18 +417,22 @@ SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("speed", "Decoding steps of the language model", _speed),
     ("engine", "The engine, and transformers' generate", _engine),
     ("serving", "Through Triton and the gateway", serving),
-    ("serving_two_gpus", "Through Triton and the gateway, on two GPUs", serving),
     ("one_pass", "Part of a prompt beside tokens", one_pass),
     ("choosing", "Sampling and adapters", _choosing),
     ("towers", "The vision encoder", _towers),
     ("tensorrt", "Vision encoders of TensorRT", _tensorrt),
     ("faults", "Processes that die, GPUs that fail", _faults),
 )
+TWO_SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
+    ("two", "Ranks, an encoder's own card, a unit on each", two),
+    ("serving_two_gpus", "The former engine, through Triton and the gateway", serving),
+)
 
 
 if __name__ == "__main__":
     pages = {
-        PAGE: page(),
+        PAGE: page(HEAD, SECTIONS),
+        TWO_PAGE: page(TWO_HEAD, TWO_SECTIONS),
         VLLM_PAGE: f"{VLLM_HEAD}\n{_section('vllm', vllm)}",
         CLUSTER_PAGE: f"{CLUSTER_HEAD}\n{_section('cluster', cluster)}",
     }

@@ -51,7 +51,7 @@ class Shape:
 
 
 SHAPES = {
-    "toy": Shape(2, 64, 2, 128, 56, 2, 64, "float32", 91),
+    "toy": Shape(2, 64, 2, 128, 56, 2, 128, "float32", 91),
     "wide": Shape(1, 4096, 32, 1024, 336, 2, 64, "float16", 91),
     "tower": Shape(1, 4096, 32, 1024, dtype="float32", vocabulary=91),
     "1.3b": Shape(24, 2048, 16, 5504),

@@ -64,7 +64,7 @@ def planned(checkpoint: Path, *, device: str, spec: Mapping[str, Any]) -> Engine
         spec: parts of `spec` beside source, backend and GPU.
     """
     count = 1 if device == "CUDA" else 0
-    runtime = {**spec.get("runtime", {}), "gpu": {"count": count}}
+    runtime = {"gpu": {"count": count}, **spec.get("runtime", {})}
     text = run_mm("inspect", "--source", checkpoint)
     facts = InspectResult.from_json(text).facts
     assert facts is not None, text

@@ -68,7 +68,7 @@ FOUND = {
     "model_gib": r"Model loading took ([\d.]+) GiB",
     "available_kv_gib": r"Available KV cache memory: ([\d.]+) GiB",
     "graphs_gib": r"Graph capturing finished in [\d.]+ secs, took ([\d.]+) GiB",
-    "kv_tokens": r"GPU KV cache size: ([\d,]+) tokens",
+    "kv_tokens": r"KV cache size: ([\d,]+) tokens",
 }
 
 

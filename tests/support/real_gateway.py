@@ -130,7 +130,7 @@ def run_pair(
         )
         try:
             if awaited:
-                _wait_until_ready(pair)
+                wait_until_ready(pair)
             yield pair
         except Exception as error:
             for log in (pair.server_log, pair.gateway_log):
@@ -141,10 +141,9 @@ def run_pair(
 @contextmanager
 def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[str]:
     """Run the gateway alone, before a server that runs already; yield its address."""
-    (port,) = free_ports(1)
     documents = ("--manifest", str(engine.manifest), "--serving", str(engine.serving))
     more = ("--triton", triton, "--server-metrics", "")
-    with gateway_of((*documents, *more), port, folder / "gateway.log") as url:
+    with gateway_of((*documents, *more), free_ports(1)[0], folder / "gateway.log") as url:
         yield url
 
 
@@ -182,7 +181,8 @@ def _start(
     return process
 
 
-def _wait_until_ready(pair: RealGateway) -> None:
+def wait_until_ready(pair: RealGateway) -> None:
+    """Wait until both are ready, and the gateway does nothing of its own."""
     _wait_until_answers(pair.url, {pair.server: pair.server_log, pair.gateway: pair.gateway_log})
 
 

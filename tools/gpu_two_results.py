@@ -1,0 +1,129 @@
+"""Section of docs/gpu-results.md about two GPUs of one host."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_result_tables import table, verdict
+
+FORMER: Final = (
+    Path(__file__).resolve().parent.parent / "bench" / "gpu" / "results" / "serving_two_gpus.json"
+)
+"""The engine before the one that reads prompts in parts: its `7b`, and `7b` with an encoder on a
+card of its own."""
+
+MIB: Final = 1 << 20
+PLANNED: Final = 1.1
+"""Goals: planned bytes of a rank over the driver's, at most; never below 1."""
+
+FIRST_TEXT: Final = 1.15
+"""With an encoder on a card of its own, over one card's: first text of a new image, at most."""
+
+PAUSES: Final = 1.1
+"""95th percentile between tokens beside images over that of streams alone, at most."""
+
+IMAGES: Final = 1.5
+"""Images a second over one card's, at least."""
+
+UNITS: Final = 1.9
+"""The same of a unit on each card."""
+
+
+def two(result: dict[str, Any]) -> Iterator[str]:
+    """Yield what ranks, an encoder's own card and a unit on each card do beside one card."""
+    yield from _ranks(result["ranks"])
+    for backend in ("VLLM", "Reference"):
+        if found := result[backend]:
+            yield from _units(backend, found)
+    yield from _former()
+
+
+def _ranks(found: dict[str, Any]) -> Iterator[str]:
+    yield "vLLM with `parallelism.tensor: 2`, a rank on each GPU; NCCL and vLLM without NVLink's"
+    yield "multicast."
+    yield ""
+    if memory := found.get("memory"):
+        names = ("planned_bytes", "counted_bytes", "planned_over_counted", "rest_over_counted")
+        pairs = zip(*(memory[name] for name in names), strict=False)
+        rows: list[list[object]] = [
+            [rank, f"{planned / MIB:,.0f} / {counted / MIB:,.0f}", over, rest]
+            for rank, (planned, counted, over, rest) in enumerate(pairs)
+        ]
+        head = ["rank", "MiB planned / counted", "planned over counted"]
+        yield from table([*head, "without keys and values"], rows)
+        yield ""
+        met = all(1 <= over <= PLANNED for over in memory["planned_over_counted"])
+        yield f"- Planned over counted: {verdict(met, f'1 to {PLANNED}')}."
+    for name, one in found.items():
+        if name.startswith("answers of") and one:
+            yield f"- {_answers(name, one)}"
+    yield ""
+    rows = [
+        [f"{way}, {count} at once", one["tokens_per_second"], one["pause_p50_ms"]]
+        for count, ways in found.get("streams", {}).items()
+        for way, one in ways.items()
+        if one
+    ]
+    yield from table(["answers of 128 tokens about new images", "tokens/s", "pause p50, ms"], rows)
+    yield ""
+
+
+def _answers(name: str, one: dict[str, Any]) -> str:
+    text = f"Temperature 0, {name}: {one['equal']} of {one['answers']} have the same tokens"
+    if one["first_differences"]:
+        places = ", ".join(map(str, sorted(one["first_differences"])))
+        margins = sorted(one["margins_there"])
+        text += (
+            f"; the others part at token {places} of {one['tokens']}, where the two likeliest are "
+            f"{margins[0]} to {margins[-1]} apart (logarithms; {one['median_margin']:.2g} is the "
+            "median of all tokens)"
+        )
+    return f"{text}."
+
+
+def _units(backend: str, found: dict[str, Any]) -> Iterator[str]:
+    firsts, beside = found.get("first_text_ms") or {}, found.get("beside_images") or {}
+    images = found.get("images_a_second") or {}
+    rows: list[list[object]] = []
+    for way in ("one", "apart", "one and other"):
+        pauses = beside.get(way)
+        first = firsts.get(way)
+        cells: list[object] = [f"{first['p50']} / {first['p95']}" if first else "-"]
+        cells.append(images.get(way) or "-")
+        cells += [
+            f"{pauses[part]['p50_ms']} / {pauses[part]['p95_ms']}" if pauses else "-"
+            for part in ("alone", "beside_images")
+        ]
+        cells.append(pauses["beside_images"]["images_per_second"] if pauses else "-")
+        rows.append([way, *cells])
+    head = [backend, "first text of a new image, ms p50 / p95", "images/s"]
+    head += ["between tokens alone, ms p50 / p95", "beside images", "images/s beside"]
+    yield from table(head, rows)
+    yield ""
+    if firsts:
+        ratio = round(firsts["apart"]["p50"] / firsts["one"]["p50"], 2)
+        met = verdict(ratio <= FIRST_TEXT, f"at most {FIRST_TEXT}")
+        yield f"- {backend}: first text of `apart`: {ratio} times one card's ({met})."
+    if pauses := beside.get("apart"):
+        met = verdict(pauses["p95_ratio"] <= PAUSES, f"at most {PAUSES}")
+        yield f"- {backend}: p95 beside images: {pauses['p95_ratio']} times ({met})."
+    for way, least in (("apart", IMAGES), ("one and other", UNITS)):
+        if images.get(way) and images.get("one"):
+            ratio = round(images[way] / images["one"], 2)
+            met = verdict(ratio >= least, f"at least {least}")
+            yield f"- {backend}: images a second of `{way}`: {ratio} times one card's ({met})."
+    yield ""
+
+
+def _former() -> Iterator[str]:
+    cases = json.loads(FORMER.read_text(encoding="utf-8"))["cases"]
+    one, apart = cases["7b"], cases["7b:disaggregated"]
+    firsts = [case["first_text_ms"]["fresh"]["p50_ms"] for case in (one, apart)]
+    images = [case["beside_images"]["beside_images"]["images_per_second"] for case in (one, apart)]
+    yield "`one`: all of a model of 7 B on one card. `apart`: its encoder on the second card. `one"
+    yield "and other`: the same model on each card. Images a second: sixteen clients of each"
+    yield "gateway that want one token; beside them: four, next to eight streams. The former"
+    yield f"engine of Reference had {firsts[0]} and {firsts[1]} ms to the first text (`one`,"
+    yield f"`apart`), {images[0]} and {images[1]} images/s next to eight streams, and"
+    yield f"{apart['beside_images']['p95_ratio']} times the p95 between tokens (`apart`)."
