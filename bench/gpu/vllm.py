@@ -214,6 +214,12 @@ def measure(case: str, site: Site, options: argparse.Namespace) -> Iterator[tupl
             "first_text_ms",
             tried(case, "first_text_ms", lambda: first_texts(served, size, options.requests)),
         )
+        yield (
+            "beside_images",
+            tried(case, "beside_images", lambda: of_beside_images(served, case, options)),
+        )
+        if served.features is not None:
+            yield "handed_over", tried(case, "handed_over", lambda: handed_over(served))
         streams = {}
         for count in options.streams:
             streams[str(count)] = tried(
@@ -222,14 +228,8 @@ def measure(case: str, site: Site, options: argparse.Namespace) -> Iterator[tupl
                 lambda: of_streams(served, size, count, options.share),  # noqa: B023
             )
             yield "streams", streams
-        yield (
-            "beside_images",
-            tried(case, "beside_images", lambda: of_beside_images(served, case, options)),
-        )
         if "stock" in served.urls:
             yield "memory", tried(case, "memory", lambda: of_memory(served, site, folder))
-        if served.features is not None:
-            yield "handed_over", tried(case, "handed_over", lambda: handed_over(served))
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ CAPTURED = 1024
 """Tokens of the largest CUDA graph: a prompt with an image is one, where vLLM's own default for so
 many sequences is 64."""
 
-SHARED = 0.8
+SHARED = "0.8"
 """`kvCache.freeGpuMemoryFraction` where an encoder or larger graphs take memory beside vLLM."""
 
 ENCODER_PERCENT = "25"

@@ -297,7 +297,7 @@ def test_disaggregated_encoders_are_planned() -> None:
     features = apart.vllm.features
     assert features is not None
     transfer = json.loads(flags_of(apart)["ec-transfer-config"][0])
-
+    assert "enable-prefix-caching" in flags_of(apart)  # a cache, or vLLM renames images
     assert transfer["ec_connector_extra_config"] == {"shared_storage_path": features.path}
     assert features.most_bytes == 2 * 16 * (576 * 4096 * 2 + 8192)
     engine, device = apart.build_plan.engine, apart.serving_plan.device

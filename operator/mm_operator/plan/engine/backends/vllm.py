@@ -416,7 +416,10 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
         "mm-processor-cache-gb": server_cache_bytes(target.spec) / (1 << 30),
         "tensor-parallel-size": split.tensor,
         "pipeline-parallel-size": split.pipeline,
-        "enable-prefix-caching" if sizes.request.reuse else "no-enable-prefix-caching": None,
+        # With neither cache vLLM 0.26 gives images names of its own, and finds no features of ours.
+        "enable-prefix-caching"
+        if sizes.request.reuse or features
+        else "no-enable-prefix-caching": None,
         # A checkpoint's generation_config.json may cap answers, which the gateway does.
         "override-generation-config": json.dumps({"max_new_tokens": limits.max_seq_len}),
         # The gateway writes prompts, as on the other backends; nothing else reaches the server.
