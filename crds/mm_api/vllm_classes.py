@@ -29,10 +29,10 @@ def classes_of(architecture: str) -> tuple[VllmClass, ...]:
     return tuple(VllmClass(first, last, tuple(supports)) for first, last, supports in rows)
 
 
-def vllm_since(architectures: Iterable[str], *, sees: bool) -> str | None:
-    """Return the first version that reads a family's images in chats; None: none is known."""
+def vllm_since(architectures: Iterable[str], *, chats: bool) -> str | None:
+    """Return the first version that answers a family's chats; None: none is known."""
     found = (row.first for name in architectures for row in classes_of(name))
-    return next(found, None) if sees else None
+    return next(found, None) if chats else None
 
 
 def supported(architecture: str, version: str) -> tuple[str, ...] | None:

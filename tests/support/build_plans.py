@@ -19,8 +19,8 @@ def build_plan(
     adapters: Mapping[str, Path] = MappingProxyType({}),
 ) -> BuildPlan:
     """Return the plan of a Reference engine for eight requests with one image each."""
-    assert facts.vision is not None
-    batch, images = 8, 2
+    vision = facts.vision
+    batch, images = 8, 2 if vision else 0
     engine = EngineSpec(
         source_digest=facts.source_digest,
         family=facts.family,
@@ -33,16 +33,18 @@ def build_plan(
             max_num_tokens=1024,
             max_beam_width=1,
             max_images_per_request=images,
-            max_multimodal_len=batch * images * facts.vision.features_per_image,
+            max_multimodal_len=batch * images * vision.features_per_image if vision else 0,
         ),
         vision=VisionPlan(
             engine="ONNXRuntime",
-            image_size=facts.vision.image_size,
-            features_per_image=facts.vision.features_per_image,
+            image_size=vision.image_size,
+            features_per_image=vision.features_per_image,
             max_batch_size=batch,
             opset=18,
             tolerance=tolerance,
-        ),
+        )
+        if vision
+        else None,
         builder_version="1",
     )
     fingerprint = hashlib.sha256(engine.to_json().encode()).hexdigest()

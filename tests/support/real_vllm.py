@@ -18,6 +18,7 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_facts import InspectResult
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
 from mm_api.documents.vllm_serve import FeatureFolder, VllmServe, ec_transfer_config
+from mm_api.families.family import MOST_RECORDINGS
 from published_layout import published
 from support.build_plans import build_plan, serving_plan
 from support.ended import kill_tree
@@ -197,7 +198,9 @@ def _command(plan: BuildPlan, checkpoint: Path, port: int) -> list[str]:
         "dtype": "float32",
         "max-model-len": length,
         "max-num-seqs": limits.max_batch_size,
-        "limit-mm-per-prompt": json.dumps({"image": limits.max_images_per_request}),
+        "limit-mm-per-prompt": json.dumps(
+            {"image": limits.max_images_per_request, "audio": MOST_RECORDINGS}
+        ),
         "override-generation-config": json.dumps({"max_new_tokens": length}),
         "shutdown-timeout": 30,
         "distributed-executor-backend": "uni",

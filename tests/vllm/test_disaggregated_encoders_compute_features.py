@@ -11,7 +11,7 @@ from mm_api.families import FAMILIES as RECORDS
 from support.ended import kill_tree
 from support.families.expected import noise_image
 from support.families.served import image_part
-from support.families.vllm import FAMILIES, QUESTION, TOKENS, Upstream, write_for_vllm
+from support.families.vllm import FAMILIES, QUESTION, TOKENS, Question, Upstream, write_for_vllm
 from support.real_vllm import RealVllm, real_vllm
 from support.tiny_llava import CHECKPOINT, samples
 
@@ -41,7 +41,7 @@ def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
             answer = query(served, QUESTION, *images[:count], max_tokens=TOKENS)
             tokens = [one["token"] for one in answer["choices"][0]["logprobs"]["content"]]
             found = (tokens, answer["usage"]["prompt_tokens"])
-            assert found == upstream.answer(images[:count])
+            assert found == upstream.answer(Question(images[:count]))
 
 
 def test_an_image_without_features_is_the_towers(tmp_path: Path) -> None:

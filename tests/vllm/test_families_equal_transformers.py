@@ -4,16 +4,17 @@ from pathlib import Path
 
 import httpx
 import pytest
-from PIL import Image
 
-from support.families.expected import noise_image
+from support.families.recordings import recording_part
 from support.families.served import image_part
 from support.families.vllm import (
     FAMILIES,
     QUESTION,
     TOKENS,
     Answer,
+    Question,
     Upstream,
+    questions,
     without_blanks,
     write_for_vllm,
 )
@@ -26,23 +27,21 @@ LIMITS = {"max_input_len": 448, "max_seq_len": 512}
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
-    """Of questions without an image, with one and with two; in float32, drawn greedily."""
+    """Of questions without media, with one and with two; in float32, drawn greedily."""
     checkpoint = write_for_vllm(family, tmp_path / "checkpoint")
     with real_vllm(checkpoint, tmp_path, limits=LIMITS) as served:
         upstream = Upstream(family, tmp_path / "published")
-        files = FAMILIES[family]
-        images = [noise_image(60, 41, files.seed), noise_image(33, 52, files.seed + 1)]
-        counts = range(files.images + 1)
-        wanted = [upstream.answer(images[:count]) for count in counts]
-        assert [_answer(served, images[:count]) for count in counts] == wanted
+        wanted = [*map(upstream.answer, questions(family))]
+        assert [_answer(served, one) for one in questions(family)] == wanted
         assert all(one.text != wanted[0].text for one in wanted[1:]), (
-            "answers do not show the image"
+            "answers do not show the media"
         )
 
 
-def _answer(served: RealVllm, images: list[Image.Image]) -> Answer:
-    """Return the answer to a question with images."""
-    content = [*map(image_part, images), {"type": "text", "text": QUESTION}]
+def _answer(served: RealVllm, question: Question) -> Answer:
+    """Return the answer to a question."""
+    media = [*map(image_part, question.images), *map(recording_part, question.recordings)]
+    content = [*media, {"type": "text", "text": QUESTION}]
     body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": content}],

@@ -107,7 +107,7 @@ class Family:
 
     @property
     def backends(self) -> tuple[str, ...]:
-        vllm = vllm_since(self.architectures, sees=self.sees)
+        vllm = vllm_since(self.architectures, chats=self.chats)
         has: dict[str, object] = {PYTORCH.name: self.pytorch, VLLM.name: vllm}
         return tuple(one for one in sorted(BACKENDS) if self.is_served(one) and has.get(one, True))
 
@@ -115,8 +115,12 @@ class Family:
         return not self.has_tower or (self.layout.one_pass and BACKENDS[backend].stages)
 
     @property
+    def chats(self) -> bool:
+        return self.kind is not Kind.ENCODER_DECODER
+
+    @property
     def sees(self) -> bool:
-        return self.kind is not Kind.ENCODER_DECODER and self.reads_images
+        return self.chats and self.reads_images
 
     @property
     def has_tower(self) -> bool:

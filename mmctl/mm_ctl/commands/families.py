@@ -90,9 +90,10 @@ def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
     for kind, server in PYTORCH_CLASSES.items() if not family.architectures else ():
         reads = "text, image" if server.images else "text"
         rows.append((f"PyTorch, {kind}", reads, f"TensorRT-LLM {server.since or pytorch} or newer"))
-    if (vllm := vllm_since(family.architectures, sees=family.sees)) or not family.architectures:
+    if (vllm := vllm_since(family.architectures, chats=family.chats)) or not family.architectures:
         by_class = "" if vllm else ", by its registry"
-        rows.append((VLLM.name, "text, image", f"vLLM {vllm or VERSIONS[0]} or newer{by_class}"))
+        reads = _reads(family, video=False)
+        rows.append((VLLM.name, reads, f"vLLM {vllm or VERSIONS[0]} or newer{by_class}"))
     for one in rows or [("none", "-", "-")]:
         yield (family.name, *one)
 

@@ -26,8 +26,10 @@ from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDia
 from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import LIKELIEST, Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import EngineFailedError, GatewayError, InvalidRequestError
+from mm_runtime.gateway.media.audio import decode_audio
 from mm_runtime.serving.prompts.byte_letters import byte_letters
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.families.recordings import noise
 from support.http_servers import Exchange, serve_local
 
 IMAGE = np.zeros((2, 3, 3), np.uint8)
@@ -80,11 +82,23 @@ def test_images_lose_nothing() -> None:
     """What Pillow reads, as the server does, are the pixels, in the bytes that are counted."""
     image = np.arange(30, dtype=np.uint8).reshape(2, 5, 3)[:, ::-1]
     ((file, _),) = VllmDialect("tiny").body(replace(PLAIN, images=(image,))).files
-    with Image.open(file.encode(file.pixels)) as read:
+    with Image.open(file.encode(file.values)) as read:
         assert np.array_equal(read, image)
     wide = np.zeros((500, 500, 3), np.uint8)
     ((file, _),) = VllmDialect("tiny").body(replace(PLAIN, images=(wide,))).files
     assert wide.nbytes < file.encode(wide).getbuffer().nbytes < file.memory_bytes
+
+
+def test_recordings_lose_nothing() -> None:
+    """What was read comes back, and no cache takes one for another."""
+    samples = noise(0.1, seed=1)
+    request = replace(PLAIN, recordings=(samples, samples[:800]))
+    ((file, _), _) = VllmDialect("tiny").body(request).files
+    encoded = file.encode(file.values).getvalue()
+    assert np.array_equal(decode_audio(encoded, most_samples=1600), samples)
+    assert len(encoded) < file.memory_bytes
+    first, second = body_of(request)["messages"][0]["content"]
+    assert (first["type"], first["uuid"] == second["uuid"]) == ("audio_url", False)
 
 
 @pytest.mark.parametrize(

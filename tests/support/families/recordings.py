@@ -1,12 +1,15 @@
 """Checkpoints of classes that read recordings: small, random, each with its own processor."""
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.gateway.media.audio import encode_wav
 from support.families.checkpoints import HEADS, HIDDEN, LAYERS, PATCH, SHARED, SIDE, TEXT, save
 from support.families.torchvision_classes import BLOCKS, ROTATED
 from support.families.words import id_of, tokenizer
@@ -41,6 +44,12 @@ def noise(seconds: float, *, seed: int) -> NDArray[np.float32]:
     """Return a recording that sixteen bits hold: a WAV file of it is the same."""
     steps = np.random.default_rng(seed).integers(-9000, 9000, int(seconds * RATE))
     return (steps / 2**15).astype(np.float32)
+
+
+def recording_part(samples: NDArray[np.float32], kind: str = "wav") -> dict[str, Any]:
+    """Return a recording as OpenAI's clients write it."""
+    encoded = base64.b64encode(encode_wav(samples)).decode()
+    return {"type": "input_audio", "input_audio": {"data": encoded, "format": kind}}
 
 
 def qwen2_audio(folder: Path) -> None:

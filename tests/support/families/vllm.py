@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from mm_api.families import FAMILIES as RECORDS
+from support.families import images, recordings
 from support.families.checkpoints import PATCH, one_head
-from support.families.images import write
+from support.families.expected import noise_image
 from support.families.words import END, begin_texts
 
 QUESTION = "what is in the image ?"
@@ -39,6 +43,7 @@ class Files:
     """Features of an image see those after them on GPUs alone."""
 
     images: int = 2
+    recordings: int = 0
     """Of the largest question."""
 
     seed: int = 3
@@ -98,6 +103,7 @@ FAMILIES = {
     "pixtral": Files("PixtralProcessor", {"patch_size": PATCH, "spatial_merge_size": 1, **_ROWS}),
     "idefics3": Files("Idefics3Processor", {"image_seq_len": 4}, _SPLIT),
     "smolvlm": Files("SmolVLMProcessor", {"image_seq_len": 4}, _SPLIT),
+    "qwen2-audio": Files("Qwen2AudioProcessor", images=0, recordings=2),
 }
 
 
@@ -105,12 +111,17 @@ def write_for_vllm(family: str, folder: Path) -> Path:
     """Write a checkpoint that vLLM reads on a processor; return its folder."""
     files = FAMILIES[family]
     with one_head():
-        write(family, folder)
+        (recordings if files.recordings else images).write(family, folder)
     settings = {"processor_class": files.processor, **files.settings}
+    if files.recordings:  # transformers 5 writes both parts into one file, which 4 does not read
+        parts = json.loads((folder / "processor_config.json").read_text())
+        read = parts.get("image_processor", {}) | parts["feature_extractor"]
+        (folder / "preprocessor_config.json").write_text(json.dumps(read))
     (folder / "processor_config.json").write_text(json.dumps(settings))
     _change(folder / "config.json", files.config)
     named = {**files.named}
-    _change(folder / "tokenizer_config.json", named | {"model_specific_special_tokens": named})
+    if named:
+        _change(folder / "tokenizer_config.json", named | {"model_specific_special_tokens": named})
     if files.begins:
         begin_texts(folder / "tokenizer.json")
     return folder
@@ -134,6 +145,25 @@ def without_blanks(text: str) -> str:
     return "".join(text.split())
 
 
+@dataclass(frozen=True)
+class Question:
+    """What stands before the text of a question."""
+
+    images: list[Image.Image] = field(default_factory=list)
+    recordings: list[NDArray[np.float32]] = field(default_factory=list)
+
+
+def questions(family: str) -> list[Question]:
+    """Return those of a family: the first has the text alone."""
+    files = FAMILIES[family]
+    seen = [noise_image(60, 41, files.seed), noise_image(33, 52, files.seed + 1)]
+    heard = [recordings.noise(1.3, seed=files.seed), recordings.noise(0.4, seed=files.seed + 1)]
+    return [
+        *(Question(images=seen[:count]) for count in range(files.images + 1)),
+        *(Question(recordings=heard[: count + 1]) for count in range(files.recordings)),
+    ]
+
+
 class Upstream:
     """A checkpoint in transformers, with its own processor and template."""
 
@@ -143,16 +173,22 @@ class Upstream:
 
         kinds: Any = transformers
         self._processor = kinds.AutoProcessor.from_pretrained(folder)
-        self._model = kinds.AutoModelForImageTextToText.from_pretrained(folder).eval()
+        kind = getattr(kinds, RECORDS[family].transformers_class)
+        self._model = kind.from_pretrained(folder).eval()
         self._causal = FAMILIES[family].causal
 
-    def answer(self, images: list[Image.Image]) -> Answer:
-        """Return the answer to a question with images."""
-        parts = [{"type": "image"}] * len(images) + [{"type": "text", "text": QUESTION}]
+    def answer(self, question: Question) -> Answer:
+        """Return the answer to a question."""
+        parts = [{"type": "image"}] * len(question.images)
+        parts += [{"type": "audio"}] * len(question.recordings)
+        parts += [{"type": "text", "text": QUESTION}]
         text = self._processor.apply_chat_template(
             [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
         )
-        inputs = self._processor(text=text, images=images or None, return_tensors="pt")
+        given: dict[str, Any] = {"images": question.images} if question.images else {}
+        if question.recordings:
+            given |= {"audio": question.recordings, "sampling_rate": recordings.RATE}
+        inputs = self._processor(text=text, return_tensors="pt", **given)
         if self._causal:
             inputs["token_type_ids"].zero_()
         found = self._model.generate(

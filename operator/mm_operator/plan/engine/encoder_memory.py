@@ -1,4 +1,4 @@
-"""The vision engine on the GPU: its weights, and its activations at the largest profile."""
+"""Towers on the GPU: their weights, and their activations at the largest profile."""
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families.family import Family
@@ -12,6 +12,9 @@ _ACTIVATION_COPIES = 8
 """Activations of a running block: its input, three projections, four times the width inside.
 Attention without a mask is taken as fused: it stores no scores."""
 
+FRAME_SAMPLES = 160
+"""Samples of a frame of audio, at every family's rate."""
+
 _SCORE_COPIES = 3
 """Scores in 16 bits and their softmax in 32: so multimodal_builder.py exports Qwen2-VL's attention.
 Not measured: TensorRT stores fewer where it fuses them."""
@@ -22,8 +25,8 @@ def vision_engine_bytes(facts: ModelFacts, family: Family) -> int:
 
 
 def vision_parameters(facts: ModelFacts, family: Family) -> int:
-    """Return the weights of tower and projector: what the language model leaves of the total."""
-    if facts.vision is None:
+    """Return the weights of towers and projectors: what the language model leaves of the total."""
+    if facts.vision is None and facts.audio is None:
         return 0
     return max(0, facts.parameters - text_parameters(facts, family))
 
@@ -54,3 +57,16 @@ def vision_activation_bytes(
     elif family.layout.masked:
         mask = batch * positions**2
     return (blocks + mask + scores) * _NUMBER_BYTES
+
+
+def audio_activation_bytes(facts: ModelFacts, family: Family, step: int) -> int:
+    """Return the peak of as many of the longest recordings as fill a step of tokens.
+
+    Each has a hundred frames a second in front of the tower's blocks, as wide as those.
+    """
+    audio, count = facts.audio, family.audio_features
+    if audio is None or count is None:
+        return 0
+    recordings = max(1, step // count(audio.most_samples))
+    frames = audio.most_samples // FRAME_SAMPLES
+    return recordings * frames * audio.hidden_size * _ACTIVATION_COPIES * _NUMBER_BYTES

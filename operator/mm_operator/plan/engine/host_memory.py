@@ -9,15 +9,13 @@ from mm_api.families.family import MOST_RECORDINGS, Kind
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES, planned_host
+from mm_operator.plan.engine.encoder_memory import FRAME_SAMPLES
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.step_memory import VALUE_BYTES, step_bytes
 from mm_operator.plan.engine.target import Target
 
 _VISION_DTYPE_BYTES = 4
-_FRAME_SAMPLES = 160
-"""hop_length of WhisperFeatureExtractor."""
-
 _BLOCK_MATRICES = 12
 """A transformer block holds 4 h^2 weights of attention and 8 h^2 of its perceptron."""
 
@@ -153,7 +151,7 @@ def _audio_bytes(target: Target, limits: EngineLimits) -> int:
     if audio is None or count is None:
         return 0
     room = limits.max_input_len * audio.most_samples // count(audio.most_samples)
-    frames = min(MOST_RECORDINGS * audio.most_samples, room) // _FRAME_SAMPLES
+    frames = min(MOST_RECORDINGS * audio.most_samples, room) // FRAME_SAMPLES
     values = frames * audio.hidden_size * ACTIVATION_COPIES
     return (values + MOST_RECORDINGS * audio.positions**2) * _VISION_DTYPE_BYTES
 

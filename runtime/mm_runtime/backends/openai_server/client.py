@@ -190,7 +190,7 @@ class OpenAiServerEngine:
 
     async def _base64(self, file: MediaFile) -> AsyncGenerator[bytes, None]:
         """Yield a file as base64."""
-        async with self._room.of(file.memory_bytes, partial(file.encode, file.pixels)) as encoded:
+        async with self._room.of(file.memory_bytes, partial(file.encode, file.values)) as encoded:
             encoded.seek(0)
             while piece := encoded.read(_SENT_BYTES):
                 yield pybase64.b64encode(piece)

@@ -32,10 +32,10 @@ class Vllm:
         )
 
     def capabilities(self, _manifest: EngineManifest, _serving: ServingPlan, /) -> Capabilities:
-        """Return what vLLM does: all there is of texts and images."""
+        """Return what vLLM does: all there is of conversations."""
         from mm_runtime.backends.vllm.forms import VllmForms  # noqa: PLC0415
 
-        return Capabilities(VllmForms(), resizes_images=True)
+        return Capabilities(VllmForms(), recordings=True)
 
     def open_engine(
         self, directory: EngineDirectory, serving: ServingPlan, servers: "Servers", /

@@ -66,7 +66,7 @@ class VllmDialect:
     features: HandOver | None = None
 
     def body(self, request: EngineRequest) -> ChatBody:
-        """Return the body of a request; images are pixels, which lose nothing.
+        """Return the body of a request; images and recordings are sent as they were decoded.
 
         Raises:
             InvalidRequestError: the prompt is ids, which its chats do not take.
@@ -79,10 +79,15 @@ class VllmDialect:
                 code="unsupported_parameter",
             )
         files = Files()
-        keys = [_key(request.cache_salt, image) for image in request.images]
+        keys = {
+            Media.IMAGE: [_key(request.cache_salt, image) for image in request.images],
+            Media.AUDIO: [_key(request.cache_salt, samples) for samples in request.recordings],
+        }
+        parts = media_parts(request, files)
         content = [
             part | {"uuid": key}
-            for part, key in zip(media_parts(request, files)[Media.IMAGE], keys, strict=True)
+            for kind, known in keys.items()
+            for part, key in zip(parts[kind], known, strict=True)
         ]
         body: dict[str, Any] = {
             # All of them: what is not sent is the checkpoint's generation_config.json's.
@@ -99,9 +104,9 @@ class VllmDialect:
         if request.form is not None:
             body["structured_outputs"] = {request.form.kind: json.loads(request.form.text)}
         made = files.body(body)
-        if self.features is None or not keys:
+        if self.features is None or not request.images:
             return made
-        release = self.features.hold(keys, request.images, request.cache_salt)
+        release = self.features.hold(keys[Media.IMAGE], request.images, request.cache_salt)
         return replace(made, release=release)
 
     def refusal(self, event: str) -> str | None:
@@ -126,14 +131,14 @@ class VllmDialect:
         return None
 
 
-def _key(salt: str, pixels: NDArray[np.uint8]) -> str:
-    """Return what the server's caches know an image by: clients of other salts share none of it.
+def _key(salt: str, values: NDArray[Any]) -> str:
+    """Return what the server's caches know media by: clients of other salts share none of it.
 
     Processors have instructions for SHA-256: 2.4 ms for 1280 x 720, where BLAKE2 takes 8.
     """
     found = hashlib.sha256(salt.encode())
-    found.update(f";{pixels.shape};".encode())
-    found.update(np.ascontiguousarray(pixels).data)
+    found.update(f";{values.shape};".encode())
+    found.update(np.ascontiguousarray(values).data)
     return found.hexdigest()
 
 

@@ -24,7 +24,7 @@ COUNTED_MIB = {"1.3b": 4924, "7b": 15872}
 """nvidia-smi after the load of bench/gpu, less the keys and values that its flags named."""
 
 SERVED = tuple(
-    name for name, one in FAMILIES.items() if vllm_since(one.architectures, sees=one.sees)
+    name for name, one in FAMILIES.items() if vllm_since(one.architectures, chats=one.chats)
 )
 GPU = "h200-141gb"
 APART = {"placement": "Disaggregated", "engine": "Torch"}
@@ -147,6 +147,9 @@ def test_fields_reach_the_command() -> None:
     assert flags["max-num-seqs"] == ["3"]
     assert flags["limit-mm-per-prompt"] == ['{"image":4,"video":0,"audio":0}']
     assert flags["max-model-len"] == ["8192"]
+    heard = on_vllm("qwen2-audio")
+    assert flags_of(heard)["limit-mm-per-prompt"] == ['{"image":0,"video":0,"audio":8}']
+    assert "VllmAudio" in {one.code for one in heard.warnings}
     assert flags["tensor-parallel-size"] == ["2"]
     assert flags["enable-prefix-caching"] == []
     assert list(flags)[-1] == "kv-cache-dtype"

@@ -16,6 +16,7 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_api.documents.vllm_serve import FeatureFolder, VllmServe, ec_transfer_config
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
+from mm_api.families.family import MOST_RECORDINGS
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_api.vllm_classes import VERSIONS, classes_of, supported
 from mm_operator.errors import SpecError
@@ -73,6 +74,12 @@ _ESTIMATE: Final = PlanWarning(
     "own profile decides how many keys and values there are",
 )
 
+_AUDIO: Final = PlanWarning(
+    code="VllmAudio",
+    message="vLLM's own image lacks the packages that read recordings: name one in "
+    "spec.runtime.image that was built with vllm[audio] (docs/vllm.md#recordings)",
+)
+
 
 def vllm_version(image: str | None, stated: str | None) -> tuple[str, str]:
     """Return the vLLM version of an image, and where it is known from.
@@ -111,12 +118,12 @@ def check_class(now: Case) -> Iterator[SpecError]:
             "BackendFamily",
             f"vLLM {now.version} has no class {kind}; {where}{_or_reference(now)}",
         )
-    elif not now.family.sees:
+    elif not now.family.chats:
         yield plan_error(
             "engine.backend",
             "BackendFamily",
-            f"the gateway sends vLLM chats with texts and images, which {now.family.name} does not "
-            f"read{_or_reference(now)}",
+            f"the gateway sends vLLM chats, which {now.family.name} does not answer"
+            f"{_or_reference(now)}",
         )
 
 
@@ -357,6 +364,7 @@ class Vllm:
             warnings=(
                 *(PlanWarning(code="Family", message=note) for note in target.family.notes),
                 _ESTIMATE,
+                *((_AUDIO,) if target.facts.audio else ()),
             ),
         )
 
@@ -411,7 +419,8 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
         "max-num-batched-tokens": limits.max_num_tokens,
         "gpu-memory-utilization": memory.gpu_memory_utilization,
         "limit-mm-per-prompt": json.dumps(
-            {"image": images, "video": 0, "audio": 0}, separators=(",", ":")
+            {"image": images, "video": 0, "audio": MOST_RECORDINGS if target.facts.audio else 0},
+            separators=(",", ":"),
         ),
         "mm-processor-cache-gb": server_cache_bytes(target.spec) / (1 << 30),
         "tensor-parallel-size": split.tensor,

@@ -14,7 +14,11 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_operator.plan.engine.cache import CacheSize
 from mm_operator.plan.engine.container_memory import CUDA_PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES as HOST_PROCESS_BYTES
-from mm_operator.plan.engine.encoder_memory import vision_activation_bytes, vision_engine_bytes
+from mm_operator.plan.engine.encoder_memory import (
+    audio_activation_bytes,
+    vision_activation_bytes,
+    vision_engine_bytes,
+)
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import PROCESS_BYTES, reduce_bytes, sampling_bytes, width_of
@@ -156,9 +160,10 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
         )
         + kept_bytes(facts, family, split, dtype=terms.dtype),
         "vision_engine_bytes": vision_engine_bytes(facts, family) if first else 0,
-        "vision_activation_bytes": vision_activation_bytes(facts, family, tiles),
+        "vision_activation_bytes": vision_activation_bytes(facts, family, tiles)
+        + audio_activation_bytes(facts, family, limits.max_num_tokens),
         # Features that wait for their place in a step: vLLM's encoder cache is a step of them.
-        "prompt_table_bytes": 2 * step * facts.row_size * size if images else 0,
+        "prompt_table_bytes": 2 * step * facts.row_size * size if images or facts.audio else 0,
         "cuda_pool_bytes": 0,
         "kv_cache_bytes": terms.cache.needed_bytes,
         "context_bytes": PROCESS_BYTES,
