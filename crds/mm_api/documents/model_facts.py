@@ -205,12 +205,6 @@ class ModelFacts(Document):
     weight_format: Literal["safetensors", "pickle"]
     weight_bytes: int = Field(ge=1, description="Bytes of all weight files.")
     parameters: int = Field(ge=1, description="Number of weights, from the safetensors headers.")
-    own_adapter_parameters: int | None = Field(
-        default=None,
-        ge=1,
-        description="Beside those, of LoRA adapters that the checkpoint brings along for requests "
-        "with images or recordings. None: its family has none.",
-    )
     quantization: StoredQuantization | None = Field(
         default=None, description="None: weights are stored as the model computes."
     )

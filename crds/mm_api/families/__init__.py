@@ -25,7 +25,6 @@ from mm_api.families.mllama import MLLAMA
 from mm_api.families.mt5 import MT5
 from mm_api.families.nmt import NMT
 from mm_api.families.nvila import NVILA
-from mm_api.families.phi4_multimodal import PHI4_MULTIMODAL
 from mm_api.families.pixtral import PIXTRAL
 from mm_api.families.qwen2_5_omni import QWEN2_5_OMNI
 from mm_api.families.qwen2_5_vl import QWEN2_5_VL
@@ -42,7 +41,7 @@ FAMILIES: dict[str, Family] = {
     for family in (
         *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, NVILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA),
         *(QWEN2_VL, QWEN2_5_VL, INTERNVL, MISTRAL3, PIXTRAL, GEMMA3, IDEFICS3, SMOLVLM, QWEN3_VL),
-        *(QWEN2_AUDIO, QWEN2_5_OMNI, PHI4_MULTIMODAL),
+        *(QWEN2_AUDIO, QWEN2_5_OMNI),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),
         GENERIC,
     )

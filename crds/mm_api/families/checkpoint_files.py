@@ -1,6 +1,6 @@
 """Files of a family's checkpoints, and how they are loaded."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -37,30 +37,6 @@ class Tokenizer:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAdapters:
-    """Folders of the LoRA adapters that checkpoints bring along, by what a request holds."""
-
-    images: str
-    """Also where recordings stand beside them."""
-    recordings: str
-    modules: Callable[[TextFacts], Mapping[str, tuple[int, int]]]
-    """Those that each of them changes in a layer, with the sizes of input and output."""
-
-    def parameters(self, text: TextFacts, rank: int) -> int:
-        return text.layers * rank * sum(map(sum, self.modules(text).values()))
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        return (self.images, self.recordings)
-
-    def chosen(self, *, images: bool, recordings: bool) -> int | None:
-        """Return the place of a request's adapter in `folders`; None: its text needs none."""
-        if images:
-            return 0
-        return 1 if recordings else None
-
-
-@dataclass(frozen=True, slots=True)
 class CheckpointFiles:
     """What checkpoints hold beside weights, and who loads them."""
 
@@ -74,8 +50,6 @@ class CheckpointFiles:
     tokenizer: Tokenizer = Tokenizer()
     in_parts: bool = False
     """Checkpoints may be folders, one a part, without an index of all weights."""
-    own_adapters: OwnAdapters | None = None
-    """None: checkpoints have none."""
     published_pickled: bool = False
     """Its checkpoints are pickles and nothing else."""
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None

@@ -26,17 +26,12 @@ LOOK_ALIKES = (
         "no backend builds it",
         "Use blip2-opt-2.7b or blip2-opt-6.7b",
     ),
-    # The layout that was published first. TensorRT-LLM's Phi4MMForCausalLM
-    # (tensorrt_llm/_torch/models/modeling_phi4mm.py) imports its Python code, and applies its LoRA
-    # adapters only where each request names their folder (`lora_request`).
     LookAlike(
-        ("phi4mm",),
-        "Phi-4-multimodal with Python code of its own",
-        "its weights have other names than those of transformers' class, and TensorRT-LLM's class"
-        " runs the checkpoint's code and leaves its LoRA adapters to each request; no backend here"
-        " does either",
-        "Use it in the layout of transformers' class, model_type phi4_multimodal (family"
-        " phi4-multimodal): revision refs/pr/70 of microsoft/Phi-4-multimodal-instruct",
+        ("phi4_multimodal", "phi4mm"),
+        "Phi-4-multimodal",
+        "vLLM's class and TensorRT-LLM's run its Python code, which no backend here does; vLLM has"
+        " no class of transformers' layout since 0.12",
+        "Nearest: Qwen2.5-Omni (family qwen2-5-omni)",
     ),
     LookAlike(
         ("phi3_v",),

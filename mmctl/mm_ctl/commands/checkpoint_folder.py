@@ -124,7 +124,6 @@ def _estimated(folder: Path, found: Description) -> ModelFacts:
         update={
             "parameters": parameters,
             "weight_bytes": parameters * _ITEM_BYTES[dtype],
-            "own_adapter_parameters": _own_adapters(folder, facts, family),
         }
     )
 
@@ -133,23 +132,6 @@ def _indexed(folder: Path, dtype: str) -> int | None:
     metadata = read_optional(folder / INDEX).get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     return int(total) // _ITEM_BYTES[dtype] if total else None
-
-
-def _own_adapters(folder: Path, facts: ModelFacts, family: Family) -> int | None:
-    """Return the numbers of the LoRA adapters that a checkpoint brings along; None: of none."""
-    own = family.checkpoint.own_adapters
-    if own is None:
-        return None
-    total = 0
-    for name in own.folders:
-        rank = read_optional(folder / name / "adapter_config.json").get("r")
-        if type(rank) is not int or rank < 1:
-            raise UsageError(
-                f"{folder / name}/adapter_config.json names no rank (r): add it, the family's "
-                "checkpoints bring that adapter along"
-            )
-        total += own.parameters(facts.text, rank)
-    return total
 
 
 def _computed(folder: Path, facts: ModelFacts, family: Family) -> int:

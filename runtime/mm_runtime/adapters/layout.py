@@ -44,14 +44,6 @@ MODULES: Final = {
 }
 """Hugging Face's module -> TensorRT-LLM's."""
 
-OWN_MODULES: Final = {
-    "self_attn.qkv_proj": "attn_qkv",
-    "self_attn.o_proj": "attn_dense",
-    "mlp.gate_up_proj": "mlp_gate_up",
-    "mlp.down_proj": "mlp_4h_to_h",
-}
-"""The same of adapters that a checkpoint brings along (Phi-4-multimodal's)."""
-
 _ATTENTION: Final = {"q": "q", "k": "k", "v": "v", "o": "dense"}
 _PERCEPTRON: Final = {
     "wi": "mlp_h_to_4h",
@@ -113,8 +105,6 @@ def place_of(name: str, facts: ModelFacts) -> Place:
     known, parts = MODULES, "layers"
     if found and found["list"] == "block":
         known, parts = BLOCK_MODULES, "block"
-    elif facts.own_adapter_parameters is not None:
-        known = OWN_MODULES
     module = known.get(found["module"]) if found else None
     if found is None or module is None:
         raise PermanentError(

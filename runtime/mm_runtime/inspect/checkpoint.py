@@ -30,7 +30,6 @@ from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
 from mm_runtime.inspect.chat_templates import check_chat_template
-from mm_runtime.inspect.own_adapters import read_own_adapters
 from mm_runtime.inspect.parsed_files import CODE_CONFIGS, check_files
 from mm_runtime.inspect.small_files import (
     JsonObject,
@@ -172,7 +171,6 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         weight_format=stored.format,
         weight_bytes=stored.bytes,
         parameters=stored.parameters,
-        own_adapter_parameters=read_own_adapters(source, family, dimensions.text),
         quantization=stored.quantized
         and stored_quantization(read_optional(source / HF_QUANT_CONFIG), stored.quantized),
         custom_code=found.custom_code,

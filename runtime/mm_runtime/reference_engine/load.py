@@ -181,12 +181,8 @@ def load_model(
 
 
 def _adapters(directory: EngineDirectory) -> list[AdapterFolder]:
-    """Return the adapters of the spec, or those that the checkpoint brings along."""
+    """Return the adapters of the spec."""
     facts = directory.facts
-    family = FAMILIES.get(facts.family)
-    if family is not None and family.checkpoint.own_adapters is not None:
-        own = enumerate(family.checkpoint.own_adapters.folders)
-        return [AdapterFolder(uid, name, directory.llm / name, facts) for uid, name in own]
     return [
         AdapterFolder(one.uid, one.name, directory.adapters / one.name, facts)
         for one in directory.manifest.plan.adapters

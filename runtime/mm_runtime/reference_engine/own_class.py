@@ -28,9 +28,6 @@ from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 _NOT_READ = frozenset({"input_ids", "attention_mask", "labels"})
 """Among a processor's tensors: the engine has the ids, sees all of a prompt, and trains nothing."""
 
-_OF_THE_CACHE = frozenset({"past_key_values", "position_ids"})
-"""Among a class's values, those that say what it has read."""
-
 
 @dataclass
 class _State:
@@ -71,9 +68,6 @@ class OwnClassModel(UnbatchedModel):
         )
         self.vocabulary_size = int(self._model.config.get_text_config(decoder=True).vocab_size)
         self._known = int(self._model.get_input_embeddings().weight.shape[0])
-        self._own = FAMILIES[checkpoint.family].checkpoint.own_adapters
-        if self._own is not None:
-            self.adapt({"llm": self._model.model}, checkpoint.adapters)
 
     def complete(self, request: Request) -> Request:
         """Return the request with the ids and tensors that its processor makes of its prompt.
@@ -108,9 +102,6 @@ class OwnClassModel(UnbatchedModel):
             ) from error
         ids = tuple(made["input_ids"][0].tolist())
         tensors = {name: one for name, one in made.items() if name not in _NOT_READ}
-        if self._own is not None:
-            chosen = self._own.chosen(images=bool(images), recordings=bool(recordings))
-            request = replace(request, adapter=chosen)
         return replace(request, ids=ids, tensors=tensors, raw_images=None)
 
     def _recordings(self, raw_images: RawImages) -> list[NDArray[np.float32]]:
@@ -206,8 +197,6 @@ class OwnClassModel(UnbatchedModel):
             given = model.prepare_inputs_for_generation(
                 state.ids, next_sequence_length=ids.shape[1], **state.values
             )
-            if state.values.get("past_key_values") and "past_key_values" not in given:
-                given = self._from_the_start(state)
             state.outputs = model(**given, return_dict=True)
         state.values = model._update_model_kwargs_for_generation(  # noqa: SLF001 (as above)
             state.outputs, state.values, is_encoder_decoder=False
@@ -215,16 +204,6 @@ class OwnClassModel(UnbatchedModel):
         logits: torch.Tensor = state.outputs.logits[0]
         state.outputs = None
         return logits[-ids.shape[1] :]
-
-    def _from_the_start(self, state: _State) -> Any:
-        """Return the inputs of a pass over all tokens, for the class gave its cache up.
-
-        Phi-4-multimodal does so where a sequence becomes longer than those it was trained with,
-        for longer ones are rotated otherwise. `generate` of transformers 5.23 then gives it the
-        last token alone, as if nothing had been before it.
-        """
-        kept = {name: one for name, one in state.values.items() if name not in _OF_THE_CACHE}
-        return self._model.prepare_inputs_for_generation(state.ids, is_first_iteration=True, **kept)
 
 
 def _handed_over(

@@ -24,7 +24,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mm_api.checkpoint.weight_files import without_copies
-from mm_api.families import FAMILIES
 from mm_runtime.base.chat_template_files import NAMED_FOLDER
 from mm_runtime.base.containment import check_contained, open_contained
 
@@ -46,17 +45,6 @@ PARTS = ("llm", "mm_projector", "vision_tower")
 also hold the same weights in other formats (`original/`, `onnx/`). Of several copies in one folder
 `mm_api.checkpoint.weight_files` says which counts."""
 
-ADAPTERS = tuple(
-    folder
-    for family in FAMILIES.values()
-    if family.checkpoint.own_adapters is not None
-    for folder in family.checkpoint.own_adapters.folders
-)
-"""LoRA adapters that a family's checkpoints bring along, each in a folder of its own."""
-
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
-"""What counts of those: peft saves a tokenizer beside them."""
-
 
 def source_files(source: Path) -> dict[str, Path]:
     """Return name -> path of the files that make up a checkpoint, none of them hidden.
@@ -67,7 +55,7 @@ def source_files(source: Path) -> dict[str, Path]:
         SourceEscapesError: a link leads out of the claim; the message names it.
     """
     check_contained(source)
-    parts = (source / part for part in (*PARTS, *ADAPTERS, NAMED_FOLDER))
+    parts = (source / part for part in (*PARTS, NAMED_FOLDER))
     folders = [source, *(part for part in parts if part.is_dir())]
     found = (path for folder in folders for path in sorted(folder.iterdir()))
     files = {path.relative_to(source).as_posix(): path for path in found if path.is_file()}
@@ -113,8 +101,6 @@ def _parsed(content: bytes) -> dict[str, Any]:
 def _is_source_file(name: str) -> bool:
     """Return whether a file counts, by its name relative to the checkpoint, with slashes."""
     path = PurePosixPath(name)
-    if len(path.parts) == 2 and path.parts[0] in ADAPTERS:  # noqa: PLR2004 (folder and file)
-        return path.name in ADAPTER_FILES
     if path.parent.as_posix() == NAMED_FOLDER:
         return path.suffix == ".jinja"
     placed = len(path.parts) == 1 or (len(path.parts) == 2 and path.parts[0] in PARTS)  # noqa: PLR2004

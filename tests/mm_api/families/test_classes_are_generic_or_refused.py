@@ -47,10 +47,7 @@ def test_classes_that_run_are_generic(kind: str) -> None:
         ),
         "own-prompt": ({"model_type": "got_ocr2"}, ["its processor writes the prompt itself"]),
         "no-processor": ({"model_type": "mistral4"}, ["has no processor for it"]),
-        "phi4-of-the-checkpoint": (
-            {"model_type": "phi4mm"},
-            ["is Phi-4-multimodal", "family phi4-multimodal", "refs/pr/70"],
-        ),
+        "phi4": ({"model_type": "phi4mm"}, ["is Phi-4-multimodal", "family qwen2-5-omni"]),
         "phi3-vision": ({"model_type": "phi3_v"}, ["Phi-3-vision", "family qwen2-5-vl"]),
         "internvl-of-opengvlab": (
             {"model_type": "internvl_chat"},

@@ -1,8 +1,6 @@
 """The inspect Job reads every family, each in its own layout of files."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,8 +39,6 @@ def source_of(family: str, folder: Path) -> Path:
     else:
         write_safetensors(folder / "model.safetensors", tensors)
         write_tokenizer(folder, family)
-    if FAMILIES[family].checkpoint.own_adapters is not None:
-        write_own_adapters(folder, family)
     return folder
 
 
@@ -64,24 +60,6 @@ def write_tokenizer(folder: Path, family: str) -> None:
     elif facts.image_token_id is not None:
         tokens = {"<image>": facts.image_token_id}
     write_words(folder, tokens, CHAT if style is not None and not style.chat else "")
-
-
-def write_own_adapters(folder: Path, family: str) -> None:
-    """Write the adapters that a checkpoint brings along, each of rank 1."""
-    own, text = FAMILIES[family].checkpoint.own_adapters, facts_of(family).text
-    assert own is not None
-    for name in own.folders:
-        config = folder / name / "adapter_config.json"
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"r": 1}))
-        write_safetensors(
-            folder / name / "adapter_model.safetensors",
-            {
-                f"base_model.model.model.layers.{layer}.{module}.lora_{side}.weight": shape
-                for layer in range(text.layers)
-                for module, (inner, outer) in own.modules(text).items()
-                for side, shape in (("A", ("BF16", (1, inner))), ("B", ("BF16", (outer, 1))))
-            },
-        )
 
 
 @pytest.mark.parametrize("family", FOLDERS)
@@ -201,62 +179,3 @@ def test_others_are_refused_without_one(family: str, words: str, tmp_path: Path)
         inspect(source, InspectOptions(allow_pickle=True))
 
     assert refused.value.reason is InspectReason.CONFIG_MISSING
-
-
-def test_own_adapters_are_counted(tmp_path: Path) -> None:
-    """Those of Phi-4-multimodal, beside the weights; their files are part of the checkpoint."""
-    source = source_of("phi4-multimodal", tmp_path / "source")
-    facts = inspect(source, InspectOptions())
-    config = source / "speech-lora" / "adapter_config.json"
-    config.write_text(config.read_text() + "\n")
-
-    own = FAMILIES["phi4-multimodal"].checkpoint.own_adapters
-    assert own is not None
-    assert facts.own_adapter_parameters == 2 * own.parameters(facts.text, 1)
-    assert facts.parameters == read(source, allow_pickle=False, config_dtype=None).parameters
-    assert inspect(source, InspectOptions()).source_digest != facts.source_digest
-
-
-@cases(
-    "name tensors words",
-    {
-        "weights": ("adapter_model.safetensors", None, "is missing: .* Download"),
-        "config": ("adapter_config.json", None, "vision-lora/adapter_config.json"),
-        "rank": ("adapter_config.json", {"r": 0}, "r 0 and lora_alpha"),
-        "another-rank": ("adapter_config.json", {"r": 2}, r"expected \[2, 3072\]"),
-        "no-lora": ("adapter_config.json", {"peft_type": "LOHA"}, "'LOHA'"),
-    },
-)
-def test_own_adapters_have_to_fit(
-    name: str, tensors: dict[str, Any] | None, words: str, tmp_path: Path
-) -> None:
-    """Without them answers would be those of another model, and no error would say so."""
-    source = source_of("phi4-multimodal", tmp_path / "source")
-    file = source / "vision-lora" / name
-    if tensors is None:
-        file.unlink()
-    else:
-        file.write_text(json.dumps(json.loads(file.read_text()) | tensors))
-
-    with pytest.raises(InspectRefusedError, match=words):
-        inspect(source, InspectOptions())
-
-
-@cases(
-    "old new words",
-    {
-        "layer": ("layers.31.", "layers.32.", "expected layers 0 to 31"),
-        "module": ("self_attn.o_proj", "self_attn.q_proj", "of no module"),
-        "side": ("lora_B", "lora_C", "of no module"),
-    },
-)
-def test_own_adapters_are_of_the_language_model(
-    old: str, new: str, words: str, tmp_path: Path
-) -> None:
-    """Matrices of other modules would be left out without a word."""
-    source = source_of("phi4-multimodal", tmp_path / "source")
-    file = source / "speech-lora" / "adapter_model.safetensors"
-    file.write_bytes(file.read_bytes().replace(old.encode(), new.encode()))
-
-    with pytest.raises(InspectRefusedError, match=words):
-        inspect(source, InspectOptions())

@@ -1,7 +1,6 @@
 """Checkpoints of classes that read recordings: small, random, each with its own processor."""
 
 import base64
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.audio import encode_wav
-from support.families.checkpoints import HEADS, HIDDEN, LAYERS, PATCH, SHARED, SIDE, TEXT, save
+from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save
 from support.families.torchvision_classes import BLOCKS, ROTATED
 from support.families.words import id_of, tokenizer
 
@@ -31,12 +30,6 @@ TEMPLATE = (
     "{% elif part['type'] == 'video' %}<|vision_bos|><|VIDEO|><|vision_eos|>"
     "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
-)
-PHI4_TEMPLATE = (
-    "{% for message in messages %}<|{{ message['role'] }}|>{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<|image|>{% elif part['type'] == 'audio' %}<|audio|>"
-    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
 
@@ -109,92 +102,9 @@ def qwen2_5_omni(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-PHI4_SIDE = 64
-PHI4_CROPS = 4
-PHI4_TRAINED = 1000
-"""Tokens up to which sequences are rotated as short ones."""
-
-
-def phi4_multimodal(folder: Path) -> None:
-    """Phi-4-multimodal: crops of an image, a Conformer, and a LoRA adapter for either."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
-    tokens = ("<|image|>", "<|audio|>", "<|user|>", "<|end|>", "<|assistant|>")
-    turning = HIDDEN // HEADS * 3 // 4 // 2
-    config = t.Phi4MultimodalConfig(
-        **TEXT | {"max_position_embeddings": 8192},
-        original_max_position_embeddings=PHI4_TRAINED,
-        rope_parameters={
-            "rope_type": "longrope",
-            "rope_theta": 10_000.0,
-            "partial_rotary_factor": 0.75,
-            "short_factor": [1.0] * turning,
-            "long_factor": [1.0 + at for at in range(turning)],
-            "original_max_position_embeddings": PHI4_TRAINED,
-        },
-        vision_config=SHARED
-        | {
-            "image_size": PHI4_SIDE,
-            "crop_size": PHI4_SIDE,
-            "patch_size": PHI4_SIDE // 32,
-            "image_token_id": id_of("<|image|>", tokens),
-        },
-        audio_config={
-            "hidden_size": HIDDEN,
-            "intermediate_size": 48,
-            "num_blocks": 1,
-            "num_attention_heads": HEADS,
-            "ext_pw_out_channel": HIDDEN,
-            "depthwise_separable_out_channel": HIDDEN,
-            "nemo_conv_channels": HIDDEN,
-            "audio_token_id": id_of("<|audio|>", tokens),
-        },
-    )
-    save(t.Phi4MultimodalForCausalLM(config), folder)
-    for at, name in enumerate(("vision-lora", "speech-lora")):
-        write_adapter(folder / name, rank=4 + 2 * at)
-    square = {"height": PHI4_SIDE, "width": PHI4_SIDE}
-    t.Phi4MultimodalProcessor(
-        t.Phi4MultimodalImageProcessor(
-            size=square, patch_size=PHI4_SIDE // 32, dynamic_hd=PHI4_CROPS
-        ),
-        t.Phi4MultimodalFeatureExtractor(),
-        tokenizer(tokens, named={"image_token": "<|image|>", "audio_token": "<|audio|>"}),
-        chat_template=PHI4_TEMPLATE,
-    ).save_pretrained(folder)
-
-
-def write_adapter(folder: Path, *, rank: int) -> None:
-    """Write a LoRA adapter of the language model as peft does, with matrices that matter."""
-    import torch  # noqa: PLC0415 (seconds)
-    from safetensors.torch import save_file  # noqa: PLC0415 (seconds)
-
-    qkv = HIDDEN + 2 * HIDDEN // HEADS
-    wide = TEXT["intermediate_size"]
-    modules = {
-        "self_attn.qkv_proj": (HIDDEN, qkv),
-        "self_attn.o_proj": (HIDDEN, HIDDEN),
-        "mlp.gate_up_proj": (HIDDEN, 2 * wide),
-        "mlp.down_proj": (wide, HIDDEN),
-    }
-    tensors = {}
-    for layer in range(LAYERS):
-        for name, (inner, outer) in modules.items():
-            place = f"base_model.model.model.layers.{layer}.{name}"
-            tensors[f"{place}.lora_A.weight"] = torch.randn(rank, inner) * 0.3
-            tensors[f"{place}.lora_B.weight"] = torch.randn(outer, rank) * 0.3
-    folder.mkdir()
-    save_file(tensors, folder / "adapter_model.safetensors")
-    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "bias": "none"}
-    targets = r".*model\.layers\.\d+\.(self_attn\.(qkv|o)_proj|mlp\.(gate_up|down)_proj)"
-    settings |= {"target_modules": targets, "inference_mode": True, "task_type": "CAUSAL_LM"}
-    (folder / "adapter_config.json").write_text(json.dumps(settings))
-
-
 WRITERS: dict[str, Callable[[Path], None]] = {
     "qwen2-audio": qwen2_audio,
     "qwen2-5-omni": qwen2_5_omni,
-    "phi4-multimodal": phi4_multimodal,
 }
 """Family -> what writes a checkpoint of it."""
 

@@ -1,6 +1,5 @@
 """Checkpoints that read recordings, in transformers; and the requests that the gateway sends."""
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,6 @@ class Upstream:
         kind: Any = getattr(transformers, FAMILIES[family].transformers_class)
         self.model: Any = kind.from_pretrained(folder).eval()
         self.processor: Any = transformers.AutoProcessor.from_pretrained(folder)
-        self.own = FAMILIES[family].checkpoint.own_adapters
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # peft's, of a second adapter
-            for name in self.own.folders if self.own else ():
-                self.model.load_adapter(
-                    str(folder), adapter_name=name, adapter_kwargs={"subfolder": name}
-                )
 
     def prompt(self, recordings: int, images: int = 0) -> str:
         """Return the prompt of a question about recordings, and images before them."""
@@ -45,7 +37,6 @@ class Upstream:
             {"type": "audio"}
         ] * recordings
         messages = [{"role": "user", "content": [*parts, {"type": "text", "text": QUESTION}]}]
-        # Phi-4-multimodal's processor leaves the checkpoint's template to its tokenizer.
         template = self.processor.chat_template or self.processor.tokenizer.chat_template
         text: str = self.processor.apply_chat_template(
             messages, chat_template=template, add_generation_prompt=True, tokenize=False
@@ -65,19 +56,7 @@ class Upstream:
     def answer(self, recordings: list[Samples], images: Sequence[Image.Image] = ()) -> list[int]:
         """Return the tokens of the answer about recordings and images."""
         given = self.tensors(recordings, images)
-        if self.own is not None and (images or recordings):
-            self.use(self.own.images if images else self.own.recordings)
-        elif self.own is not None:
-            self.use(None)
         return self.generated(given)
-
-    def use(self, adapter: str | None) -> None:
-        """Answer with an adapter from now on."""
-        if adapter is None:
-            self.model.disable_adapters()
-        else:
-            self.model.enable_adapters()
-            self.model.set_adapter(adapter)
 
     def generated(self, given: Any, **options: Any) -> list[int]:
         """Return the tokens of the answer to what the processor made."""

@@ -103,13 +103,9 @@ def kept_bytes(target: Target, limits: Limits, dtype: str) -> int:
 
 
 def adapter_bytes(facts: ModelFacts, size: int) -> int:
-    """Return what LoRA adapters hold: the checkpoint's own, and a bound of the spec's.
-
-    Each of those counts as if it had every module and rank.
-    """
-    own = (facts.own_adapter_parameters or 0) * size
+    """Return a bound of what LoRA adapters hold: each counts with every module and rank."""
     if facts.lora is None:
-        return own
+        return 0
     numbers = 0
     for engine, modules in facts.lora.modules.items():
         stack: TextFacts | EncoderFacts = facts.text
@@ -119,7 +115,7 @@ def adapter_bytes(facts: ModelFacts, size: int) -> int:
         widest = max(stack.hidden_size, stack.intermediate_size, heads)
         # Two matrices a module: from its input down to the rank, from there up to its output.
         numbers += stack.layers * len(modules) * 2 * widest * facts.lora.rank
-    return own + len(facts.lora.adapters) * numbers * size
+    return len(facts.lora.adapters) * numbers * size
 
 
 def _cross_attention_layers(text: TextFacts) -> int:
