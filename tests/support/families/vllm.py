@@ -157,10 +157,10 @@ def questions(family: str) -> list[Question]:
     """Return those of a family: the first has the text alone."""
     files = FAMILIES[family]
     seen = [noise_image(60, 41, files.seed), noise_image(33, 52, files.seed + 1)]
-    heard = [recordings.noise(1.3, seed=files.seed), recordings.noise(0.4, seed=files.seed + 1)]
+    spoken = [recordings.noise(1.3, seed=files.seed), recordings.noise(0.4, seed=files.seed + 1)]
     return [
         *(Question(images=seen[:count]) for count in range(files.images + 1)),
-        *(Question(recordings=heard[: count + 1]) for count in range(files.recordings)),
+        *(Question(recordings=spoken[: count + 1]) for count in range(files.recordings)),
     ]
 
 

@@ -147,9 +147,9 @@ def test_fields_reach_the_command() -> None:
     assert flags["max-num-seqs"] == ["3"]
     assert flags["limit-mm-per-prompt"] == ['{"image":4,"video":0,"audio":0}']
     assert flags["max-model-len"] == ["8192"]
-    heard = on_vllm("qwen2-audio")
-    assert flags_of(heard)["limit-mm-per-prompt"] == ['{"image":0,"video":0,"audio":8}']
-    assert "VllmAudio" in {one.code for one in heard.warnings}
+    audio = on_vllm("qwen2-audio")
+    assert flags_of(audio)["limit-mm-per-prompt"] == ['{"image":0,"video":0,"audio":8}']
+    assert "VllmAudio" in {one.code for one in audio.warnings}
     assert flags["tensor-parallel-size"] == ["2"]
     assert flags["enable-prefix-caching"] == []
     assert list(flags)[-1] == "kv-cache-dtype"
