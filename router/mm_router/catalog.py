@@ -2,7 +2,8 @@
 
 A model is `NAME` where no other namespace has one of that name, and `NAMESPACE/NAME` always. LoRA
 adapters are models of their own, as at the gateway: `ADAPTER`, or `NAME:ADAPTER`. The name of a
-split is that of several models, and comes before a model's `NAME`.
+split is that of several models, and comes before a model's `NAME`. Where there is one model, it is
+`model` too, as at the gateway.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,9 @@ from itertools import islice
 from mm_edge.errors import UnknownModelError
 from mm_router.demand import UNPLANNED, ModelSize
 from mm_router.splits import Part, Split
+
+ALIAS = "model"
+"""What programs call the one model of DashInfer-VLM's server."""
 
 _SHOWN = 20
 """Names that a refusal lists; `/v1/models` has all."""
@@ -182,7 +186,8 @@ class Catalog:
         return next(one for one in own_names if self._find(one) == [model])
 
     def _find(self, name: str) -> list[Model]:
-        found = self._named.get(name, [])
+        alone = self._models if name == ALIAS and len(self._models) == 1 else []
+        found = self._named.get(name, alone)
         return [one for one in found if one.name == _served(name, one)] or found
 
 
@@ -192,4 +197,6 @@ def _common(models: Iterable[Model]) -> tuple[str, ...]:
 
 
 def _served(requested: str, model: Model) -> str:
+    if requested == ALIAS and ALIAS not in model.names():
+        return model.name
     return requested.removeprefix(f"{model.namespace}/")

@@ -35,7 +35,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(served: Family, program: str, *arguments: Path) -> list[str]:
     """Return the lines that a program prints."""
-    command = [sys.executable, PROGRAMS / program, served.pair.url, served.pair.model, *arguments]
+    command = [sys.executable, PROGRAMS / program, served.pair.url, "model", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -81,3 +81,17 @@ def test_every_listed_name_is_understood() -> None:
         ("grey", "nl"),
         ("grey", "pl"),
     }
+
+
+def test_the_one_model_is_model_too() -> None:
+    """DashInfer-VLM's programs call it so; with two models the name means none."""
+    one = Model("blue", "llava", ("de",))
+    target = Catalog([one]).resolve("model")
+    assert (target.model, target.served, Catalog([one]).entry("model").id) == (
+        one,
+        "llava",
+        "llava",
+    )
+    assert Catalog([one, Model("grey", "nl", ("model",))]).resolve("model").served == "model"
+    with pytest.raises(UnknownModelError):
+        CATALOG.resolve("model")

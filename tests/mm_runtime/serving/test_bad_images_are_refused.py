@@ -43,7 +43,7 @@ def test_bad_urls(url: str, message: str) -> None:
     "shape message",
     {
         "no image dimension": ((1, 10, 10, 3), "expected raw RGB as"),
-        "channels first": ((1, 1, 3, 10, 10), "expected raw RGB as"),
+        "four channels": ((1, 1, 4, 10, 10), "expected raw RGB as"),
         "batch of two": ((2, 1, 10, 10, 3), "expected raw RGB as"),
         "no rows": ((1, 1, 0, 10, 3), "the image is empty"),
         "too many pixels": ((1, 1, 1000, 1000, 3), "1000 x 1000 pixels"),

@@ -36,6 +36,7 @@ def _pixels(images: int) -> object:
             {"image_input": np.zeros((1, 1, 3, 28, 28), np.float16)},
             "expected \\[images, 3, 56, 56\\]",
         ),
+        "id of text": ("x", {"prompt_table_extra_id": 0}, "got 0, the id of text"),
         "long prompt": ("red " * 100, {}, "at most 96 are allowed"),
         "none": ("x", {"image_input": np.zeros((1, 0, 3, 56, 56), np.float16)}, "no images"),
         "no tokens": ("x", {"max_tokens": 0}, "max_tokens is 0"),

@@ -2,12 +2,15 @@
 
 As other servers of open models do, an adapter is a model of its own that has the base model as its
 `parent`. `BASE:ADAPTER` names it too, and it alone where an adapter is called like its base model.
+`model` means the base model, as programs call the one model of DashInfer-VLM's server.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mm_runtime.gateway.errors import UnknownModelError
+
+ALIAS = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class ModelNames:
         if requested == self.base:
             return None
         found = self.adapters.get(requested.removeprefix(f"{self.base}:"))
+        if found is None and requested == ALIAS:
+            return None
         if found is None:
             served = ", ".join(map(repr, self.parents()))
             raise UnknownModelError(

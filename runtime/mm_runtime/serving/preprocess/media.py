@@ -47,10 +47,11 @@ def images_from_pixels(
     sizes: NDArray[np.int64] | None = None,
     names: tuple[str, str] = ("image_bytes_input", "image_sizes_input"),
 ) -> list[NDArray[np.uint8]]:
-    """Return the images of a uint8 tensor [1, images, height, width, 3], each without its padding.
+    """Return the images [height, width, 3] of a uint8 tensor, each without its padding.
 
     Args:
-        pixels: the tensor; images of different sizes are padded to the right and below.
+        pixels: [1, images, height, width, 3], or [1, images, 3, height, width] where the last
+            dimension is not 3; images of different sizes are padded to the right and below.
         limits: of each image.
         sizes: height and width of each image without its padding, int64 [images, 2].
         names: of both tensors, for messages.
@@ -58,11 +59,14 @@ def images_from_pixels(
     Raises:
         RequestError: another shape, an empty image, or more pixels than allowed.
     """
-    if pixels.ndim != BATCHED_IMAGE_DIMS or pixels.shape[0] != 1 or pixels.shape[-1] != RGB:
+    shape = pixels.shape
+    if len(shape) != BATCHED_IMAGE_DIMS or shape[0] != 1 or RGB not in (shape[2], shape[-1]):
         raise RequestError(
-            f"{names[0]}: got shape {list(pixels.shape)}, "
-            "expected raw RGB as [1, images, height, width, 3]"
+            f"{names[0]}: got shape {list(shape)}, expected raw RGB as "
+            "[1, images, height, width, 3] or [1, images, 3, height, width]"
         )
+    if shape[-1] != RGB:
+        pixels = np.ascontiguousarray(np.moveaxis(pixels, 2, -1))
     height, width = pixels.shape[2:4]
     _check_pixels(width, height, limits)
     if sizes is None:

@@ -16,6 +16,7 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
 from mm_runtime.serving.preprocess.image_ids import (
+    TEXT,
     ImageIds,
     Pixels,
     extra_ids,
@@ -112,6 +113,8 @@ class Preprocessor:
         """
         text = next(iter(texts({"QUERY": _batch_of_one(inputs)}, "QUERY")))
         self._check_characters(text)
+        if scalar(inputs, "PROMPT_TABLE_EXTRA_ID") == TEXT:
+            raise RequestError(f"prompt_table_extra_id: got {TEXT}, the id of text; expected >= 1")
         prepared = self._prepared(inputs, fetched, text, requested)
         question = self._question(inputs, prepared, text)
         ids = question.ids

@@ -13,7 +13,7 @@ from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
 from mm_runtime.serving.tensors import Tensors, single
 
 Pixels = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.uint8]
-"""[images, 3, S, S], or bytes [images, S, S, 3]."""
+"""[images, 3, S, S], or bytes [images, S, S, 3]. Clients may send values in the order of bytes."""
 
 
 class VisionEncoder:
@@ -47,11 +47,13 @@ class VisionEncoder:
         pixels = single(inputs, "pixel_values") if pixels is None else pixels
         if pixels is None:
             return None
+        if pixels.shape[1:] == self._bytes_shape != self._image_shape:
+            return np.ascontiguousarray(np.moveaxis(pixels, -1, 1))
         if pixels.ndim != 1 + len(self._image_shape) or pixels.shape[1:] != self._image_shape:
             _, side, _ = self._image_shape
             raise RequestError(
                 f"preprocessed images: got shape {list(pixels.shape)}, "
-                f"expected [images, 3, {side}, {side}]"
+                f"expected [images, 3, {side}, {side}] or [images, {side}, {side}, 3]"
             )
         return pixels
 
