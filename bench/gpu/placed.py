@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
 from questions import body_of, new_image
 from sites import Site
-from vllm_servers import Served, is_answered
+from vllm_servers import Served, handed_over, is_answered
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.vllm_serve import ec_transfer_config
@@ -150,6 +151,14 @@ class Vllm:
     def said(self) -> dict[str, float]:
         """Return what the log says of memory."""
         return Served(self.process, self.log, self.plan.model, {}, None, self.log).said(FOUND)
+
+    def handed_over(self) -> dict[str, int]:
+        """Return how many features lie ready, and how many images vLLM encoded all the same."""
+        assert self.plan.vllm_serve is not None
+        assert self.plan.vllm_serve.features is not None
+        features = Path(self.plan.vllm_serve.features.path)
+        gateway = self._folder / "gateway.log"
+        return handed_over(Served(self.process, self.log, "", {}, features, gateway))
 
     def unit(self, side: int) -> Unit:
         """Return the server with a gateway before it, once both have answered."""

@@ -273,13 +273,15 @@ def of_ranks(
 
 
 def of_vllm(
-    sites: Mapping[str, Callable[[], Site]], checkpoint: Path, options: argparse.Namespace
+    sites: Mapping[str, Callable[[], Site]],
+    planned_ranks: Callable[[], EnginePlan],
+    options: argparse.Namespace,
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield what vLLM does: ranks, then units."""
     side = SIDES.get(options.case, 336)
     with ExitStack() as stack:
         base = sites["one"]()
-        plan = planned(checkpoint, device="CUDA", spec=spec_of(options, TENSOR))
+        plan = planned_ranks()
         assert plan.build_plan.fingerprint == base.plan.build_plan.fingerprint
         servers = {"ranks": Vllm(stack, replace(base, plan=plan), "ranks", ",".join(GPUS), options)}
         ranks = servers["ranks"]
@@ -307,6 +309,8 @@ def of_vllm(
         kill_tree(ranks.process)
         for key, value in of_units(units, options):
             yield "VLLM", key, value
+        if "apart" in units:
+            yield "VLLM", "handed_over", tried("handed over", servers["apart"].handed_over)
 
 
 def of_reference(
@@ -380,7 +384,9 @@ def main() -> None:
         results: list[Iterator[tuple[str, str, Any]]] = []
         if sites:
             ready = {name: site.result for name, site in sites.items()}
-            results.append(of_vllm(ready, checkpoint, options))
+            spec = spec_of(options, TENSOR)
+            ranks = building.submit(planned, checkpoint, device="CUDA", spec=spec)
+            results.append(of_vllm(ready, ranks.result, options))
         if "Reference" in options.backends:
             device = "CUDA" if options.device == "cuda" else "CPU"
             site = building.submit(built, options.case, work, device)
