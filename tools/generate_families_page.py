@@ -28,9 +28,11 @@ Written from the records of `crds/mm_api/families/`; `mmctl families` prints thi
 _LAYOUTS: Final = """
 ## Families on vLLM alone
 
-The Reference engine does not compute `idefics3`, `internvl`, `mistral3`, `pixtral` and `smolvlm`
-(`BackendFamily`, [why](decisions/20261129-reference-is-small-again.md)). vLLM serves them, by a
-manifest such as this one; `mmctl plan` prints the command and the bytes.
+The Reference engine does not compute `idefics3`, `internvl`, `mistral3`, `pixtral`, `smolvlm`,
+`qwen2-audio` and `qwen2-5-omni` (`BackendFamily`,
+[why](decisions/20261129-reference-is-small-again.md)). vLLM serves them, by a manifest such as this
+one; `mmctl plan` prints the command and the bytes. Of the last two, the image needs
+[packages for recordings](vllm.md#recordings).
 
 ```yaml
 apiVersion: serving.multimodal.dev/v1alpha1

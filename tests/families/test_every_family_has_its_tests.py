@@ -7,7 +7,6 @@ from mm_api.families.known_classes import COMPARED, COMPARED_WITH, TRANSFORMERS
 from mm_ctl.commands.families import classes
 from support.families.images import CASES
 from support.families.own_classes import WRITERS
-from support.families.recordings import WRITERS as RECORDINGS
 from support.families.shown_by import PATHS
 from support.families.texts import WRITERS as TEXTS
 from support.model_configs import MODELS
@@ -29,7 +28,7 @@ def test_every_family_has_a_model_to_plan() -> None:
 
 def test_every_served_family_has_a_checkpoint_to_answer() -> None:
     """Random and small, of the real class; classes without a record stand for `generic`."""
-    written = {*CASES, *TEXTS, *RECORDINGS} | ({"generic"} if WRITERS else set())
+    written = {*CASES, *TEXTS} | ({"generic"} if WRITERS else set())
 
     assert set(SERVED) - written == set()
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 DEADLINE_SECONDS = 180
 TYPES = {
-    "audio_samples_input": ("FP32", np.float32),
     "audio_lengths_input": ("INT32", np.int32),
     "max_tokens": ("INT32", np.int32),
     "top_k": ("INT32", np.int32),

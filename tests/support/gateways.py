@@ -157,7 +157,6 @@ def toy_gateway(
     files: Mapping[str, object] | None = None,
     trtllm_serve: TrtllmServe | None = None,
     manifest: EngineManifest | None = None,
-    backend: str = "Reference",
     **changes: object,
 ) -> Gateway:
     """Return a connected gateway of the toy model, or of a manifest, in front of any engine.
@@ -169,7 +168,7 @@ def toy_gateway(
     write_processor(directory, template, special)
     for name, content in (files or {}).items():
         _write_json(directory / "processor" / name, content)
-    serving = toy_serving(**changes).model_copy(update={"backend": backend})
+    serving = toy_serving(**changes)
     if trtllm_serve is not None:
         served = {"backend": "PyTorch", "trtllm_serve": trtllm_serve}
         serving = serving.model_copy(update=served)

@@ -31,7 +31,7 @@ LOOK_ALIKES = (
         "Phi-4-multimodal",
         "vLLM's class and TensorRT-LLM's run its Python code, which no backend here does; vLLM has"
         " no class of transformers' layout since 0.12",
-        "Nearest: Qwen2.5-Omni (family qwen2-5-omni)",
+        "Nearest: Qwen2.5-Omni (family qwen2-5-omni) on backend VLLM",
     ),
     LookAlike(
         ("phi3_v",),

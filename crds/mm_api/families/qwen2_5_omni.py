@@ -12,7 +12,7 @@ from mm_api.checkpoint.text import decoder_sizes, text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
 from mm_api.documents.model_facts import AudioFacts, VisionFacts
 from mm_api.families import qwen2_5_vl, qwen2_audio, qwen2_vl
-from mm_api.families.backend_parts import BYTES_TENSORS, Serving
+from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.own import OWN
 from mm_api.families.prompt import PromptStyle, chatml
@@ -22,14 +22,6 @@ TEXT_SIZES = decoder_sizes(3584, 18944, 28, 28, 152_064, 32768) | {"num_key_valu
 
 TOWER = qwen2_5_vl.TOWER
 """Defaults of Qwen2_5OmniVisionEncoderConfig, too."""
-
-FRAME_PIXELS = (128 * 28 * 28, 768 * 28 * 28)
-"""Fewest and most of a frame of a video: what Qwen2_5OmniProcessor gives its video processor,
-whatever the checkpoint's files say."""
-
-FRAMES = 2
-"""Frames of a video that become one patch in time: `temporal_patch_size` of
-Qwen2VLVideoProcessor."""
 
 SECONDS = 30
 """chunk_length of WhisperFeatureExtractor where a checkpoint does not name it."""
@@ -80,21 +72,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
 
 def rows_of_image(vision: VisionFacts, height: int, width: int) -> int:
     """Return the features of an image: `smart_resize` of Qwen2VLImageProcessor."""
-    return _resized(vision, height, width, vision.min_pixels or 1, vision.max_pixels or 1)
-
-
-def rows_of_video(vision: VisionFacts, frames: int, height: int, width: int) -> int:
-    """Return the features of a video; an odd last frame counts twice."""
-    return ceil(frames / FRAMES) * _resized(vision, height, width, *FRAME_PIXELS)
-
-
-def video_features(vision: VisionFacts, frames: int) -> int:
-    unit = vision.patch_size * (vision.merge_size or 1)
-    return ceil(frames / FRAMES) * max(1, FRAME_PIXELS[1] // unit**2)
-
-
-def _resized(vision: VisionFacts, height: int, width: int, least: int, most: int) -> int:
-    """Return the features of an image that is resized to pixels within bounds."""
+    least, most = vision.min_pixels or 1, vision.max_pixels or 1
     unit = vision.patch_size * (vision.merge_size or 1)
     high, wide = round(height / unit) * unit, round(width / unit) * unit
     if high * wide > most:
@@ -107,7 +85,7 @@ def _resized(vision: VisionFacts, height: int, width: int, least: int, most: int
     return max(1, high // unit * (wide // unit))
 
 
-WRAPPER = chatml("<|vision_bos|><|IMAGE|><|vision_eos|>", "<|vision_bos|><|VIDEO|><|vision_eos|>")
+WRAPPER = chatml("<|vision_bos|><|IMAGE|><|vision_eos|>")
 
 
 QWEN2_5_OMNI = replace(
@@ -119,32 +97,12 @@ QWEN2_5_OMNI = replace(
     recognised=lambda _: True,
     read=read,
     checkpoint=replace(GENERIC.checkpoint, loaded_as="Qwen2_5OmniThinkerForConditionalGeneration"),
-    prompt=PromptStyle(
-        WRAPPER, "<|IMAGE|>", "<|VIDEO|>", audio="<|AUDIO|>", opening="<|im_start|>"
-    ),
-    serving=Serving(
-        ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing"),
-        (*BYTES_TENSORS, "audio_samples_input", "audio_lengths_input"),
-        "the checkpoint's chat template",
-    ),
-    layout=replace(
-        OWN,
-        rows_of_image=rows_of_image,
-        rows_of_video=rows_of_video,
-        frame_pixels=FRAME_PIXELS[1],
-        video_features=video_features,
-    ),
+    prompt=PromptStyle(WRAPPER, "<|IMAGE|>", audio="<|AUDIO|>", opening="<|im_start|>"),
+    unserved=ON_SERVERS,
+    layout=replace(OWN, rows_of_image=rows_of_image),
     audio_features=qwen2_audio.audio_features,
     notes=(
         "answers are texts: the talker is not loaded",
-        (
-            "a request has images or one video; the audio in a video is not read: send it as a "
-            "recording of its own"
-        ),
-        (
-            "two frames are 128 to 768 tokens, whatever the checkpoint's files say; without times,"
-            " two are a second"
-        ),
-        "requests are decoded one after another, on a processor",
+        "videos are not served",
     ),
 )

@@ -10,7 +10,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import AudioFacts
-from mm_api.families.backend_parts import Serving
+from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.own import OWN
 from mm_api.families.prompt import PromptStyle
@@ -109,17 +109,10 @@ QWEN2_AUDIO = replace(
     prompt=PromptStyle(
         CHAT, audio="<|AUDIO|>", reads_images=False, opening="<|im_start|>", chat=CHAT
     ),
-    serving=Serving(
-        ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing"),
-        ("text_input", "max_tokens", "audio_samples_input", "audio_lengths_input"),
-        "the checkpoint's chat template",
-    ),
+    unserved=ON_SERVERS,
     reads_images=False,
     audio_features=audio_features,
     layout=replace(OWN, features_per_image=lambda _: 0),
     trtllm=replace(GENERIC.trtllm, max_images_reason="the family reads audio and text"),
-    notes=(
-        "a recording has at most 30 seconds, 750 tokens; a request 8 recordings",
-        "requests are decoded one after another, on a processor",
-    ),
+    notes=("a recording has at most 30 seconds, 750 tokens; a request 8 recordings",),
 )

@@ -150,11 +150,7 @@ def build_gateway(
     if not directory.facts.encoder:
         chat_prompt = load_chat_prompt(directory, codec, written_by_server=by_server)
     known = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
-    model = replace(
-        known,
-        calls_missing=capabilities.calls_missing,
-        audio=known.audio if capabilities.recordings else None,
-    )
+    model = replace(known, calls_missing=capabilities.calls_missing)
     metrics = GatewayMetrics(model.name)
     admission = Admission(
         max_concurrency=plan.max_concurrency,

@@ -167,7 +167,7 @@ def load_model(
     if record is not None and record.kind is Kind.CROSS_ATTENTION:
         return CrossAttentionModel(checkpoint)
     if record is not None and not record.has_tower:
-        return OwnClassModel(checkpoint, directory.processor, directory.facts.audio)
+        return OwnClassModel(checkpoint, directory.processor)
     if record is None or record.checkpoint.decoder is None:
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"

@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
 from PIL import Image
 
-from mm_api.documents.model_facts import AudioFacts
 from mm_api.families import FAMILIES
 from mm_api.families.known_classes import CLASSES
 from mm_runtime.reference_engine.checkpoint import Checkpoint
@@ -22,8 +19,6 @@ from mm_runtime.reference_engine.language_model import load_full_model, refuse_b
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import RawImages, Request
-from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
-from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 
 _NOT_READ = frozenset({"input_ids", "attention_mask", "labels"})
 """Among a processor's tensors: the engine has the ids, sees all of a prompt, and trains nothing."""
@@ -45,15 +40,8 @@ class _State:
 class OwnClassModel(UnbatchedModel):
     """A checkpoint of any class, with its processor."""
 
-    def __init__(
-        self, checkpoint: Checkpoint, processor: Path, audio: AudioFacts | None = None
-    ) -> None:
-        """Load both.
-
-        `processor`: folder of the small files. `audio`: of its tower; None: it reads no recordings.
-        """
-        self._audio = audio
-        self._family = checkpoint.family
+    def __init__(self, checkpoint: Checkpoint, processor: Path) -> None:
+        """Load both; `processor`: folder of the small files."""
         super().__init__(checkpoint.slots, checkpoint.device)
         kind = getattr(transformers, FAMILIES[checkpoint.family].transformers_class)
         dtype = getattr(torch, checkpoint.dtype)
@@ -79,21 +67,13 @@ class OwnClassModel(UnbatchedModel):
         if raw_images is None:
             raise RequestError("prompt_text is missing: this model reads texts, and makes the ids")
         images = _images(raw_images)
-        recordings = self._recordings(raw_images)
-        self._check_video(raw_images)
         begin = getattr(self._processor.tokenizer, "bos_token", None)
         begins = begin is not None and raw_images.text.startswith(begin)
         options: dict[str, Any] = {"text": [raw_images.text], "return_tensors": "pt"}
         options |= {"add_special_tokens": False} if begins else {}
         try:
-            if recordings:
-                options |= {"audio": recordings, "sampling_rate": SAMPLE_RATE}
-            if raw_images.is_video:
-                options |= _video(raw_images, images)
-            elif images:
-                options |= {"images": images}
-            if images or recordings:
-                made = dict(self._processor(**options))
+            if images:
+                made = dict(self._processor(**options, images=images))
             else:  # some processors want an image; of a text they make what its tokenizer does
                 made = dict(self._processor.tokenizer(**options))
         except Exception as error:
@@ -103,47 +83,6 @@ class OwnClassModel(UnbatchedModel):
         ids = tuple(made["input_ids"][0].tolist())
         tensors = {name: one for name, one in made.items() if name not in _NOT_READ}
         return replace(request, ids=ids, tensors=tensors, raw_images=None)
-
-    def _recordings(self, raw_images: RawImages) -> list[NDArray[np.float32]]:
-        """Return the recordings of a request.
-
-        Raises:
-            RequestError: the model reads none, not so short or long ones, or other than marked.
-        """
-        found = list(raw_images.recordings)
-        if self._audio is None:
-            if found:
-                raise RequestError("audio_samples_input: this model reads no recordings")
-            return found
-        mark = self._processor.audio_token
-        if raw_images.text.count(mark) != len(found):
-            raise RequestError(
-                f"the prompt has {raw_images.text.count(mark)} {mark} placeholder(s) and the "
-                f"request {len(found)} recording(s); send one for each placeholder"
-            )
-        for one in found:
-            if not self._audio.least_samples <= len(one) <= self._audio.most_samples:
-                raise RequestError(
-                    f"audio_samples_input: a recording has {len(one)} samples; expected "
-                    f"{self._audio.least_samples} to {self._audio.most_samples}"
-                )
-        return found
-
-    def _check_video(self, raw_images: RawImages) -> None:
-        """Refuse marks of videos that are not there: their tokens would stand for nothing.
-
-        Raises:
-            RequestError: there are other than the request has videos.
-        """
-        mark = FAMILIES[self._family].prompt
-        if mark is None or not mark.video:
-            return
-        found = raw_images.text.count(mark.video)
-        if found != raw_images.is_video:
-            raise RequestError(
-                f"the prompt has {found} {mark.video} placeholder(s) and the request "
-                f"{int(raw_images.is_video)} video(s); send one for each placeholder"
-            )
 
     def check(self, request: Request) -> None:
         """Refuse ids that are not this model's, and what it does not read."""
@@ -216,14 +155,6 @@ def _handed_over(
 ) -> _State:
     del model, logits_processor, stopping_criteria  # the engine chooses and ends
     return _State(input_ids, generation_config, values)
-
-
-def _video(raw_images: RawImages, frames: list[Image.Image]) -> dict[str, Any]:
-    """Return what a processor is given of a video: every frame, and how many are a second."""
-    pixels = np.stack([np.asarray(one) for one in frames])
-    apart = raw_images.seconds_per_grid
-    paced = {} if apart is None else {"fps": FRAMES / apart}
-    return {"videos": [pixels], "do_sample_frames": False, **paced}
 
 
 def _images(raw_images: RawImages) -> list[Image.Image]:

@@ -55,9 +55,6 @@ class RepositoryValues:
     reads_raw_images: bool
     """The language model's process runs the checkpoint's own processor, on texts and images."""
 
-    reads_recordings: bool
-    """Conversations may hold recordings, which the same process reads."""
-
     accepts_audio: bool
     """The engine reads audio: a spectrogram comes from `preprocessing`."""
 
@@ -147,7 +144,6 @@ def values_of(
         serving=serving,
         has_vision=engine.vision is not None,
         reads_raw_images=not FAMILIES[engine.family].has_tower,
-        reads_recordings=facts.audio is not None,
         accepts_audio=facts.encoder is not None and facts.encoder.mel_bins is not None,
         table_type=table_type,
         trtllm=_trtllm(manifest, serving, engine_dir, adapters)

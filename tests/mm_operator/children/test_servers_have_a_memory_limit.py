@@ -73,7 +73,6 @@ def test_every_bound_counts() -> None:
         "grids": (reference_inputs(facts_of("qwen2-vl")), 0, 0),
         "encoder-decoder": (reference_inputs(facts_of("t5")), 1, 0),
         "recordings": (reference_inputs(facts_of("whisper")), 1, 0),
-        "recordings-in-a-prompt": (reference_inputs(facts_of("qwen2-audio")), 1, 0),
         "cross-attention": (reference_inputs(facts_of("mllama")), 1, 0),
         "the-checkpoints-own-class": (reference_inputs(facts_of("generic")), 1, 0),
         "on-a-gpu": (ON_A_GPU, 1, 2 * CUDA_PROCESS_BYTES),

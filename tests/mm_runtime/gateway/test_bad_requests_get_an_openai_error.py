@@ -6,12 +6,14 @@ import json
 import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from mm_api.documents.model_facts import AudioFacts
 from support.cases import cases
+from support.families.recordings import noise, recording_part
 from support.gateways import MAX_SEQUENCE, MODEL, Running, serve, toy_gateway, toy_manifest
 from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
@@ -362,15 +364,32 @@ async def test_numbers_that_json_cannot_write_are_refused(
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize("backend", ["Reference", "VLLM"])
-async def test_recordings_that_no_server_is_sent_are_refused(tmp_path: Path, backend: str) -> None:
-    """They were left out on a backend whose server is sent images alone."""
-    sizes = dict.fromkeys(AudioFacts.model_fields, 8)
-    facts = toy_manifest().plan.facts.model_copy(update={"audio": AudioFacts(**sizes)})
-    plan = toy_manifest().plan.model_copy(update={"facts": facts})
-    manifest = toy_manifest().model_copy(update={"plan": plan})
-    gateway = toy_gateway(tmp_path, ScriptedEngine(), manifest=manifest, backend=backend)
+@cases(
+    "parts words",
+    {
+        "too-long": ([recording_part(noise(4, seed=1))], "longer than 3 seconds"),
+        "too-short": ([recording_part(noise(0.01, seed=1))], "400 at the least"),
+        "format": ([recording_part(noise(1, seed=1), "mp3")], "`format` is 'mp3'"),
+        "too-many": ([recording_part(noise(0.1, seed=1))] * 9, "9 recordings"),
+    },
+)
+async def test_bad_recordings_are_refused(
+    tmp_path: Path, parts: list[dict[str, Any]], words: str
+) -> None:
+    """Each with the reason, before the model's server is sent anything."""
+    tower = AudioFacts(
+        hidden_size=8,
+        layers=1,
+        attention_heads=1,
+        positions=1500,
+        least_samples=400,
+        most_samples=48_000,
+    )
+    manifest = toy_manifest()
+    facts = manifest.plan.facts.model_copy(update={"audio": tower})
+    plan = manifest.plan.model_copy(update={"facts": facts})
+    manifest = manifest.model_copy(update={"plan": plan})
+    gateway = toy_gateway(tmp_path, ScriptedEngine(), manifest=manifest)
     async with serve(gateway) as running, httpx.AsyncClient(timeout=60) as client:
-        answer = await client.post(f"{running.url}/v1/chat/completions", content=_body(RECORDING))
-    assert answer.status_code == 400
-    assert ("takes no audio" in answer.text) == (backend == "VLLM"), answer.text
+        answer = await client.post(f"{running.url}/v1/chat/completions", content=_body(*parts))
+    assert (answer.status_code, words in answer.text) == (400, True), answer.text

@@ -59,13 +59,8 @@ OWN_INPUTS = {
     "PROMPT_TEXT": "prompt_text",
     "RAW_IMAGES": "raw_images",
     "RAW_IMAGE_SIZES": "raw_image_sizes",
-    "IS_VIDEO_INPUT": "raw_is_video",
-    "SECOND_PER_GRID_TS": "raw_second_per_grid",
 }
 """Those between preprocessing and a checkpoint's own class."""
-
-RECORDINGS = {"audio_samples_input": "raw_audio", "audio_lengths_input": "raw_audio_lengths"}
-"""What a client sends past preprocessing."""
 
 
 def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> BuildPlan:
@@ -183,11 +178,8 @@ class Pipeline:
 
     def inputs(self, text: str, **tensors: Any) -> dict[str, Any]:
         """Return the inputs of the model `tensorrt_llm`."""
-        recordings = {
-            given: tensors.pop(name) for name, given in RECORDINGS.items() if name in tensors
-        }
         prepared = self.prepare(text, **tensors)
-        found = recordings | {
+        found = {
             "input_ids": prepared["INPUT_ID"],
             "input_lengths": prepared["REQUEST_INPUT_LEN"],
             "decoder_input_ids": prepared["DECODER_INPUT_ID"],

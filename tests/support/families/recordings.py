@@ -77,7 +77,11 @@ def qwen2_5_omni(folder: Path) -> None:
     ids = {name: id_of(mark, tokens) for name, mark in marks.items()}
     config = t.Qwen2_5OmniConfig(
         thinker_config={
-            "text_config": TEXT | {"rope_parameters": ROTATED},
+            "text_config": TEXT
+            | {
+                "tie_word_embeddings": False,
+                "rope_parameters": ROTATED | {"mrope_section": [8, 4, 4]},
+            },
             "vision_config": BLOCKS | {"fullatt_block_indexes": [0], "window_size": 4 * PATCH},
             "audio_config": TOWER | {"output_dim": HIDDEN, "n_window": 100},
             "audio_token_index": ids["audio_token"],

@@ -16,7 +16,6 @@ PATHS: dict[str, tuple[str, ...]] = {
         "tests/mm_runtime/reference_engine/test_families_equal_transformers.py",
         "tests/mm_runtime/reference_engine/test_encoder_decoders_equal_transformers.py",
         "tests/mm_runtime/reference_engine/test_any_class_equals_transformers.py",
-        "tests/mm_runtime/reference_engine/test_recordings_equal_transformers.py",
     ),
     "commands": (
         "tests/mm_operator/plan/engine/test_commands_fit_their_version.py",

@@ -104,6 +104,7 @@ FAMILIES = {
     "idefics3": Files("Idefics3Processor", {"image_seq_len": 4}, _SPLIT),
     "smolvlm": Files("SmolVLMProcessor", {"image_seq_len": 4}, _SPLIT),
     "qwen2-audio": Files("Qwen2AudioProcessor", images=0, recordings=2),
+    "qwen2-5-omni": Files("Qwen2_5OmniProcessor", recordings=2),
 }
 
 

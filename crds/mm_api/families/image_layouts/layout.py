@@ -80,10 +80,6 @@ class ImageLayout:
     """GPU bytes of a request beside its features, of (positions, head size, encoder tokens)."""
     rows_of_image: Callable[[VisionFacts, int, int], int] | None = None
     """Tokens of an image of a height and width, by the checkpoint's processor; None: the plan's."""
-    rows_of_video: Callable[[VisionFacts, int, int, int], int] | None = None
-    """The same of so many frames; None: its own processor reads no videos, or another cuts them."""
-    frame_pixels: int = 0
-    """Most pixels that the checkpoint's own processor leaves of a frame; 0: it is given none."""
     video_features: Callable[[VisionFacts, int], int] | None = None
     """Rows that a video of n frames becomes; None: no video."""
     mixes_media: bool = False

@@ -5,11 +5,10 @@ from mm_api.documents.model_facts import EncoderFacts, ModelFacts, TextFacts
 from mm_api.documents.model_plan import HostMemory
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.families.family import MOST_RECORDINGS, Kind
+from mm_api.families.family import Kind
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES, planned_host
-from mm_operator.plan.engine.encoder_memory import FRAME_SAMPLES
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.step_memory import VALUE_BYTES, step_bytes
@@ -36,8 +35,7 @@ def host_memory(target: Target, limits: Limits, dtype: str, pools: MemoryPools) 
     text = facts.text
     terms = {
         "weights_bytes": facts.parameters * size + adapter_bytes(facts, size),
-        "vision_bytes": host_vision_bytes(target, limits.vision_batch)
-        + _audio_bytes(target, engine),
+        "vision_bytes": host_vision_bytes(target, limits.vision_batch),
         "prompt_table_bytes": engine.max_multimodal_len * facts.row_size * size,
         "kv_cache_bytes": cache_bytes(text, engine, size) + kept_bytes(target, limits, dtype),
         "feature_cache_bytes": server_cache_bytes(spec),
@@ -62,15 +60,13 @@ def _step_bytes(target: Target, limits: EngineLimits, size: int) -> int:
         return computed
     # A class of transformers makes longer keys and values of copies.
     computed += beams * caches + _scores(text.attention_heads, limits.max_input_len, limits)
-    encoder, audio, read = target.facts.encoder, target.facts.audio, limits.max_encoder_input_len
+    encoder, read = target.facts.encoder, limits.max_encoder_input_len
     if encoder is not None and read:
         heads = encoder.attention_heads * encoder.head_size
         inside = encoder.hidden_size + heads + encoder.intermediate_size
         computed += read * inside * ACTIVATION_COPIES * VALUE_BYTES
         computed += limits.max_batch_size * beams * read * encoder.hidden_size * VALUE_BYTES
         computed += _scores(encoder.attention_heads, read, limits)
-    if audio is not None:
-        computed += MOST_RECORDINGS * audio.attention_heads * audio.positions**2 * _SCORE_BYTES
     if not target.family.has_tower:
         computed += _OWN_TOWERS * host_vision_bytes(target, 1)
     return computed
@@ -82,7 +78,7 @@ def _scores(heads: int, rows: int, limits: EngineLimits) -> int:
 
 def _is_counted(target: Target) -> bool:
     family = target.family
-    return family.kind is Kind.PROMPT_TABLE and family.has_tower and target.facts.audio is None
+    return family.kind is Kind.PROMPT_TABLE and family.has_tower
 
 
 def cache_bytes(text: TextFacts, limits: EngineLimits, size: int) -> int:
@@ -135,21 +131,6 @@ def host_vision_bytes(target: Target, batch: int) -> int:
     activations = together * family.layout.positions_per_tile(vision) * width * ACTIVATION_COPIES
     scores = together * SCORE_COPIES * score_bytes(family, vision, engine)
     return (weights + activations) * _VISION_DTYPE_BYTES + scores
-
-
-def _audio_bytes(target: Target, limits: EngineLimits) -> int:
-    """Return what recordings of one request take on their way through the audio tower.
-
-    They are read together, as many as a prompt has room for; in front of the tower's blocks each
-    has a hundred frames a second, and positions see each other by a mask.
-    """
-    audio, count = target.facts.audio, target.family.audio_features
-    if audio is None or count is None:
-        return 0
-    room = limits.max_input_len * audio.most_samples // count(audio.most_samples)
-    frames = min(MOST_RECORDINGS * audio.most_samples, room) // FRAME_SAMPLES
-    values = frames * audio.hidden_size * ACTIVATION_COPIES
-    return (values + MOST_RECORDINGS * audio.positions**2) * _VISION_DTYPE_BYTES
 
 
 def stored_scores(target: Target) -> int:

@@ -16,4 +16,4 @@ class Reference(OnTriton):
         """Return what the engine does: all there is."""
         from mm_runtime.backends.reference.forms import ReferenceForms  # noqa: PLC0415
 
-        return Capabilities(ReferenceForms(), times_audio=True, recordings=True)
+        return Capabilities(ReferenceForms(), times_audio=True)

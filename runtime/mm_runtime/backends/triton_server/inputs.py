@@ -72,19 +72,7 @@ def build_inputs(request: EngineRequest, names: InputNames) -> list[Tensor]:
         *inputs,
         *_image_inputs(request.images),
         *_video_inputs(request.videos),
-        *_recording_inputs(request.recordings),
     ]
-
-
-def _recording_inputs(recordings: tuple[NDArray[np.float32], ...]) -> list[Tensor]:
-    """Return one tensor of all recordings, padded to the longest, and their lengths."""
-    if not recordings:
-        return []
-    lengths = np.array([[len(one) for one in recordings]], dtype=np.int32)
-    padded = np.zeros((1, len(recordings), int(lengths.max())), dtype=np.float32)
-    for row, samples in zip(padded[0], recordings, strict=True):
-        row[: len(samples)] = samples
-    return [Tensor("audio_samples_input", padded), Tensor("audio_lengths_input", lengths)]
 
 
 def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[Tensor]:

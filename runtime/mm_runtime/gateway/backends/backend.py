@@ -42,7 +42,6 @@ class Capabilities:
         calls_missing: why calls of earlier answers do not reach the prompt, and what to do, as a
             sentence; empty: they do.
         times_audio: it keeps the rules of time stamps, and returns the logits of a first token.
-        recordings: it is sent the recordings of conversations; else they are refused.
         resizes_images: it resizes images by the checkpoint's own processor.
     """
 
@@ -51,7 +50,6 @@ class Capabilities:
     isolates_salts: bool = True
     calls_missing: str = ""
     times_audio: bool = False
-    recordings: bool = False
     resizes_images: bool = False
 
 

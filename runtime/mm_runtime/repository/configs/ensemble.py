@@ -87,13 +87,6 @@ INPUTS = (
     *_ADAPTER,
 )
 
-RECORDINGS = (
-    optional("audio_samples_input", DataType.FP32, -1, -1),
-    optional("audio_lengths_input", DataType.INT32, -1),
-)
-"""Inputs of conversations, at the model's rate, padded to the longest, and the samples of each; not
-upstream's."""
-
 OUTPUTS = (
     output("text_output", DataType.STRING, -1),
     output("cum_log_probs", DataType.FP32, -1),
@@ -193,10 +186,6 @@ STEPS = (
             "prompt_text": "_PROMPT_TEXT",
             "raw_images": "_RAW_IMAGES",
             "raw_image_sizes": "_RAW_IMAGE_SIZES",
-            "raw_is_video": "_IS_VIDEO_INPUT",
-            "raw_second_per_grid": "_SECOND_PER_GRID_TS",
-            "raw_audio": "audio_samples_input",
-            "raw_audio_lengths": "audio_lengths_input",
             "decoder_input_ids": "_DECODER_INPUT_ID",
             "input_lengths": "_REQUEST_INPUT_LEN",
             "decoder_input_lengths": "_REQUEST_DECODER_INPUT_LEN",
@@ -265,10 +254,6 @@ STEPS = (
 simply absent from the optional inputs of the steps after it."""
 
 _PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
-_OF_OWN_VIDEOS = {"raw_is_video", "raw_second_per_grid"}
-"""Inputs of the language model where the checkpoint's own processor is in it; encoders read the
-same."""
-
 _SALTED = (tensorrt_llm.NAME, tensorrt_llm.SALT)
 """TensorRT-LLM's own backend has no such input, and of audio nothing is kept."""
 
@@ -320,25 +305,20 @@ def steps(values: RepositoryValues) -> tuple[EnsembleStep, ...]:
         gone |= {HANDED_OVER}
     if not values.reads_raw_images:
         gone |= {"_PROMPT_TEXT", "_RAW_IMAGES", "_RAW_IMAGE_SIZES"}
-    if not values.reads_recordings:
-        gone |= {one.name for one in RECORDINGS}
     if not values.own_tensors:
         absent = tensorrt_llm.absent_inputs(values) | tensorrt_llm.OWN_OUTPUTS
         outputs = _LANGUAGE_MODEL.output_map
         gone |= {outputs[name] for name in tensorrt_llm.OWN_OUTPUTS if name in outputs}
         gone |= {one for name, one in _LANGUAGE_MODEL.input_map.items() if name in absent}
     salted = values.own_tensors and not values.accepts_audio
-    unknown = set() if values.reads_raw_images else _OF_OWN_VIDEOS
-    read = {one for step in kept for name, one in step.input_map.items() if name not in unknown}
+    read = {one for step in kept for one in step.input_map.values()}
     return tuple(
         EnsembleStep(
             step.model_name,
             input_map={
                 name: one
                 for name, one in step.input_map.items()
-                if one not in gone
-                and name not in unknown
-                and (salted or (step.model_name, name) != _SALTED)
+                if one not in gone and (salted or (step.model_name, name) != _SALTED)
             },
             output_map={
                 name: one
@@ -360,7 +340,7 @@ def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what clients of an engine may send."""
     if values.accepts_audio:
         return known(values, AUDIO_INPUTS)
-    return known(values, (*INPUTS, *(RECORDINGS if values.reads_recordings else ())))
+    return known(values, INPUTS)
 
 
 def config(values: RepositoryValues, name: str = NAME) -> ModelConfig:

@@ -37,16 +37,8 @@ RAW_IMAGES = (
     optional("prompt_text", DataType.STRING, 1),
     optional("raw_images", DataType.UINT8, -1, -1, -1, -1),
     optional("raw_image_sizes", DataType.INT64, -1, 2),
-    optional("raw_is_video", DataType.BOOL, 1),
-    optional("raw_second_per_grid", DataType.FP32, -1),
 )
 """What the checkpoint's own processor reads, where it runs in this process."""
-
-RECORDINGS = (
-    optional("raw_audio", DataType.FP32, -1, -1),
-    optional("raw_audio_lengths", DataType.INT32, -1),
-)
-"""The same of recordings, padded to the longest, and the samples of each."""
 
 LIKELIEST = (
     output("likeliest_ids", DataType.INT32, -1, -1),
@@ -177,7 +169,6 @@ def config(values: RepositoryValues) -> ModelConfig:
     )
     if values.own_tensors:
         inputs = (*inputs, *OWN_INPUTS, *(RAW_IMAGES if values.reads_raw_images else ()))
-        inputs = (*inputs, *(RECORDINGS if values.reads_recordings else ()))
     if values.announces_features:
         inputs = (*inputs, optional(HANDED_OVER_ON_GPU, DataType.BOOL, 1))
     queued = batching(values)

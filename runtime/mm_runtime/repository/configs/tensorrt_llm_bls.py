@@ -122,7 +122,6 @@ def config(values: RepositoryValues) -> ModelConfig:
     no bound, see `scheduling.batching`.
     """
     inputs = ensemble.known(values, _inputs(values.prompt_type))
-    inputs = (*inputs, *(ensemble.RECORDINGS if values.reads_recordings else ()))
     return pipeline_model(values, NAME, inputs, OUTPUTS, steps(values))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_api.families.family import MOST_RECORDINGS
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import (
     Beam,
@@ -106,42 +105,7 @@ def _read_raw_images(inputs: Tensors) -> RawImages | None:
     text = next(iter(texts(inputs, "prompt_text")), None)
     if text is None:
         return None
-    pixels, sizes = single(inputs, "raw_images"), single(inputs, "raw_image_sizes")
-    return RawImages(
-        text,
-        pixels,
-        sizes,
-        is_video=bool(scalar(inputs, "raw_is_video")),
-        seconds_per_grid=scalar(inputs, "raw_second_per_grid"),
-        recordings=_read_recordings(inputs),
-    )
-
-
-def _read_recordings(inputs: Tensors) -> tuple[NDArray[np.float32], ...]:
-    """Return the samples of each recording.
-
-    Raises:
-        RequestError: too many, lengths that are not theirs, or values that are no audio.
-    """
-    samples, lengths = single(inputs, "raw_audio"), single(inputs, "raw_audio_lengths")
-    if samples is None and lengths is None:
-        return ()
-    if samples is None or lengths is None or len(samples) != len(lengths):
-        raise RequestError(
-            "audio_samples_input: expected rows of samples and as many audio_lengths_input"
-        )
-    if len(samples) > MOST_RECORDINGS:
-        raise RequestError(
-            f"audio_samples_input: {len(samples)} recordings, at most {MOST_RECORDINGS} a request "
-            "are allowed"
-        )
-    if not all(1 <= length <= samples.shape[1] for length in lengths):
-        raise RequestError(
-            f"audio_lengths_input: expected 1 to {samples.shape[1]} samples of each recording"
-        )
-    if not np.isfinite(samples).all():
-        raise RequestError("audio_samples_input: holds NaN or infinite values")
-    return tuple(row[:length] for row, length in zip(samples, lengths, strict=True))
+    return RawImages(text, single(inputs, "raw_images"), single(inputs, "raw_image_sizes"))
 
 
 def is_streaming(inputs: Tensors) -> bool:

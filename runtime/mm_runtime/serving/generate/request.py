@@ -118,15 +118,6 @@ class RawImages:
     sizes: NDArray[np.int64] | None = None
     """Height and width of each image."""
 
-    is_video: bool = False
-    """They are the frames of one video."""
-
-    seconds_per_grid: float | None = None
-    """Between each two of its frames and the next two; None: the video has no times."""
-
-    recordings: tuple[NDArray[np.float32], ...] = ()
-    """Samples of each, at the model's rate."""
-
 
 @dataclass(frozen=True)
 class Request:

@@ -14,17 +14,11 @@ from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import (
-    NO_VIDEO,
     Detail,
     ImageProcessor,
     Prepared,
     Size,
-    shrunk,
 )
-
-_KEPT_FRAME = 2
-"""Frames with so many times the most pixels that are left of one are scaled down here: all of a
-video travel together."""
 
 
 @dataclass(frozen=True)
@@ -69,39 +63,6 @@ class OwnProcessor(ImageProcessor):
         """Return the image: its processor's resizing is its own."""
         del count
         return image
-
-    def video_rows(self, frames: int, size: Size) -> int:
-        """Return the rows of a video, as the family's record counts them.
-
-        Raises:
-            RequestError: the processor is given no videos.
-        """
-        count = FAMILIES[self.family].layout.rows_of_video
-        if count is None:
-            raise NO_VIDEO
-        return count(self.vision, frames, *size)
-
-    def reduced_frame(self, frame: Image.Image) -> Image.Image:
-        """Return a frame; a larger one with fewer pixels, of which the processor leaves fewer yet.
-
-        Raises:
-            RequestError: as `video_rows`.
-        """
-        most = FAMILIES[self.family].layout.frame_pixels
-        if not most:
-            raise NO_VIDEO
-        return shrunk(frame, _KEPT_FRAME * most)
-
-    def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Return the frames as `prepare` does images, and that they are those of one video.
-
-        Raises:
-            RequestError: as `video_rows`.
-        """
-        if FAMILIES[self.family].layout.rows_of_video is None:
-            raise NO_VIDEO
-        tensors = self.prepare(frames).tensors
-        return Prepared(tensors | {"IS_VIDEO_INPUT": np.array([True])}, (0,))
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `RAW_IMAGES` uint8 [images, height, width, 3], padded, and their sizes."""
