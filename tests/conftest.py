@@ -29,11 +29,15 @@ pytest_plugins = [
 
 # A deadline for one example, or for making ten, would assert a duration, which a busy machine
 # misses now and then. The same examples each time: a change is judged by itself, not by luck. New
-# ones: pytest --hypothesis-profile=explore.
+# ones, and many: pytest --hypothesis-profile=explore, which is a suite of make nightly.
 settings.register_profile(
     "explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=1000
 )
 settings.register_profile(
-    "ours", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "ours",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    max_examples=50,
 )
 settings.load_profile("ours")

@@ -29,6 +29,8 @@ SUITES: Final = {
     "rest": f"{PYTEST} -m slow --ignore=tests/e2e --ignore=tests/mm_runtime --ignore=tests/native"
     " --ignore=tests/requests --ignore=tests/openai --ignore=tests/keda --ignore=tests/inference"
     " --ignore=tests/gateway_api --ignore=tests/vllm",
+    "examples": f"{PYTEST} --hypothesis-profile=explore"
+    " -m 'hypothesis and not slow and not triton and not cluster'",
     "adversarial": "make adversarial-test",
     "generated-requests": "make generated-requests",
     "twin": "make twin twin-test",
