@@ -1,4 +1,7 @@
-"""The node runs restricted pods: names, Services, volumes, limits, fake devices, port-forward."""
+"""The node runs restricted pods: names of Services, limits, exec, port-forward.
+
+Claims and addresses of Services are what the tests of `tests/e2e` begin with.
+"""
 
 import re
 import subprocess
@@ -12,7 +15,6 @@ from mm_devcluster.cluster import ClusterInfo, restart_part
 from support.clusters import apply, kubectl, namespace, read
 from support.eventually import eventually
 from support.probe_pods import await_phase, build_probe_pod, load_probe, run_probe
-from support.representatives import others_are_slow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -48,32 +50,9 @@ def fetch(url: str) -> str:
         return text
 
 
-def claim(name: str, space: str, mode: str) -> dict[str, Any]:
-    """Describe a claim of the default storage class."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": space},
-        "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Mi"}}},
-    }
-
-
 def ended(pod: dict[str, Any]) -> dict[str, Any]:
     state: dict[str, Any] = pod["status"]["containerStatuses"][0]["state"]["terminated"]
     return state
-
-
-def test_a_service_answers_on_this_machine(service: str) -> None:
-    """ClusterIPs are reachable from where the tests run."""
-    assert eventually(lambda: fetch_or_empty(f"http://{service}/")) == "hello\n"
-
-
-def fetch_or_empty(url: str) -> str:
-    """Get a URL; nothing while it refuses connections (kube-proxy is a moment behind)."""
-    try:
-        return fetch(url)
-    except OSError:
-        return ""
 
 
 @pytest.mark.parametrize(
@@ -119,23 +98,6 @@ def test_exec_passes_input_and_exit_code(node_cluster: ClusterInfo, space: str) 
     assert "exit code 7" in refused
 
 
-@pytest.mark.parametrize(
-    "mode", others_are_slow(["ReadWriteOnce", "ReadWriteMany"], "ReadWriteOnce")
-)
-def test_a_claim_is_bound_and_writable_for_a_user_who_is_not_root(
-    node_cluster: ClusterInfo, space: str, mode: str
-) -> None:
-    """One pod writes, another reads what it wrote."""
-    volume = f"claim-{mode.lower()}"
-    apply(node_cluster, claim(volume, space, mode))
-    writer, reader = f"write-{mode.lower()}", f"read-{mode.lower()}"
-    mounts = {"/data": volume}
-    written = run_probe(node_cluster, writer, space, "write", "/data/x", "kept", volumes=mounts)
-    assert ended(written)["exitCode"] == 0, kubectl(node_cluster, "logs", writer, "-n", space)
-    run_probe(node_cluster, reader, space, "read", "/data/x", volumes=mounts)
-    assert kubectl(node_cluster, "logs", reader, "-n", space) == "kept\n"
-
-
 def test_a_pod_above_its_memory_limit_is_killed(node_cluster: ClusterInfo, space: str) -> None:
     """By SIGKILL, which nothing else here sends.
 
@@ -146,15 +108,6 @@ def test_a_pod_above_its_memory_limit_is_killed(node_cluster: ClusterInfo, space
     pod = run_probe(node_cluster, "eater", space, "eat", "200", resources=limit)
     assert ended(pod)["exitCode"] == 137
     assert ended(pod)["reason"] in {"OOMKilled", "Error"}
-
-
-def test_a_pod_that_may_do_too_much_is_refused(node_cluster: ClusterInfo, space: str) -> None:
-    """Pod Security lists what is wrong with it."""
-    refusal = kubectl(
-        node_cluster, "run", "bad", "--image=mm.local/probe:1", f"-n={space}", check=False
-    )
-    expected = ["allowPrivilegeEscalation", "capabilities", "runAsNonRoot", "seccompProfile"]
-    assert [word for word in expected if word not in refusal] == []
 
 
 def test_a_deleted_node_comes_back_when_its_kubelet_does(node_cluster: ClusterInfo) -> None:

@@ -45,8 +45,12 @@ def inspected(source: str, folder: Path, environment: dict[str, str]) -> ModelFa
     return facts
 
 
-@cases(
-    "direct through", {"proxied": ("", True), "hosts-without-it": ("127.0.0.1,localhost", False)}
+@pytest.mark.parametrize(
+    ("direct", "through"),
+    [
+        pytest.param("", True, id="proxied"),
+        pytest.param("127.0.0.1", False, id="hosts-without-it", marks=pytest.mark.slow),
+    ],
 )
 def test_the_hub(
     hub: Hub, proxy: ForwardProxy, tmp_path: Path, direct: str, *, through: bool
