@@ -276,24 +276,17 @@ def _tensorrt(result: dict[str, Any]) -> Iterator[str]:
 
 def _choosing(result: dict[str, Any]) -> Iterator[str]:
     shapes = result["shapes"]
-    batches = next(iter(shapes.values()))["adapted_ms"]
+    batches = next(iter(shapes.values()))["step_ms"]["greedy"]
     rows: list[list[object]] = [
         [name, way, *by_batch.values()]
         for name, one in shapes.items()
-        for way, by_batch in (
-            *one["step_ms"].items(),
-            (
-                f"greedy, one row of two with one of {result['adapters']} adapters",
-                one["adapted_ms"],
-            ),
-        )
+        for way, by_batch in one["step_ms"].items()
     ]
     yield from table(["model", "tokens", *(f"batch {batch}" for batch in batches)], rows)
     yield ""
     yield f"Milliseconds of a step at {result['context']} positions with the choice of its tokens,"
     yield "all rows alike. `row by row` copies the logits of each row to the processor, where the"
-    yield f"same code chooses. Adapters of rank {result['rank']} change every module."
-    yield "Random weights in bfloat16."
+    yield "same code chooses. Random weights in bfloat16."
 
 
 def _faults(result: dict[str, Any]) -> Iterator[str]:
@@ -418,7 +411,7 @@ SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("engine", "The engine, and transformers' generate", _engine),
     ("serving", "Through Triton and the gateway", serving),
     ("one_pass", "Part of a prompt beside tokens", one_pass),
-    ("choosing", "Sampling and adapters", _choosing),
+    ("choosing", "Sampling", _choosing),
     ("towers", "The vision encoder", _towers),
     ("tensorrt", "Vision encoders of TensorRT", _tensorrt),
     ("faults", "Processes that die, GPUs that fail", _faults),

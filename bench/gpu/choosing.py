@@ -1,10 +1,10 @@
-"""What do sampling, penalties and LoRA adapters add to a decoding step?
+"""What do sampling and penalties add to a decoding step?
 
     python bench/gpu/choosing.py --shapes 1.3b 7b --out bench/gpu/results/choosing.json
 
 In one process, without Triton, at 660 positions: a step is the pass, its logits, the tokens that
 are chosen and their copy to the processor. `row by row` copies the logits of each row and sorts
-them on the processor. Adapters are four of rank 16 on every module, one row in two has one.
+them on the processor.
 """
 
 import argparse
@@ -15,12 +15,9 @@ from pathlib import Path
 import torch
 from checkpoints import SHAPES, Shape, write_checkpoint
 from gpu_record import RESULTS, write
-from safetensors.torch import save_file
 from speed import BATCHES, CONTEXT, POSITIONS, SLOTS, median_ms
 
 from mm_api.documents.serving_plan import Device
-from mm_runtime.inspect.checkpoint import InspectOptions, inspect
-from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.choosing import choose, choose_all
 from mm_runtime.reference_engine.fused.opening import open_kernels
@@ -28,9 +25,7 @@ from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.sampling import Rules, TokenChooser
 from mm_runtime.serving.device import open_device
 from mm_runtime.serving.generate.request import Request, Sampling
-from support.lora_adapters import write_adapter
 
-ADAPTERS, RANK = 4, 16
 ANSWER = list(range(10, 74))
 WAYS = {
     "greedy": Sampling(),
@@ -57,32 +52,7 @@ def row_by_row(logits: torch.Tensor, wanted: Sequence[Rules | None]) -> list[int
     ]
 
 
-def write_adapters(folder: Path, checkpoint: Path, shape: Shape) -> list[AdapterFolder]:
-    """Write adapters of every module."""
-    facts = inspect(checkpoint, InspectOptions())
-    sizes = {
-        **{f"self_attn.{one}_proj": (shape.hidden, shape.hidden) for one in "qkvo"},
-        "mlp.gate_proj": (shape.hidden, shape.inner),
-        "mlp.up_proj": (shape.hidden, shape.inner),
-        "mlp.down_proj": (shape.inner, shape.hidden),
-    }
-    found = []
-    for uid in range(ADAPTERS):
-        tensors = {}
-        for layer in range(shape.layers):
-            for module, (source, target) in sizes.items():
-                name = f"base_model.model.model.layers.{layer}.{module}.lora_"
-                tensors[f"{name}A.weight"] = torch.randn(RANK, source) * 0.01
-                tensors[f"{name}B.weight"] = torch.randn(target, RANK) * 0.01
-        path = write_adapter(folder / str(uid), {}, rank=RANK)
-        save_file(tensors, path / "adapter_model.safetensors")
-        found.append(AdapterFolder(uid, str(uid), path, facts))
-    return found
-
-
-def opened(
-    folder: Path, shape: Shape, name: Device, adapters: Sequence[AdapterFolder]
-) -> LanguageModel:
+def opened(folder: Path, shape: Shape, name: Device) -> LanguageModel:
     """Return the language model as it is served."""
     device = open_device(name)
     return LanguageModel(
@@ -93,7 +63,6 @@ def opened(
             slots=SLOTS,
             max_length=POSITIONS,
             device=device,
-            adapters=adapters,
             kernels=open_kernels(device),
         )
     )
@@ -128,26 +97,6 @@ def steps(model: LanguageModel, name: Device, times: int) -> dict[str, dict[int,
     return found
 
 
-def adapted(model: LanguageModel, name: Device, times: int) -> dict[int, float]:
-    """Return the milliseconds of a greedy step in which one row of two has an adapter."""
-    device = open_device(name)
-    model._adapter_of_slot = [  # noqa: SLF001 - as requests would set them
-        at // 2 % ADAPTERS if at % 2 == 0 else None for at in range(SLOTS)
-    ]
-    found = {}
-    for batch in BATCHES:
-        tokens, positions = [5 + at for at in range(batch)], [CONTEXT] * batch
-
-        def step(tokens: list[int] = tokens, positions: list[int] = positions) -> list[int]:
-            states = model.run(tokens, positions).decoded
-            return model.logits(states).argmax(dim=-1).tolist()
-
-        for _ in range(3):
-            step()
-        found[batch] = median_ms(step, device, times)
-    return found
-
-
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -162,18 +111,14 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="choosing-") as temporary:
             checkpoint = Path(temporary) / "checkpoint"
             write_checkpoint(checkpoint, name, device="cuda" if options.device == "CUDA" else "cpu")
-            adapters = write_adapters(Path(temporary) / "adapters", checkpoint, shape)
-            model = opened(checkpoint, shape, options.device, adapters)
-            shapes[name] = {
-                "step_ms": steps(model, options.device, options.times),
-                "adapted_ms": adapted(model, options.device, options.times),
-            }
+            model = opened(checkpoint, shape, options.device)
+            shapes[name] = {"step_ms": steps(model, options.device, options.times)}
             del model
         print(name, shapes[name], flush=True)
     write(
         options.out,
         "python bench/gpu/choosing.py",
-        {"context": CONTEXT, "adapters": ADAPTERS, "rank": RANK, "shapes": shapes},
+        {"context": CONTEXT, "shapes": shapes},
     )
 
 

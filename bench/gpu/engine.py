@@ -96,7 +96,6 @@ def opened(folder: Path, dtype: str, device: torch.device) -> Engine:
             slots=SLOTS,
             max_length=POSITIONS,
             device=device,
-            graphs=is_gpu(device),
             kernels=kernels,
         )
     )

@@ -1,4 +1,4 @@
-"""What does a decoding step of the language model take: kernel by kernel, as one CUDA graph, fused?
+"""What does a decoding step of the language model take: kernel by kernel, and fused?
 
     python bench/gpu/speed.py --shapes 1.3b 7b --out bench/gpu/results/speed.json
 
@@ -34,7 +34,7 @@ BATCHES = (1, 8, 16, 32)
 PART = 128
 """Rows of a prompt beside decoding requests, as `reference_engine.load` allows at the most."""
 
-WAYS = ("kernel by kernel", "graph", "fused")
+WAYS = ("kernel by kernel", "fused")
 
 
 def median_ms(call: Callable[[], object], device: torch.device, times: int) -> float:
@@ -94,7 +94,6 @@ def measured(
             slots=SLOTS,
             max_length=POSITIONS,
             device=device,
-            graphs=way == "graph",
             kernels=open_kernels(device) if way == "fused" else None,
         )
     )

@@ -48,13 +48,7 @@ def batches_beside(slots: int) -> list[int]:
     return doubled(min(LEAST_BESIDE, slots), slots)
 
 
-def captured_passes(slots: int, max_length: int, *, adapters: bool) -> int:
-    """Return how many passes are captured.
-
-    `slots`: requests that can run at one time. `adapters`: rows may have some: then there is
-    another set, of passes in which one has, but for those that read a part beside tokens.
-    """
+def captured_passes(slots: int, max_length: int) -> int:
+    """Return how many passes are captured; `slots`: requests that can run at one time."""
     alone = len(doubled(1, slots)) + len(part_sizes(max_length))
-    return alone * (2 if adapters else 1) + len(sizes_beside(max_length)) * len(
-        batches_beside(slots)
-    )
+    return alone + len(sizes_beside(max_length)) * len(batches_beside(slots))

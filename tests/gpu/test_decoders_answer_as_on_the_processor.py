@@ -1,4 +1,4 @@
-"""Adapters beside fused weights, beams, and a GPU without memory: the answers are the processor's.
+"""Adapters, beams, and a GPU without memory: the answers are the processor's.
 
 Run with `pytest -m gpu tests/gpu`.
 """
@@ -27,7 +27,6 @@ from support.engines import SLOTS, changed
 from support.families.texts import write
 from support.families.words import END
 from support.lora_adapters import pair, write_adapter
-from support.plain_kernels import PlainKernels
 from support.tiny_llava import CHECKPOINT
 
 pytestmark = pytest.mark.gpu
@@ -115,14 +114,12 @@ def tiny(
 
 
 def test_rows_have_adapters_of_their_own(adapters: list[AdapterFolder]) -> None:
-    """In captured passes, beside rows of another adapter and of none."""
+    """Beside rows of another adapter and of none; such a model is computed without kernels."""
     device = open_device("CUDA")
     found = served(tiny(device, open_kernels(device), adapters), questions(), prompt_rows=16)
-    wanted = served(tiny(CPU, PlainKernels(), adapters), questions(), prompt_rows=16)
+    wanted = served(tiny(CPU, None, adapters), questions(), prompt_rows=16)
     assert found == wanted
-    plain = served(
-        tiny(CPU, PlainKernels(), adapters), [replace(one, adapter=None) for one in questions()]
-    )
+    plain = served(tiny(CPU, None, adapters), [replace(one, adapter=None) for one in questions()])
     changed_by = {questions()[at].adapter for at, one in enumerate(wanted) if one != plain[at]}
     assert changed_by == {0, 1}
 

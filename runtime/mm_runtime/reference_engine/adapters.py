@@ -120,11 +120,6 @@ def matrices(engine: str, adapter: AdapterFolder) -> dict[str, Any]:
     return found
 
 
-def adapter_scale(adapter: AdapterFolder) -> float:
-    """Return what the product of an adapter's two matrices is multiplied with."""
-    return read_config(adapter.name, adapter.folder).scale
-
-
 def _config(adapter: AdapterFolder, tensors: Mapping[str, Any]) -> Any:
     """Return peft's configuration for exactly the modules that there are matrices for."""
     from peft import LoraConfig  # noqa: PLC0415 (see above)

@@ -35,9 +35,6 @@ class Checkpoint:
     device: torch.device = CPU
     """Holds weights, keys and values, and computes."""
 
-    graphs: bool = False
-    """Decode in steps of fixed shapes, which a GPU starts at once; without adapters."""
-
     streamed: Path | None = None
     """Layers stay on disk and are read for each pass, one matrix after another, on the processor;
     what has to be written for that lies in this folder. None: all weights are in memory."""
@@ -46,4 +43,4 @@ class Checkpoint:
     """Memory of the device for keys and values of earlier requests; 0: none are kept."""
 
     kernels: Kernels | None = None
-    """Compute decoders of Llama's shape, in passes of fixed shapes."""
+    """Compute decoders of Llama's shape without adapters, in passes of fixed shapes."""

@@ -23,10 +23,8 @@ from mm_runtime.reference_engine.adapters import Adapter, Adapters
 from mm_runtime.reference_engine.all_weights import load_weights
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.decode_graphs import DecodeGraphs
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.linear import Linear
-from mm_runtime.reference_engine.fused.low_ranks import take_adapters
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Follow, Part, Passed
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
@@ -85,17 +83,14 @@ class LanguageModel:
             ready.to(device)
         self._prefixes: PrefixCache | None = None
         self._fused: FusedDecoder | None = None
-        self._graphs: DecodeGraphs | None = None
-        if kernels is not None and has_llama_shape(self._model, config):
-            weights = take_weights(self._model, max_length=max_length, device=device)
+        if kernels is not None and not adapters and has_llama_shape(self._model, config):
             self._fused = FusedDecoder(
-                weights,
+                take_weights(self._model, max_length=max_length, device=device),
                 Linear(self._head.weight.detach(), self._head.bias),
                 kernels,
                 slots=slots,
                 max_length=max_length,
                 device=device,
-                adapters=take_adapters(adapters, weights, device) if adapters else None,
             )
             if checkpoint.reuse_bytes:
                 self._prefixes = PrefixCache(self._fused, limit_bytes=checkpoint.reuse_bytes)
@@ -103,10 +98,9 @@ class LanguageModel:
         self._adapters = Adapters({"llm": self._model}, adapters)
         if checkpoint.streamed is None:
             self._model.to(device)
-        fixed = checkpoint.graphs and not adapters
         self._cache = SlotCache(
             layers=config.num_hidden_layers,
-            slots=slots + fixed,
+            slots=slots,
             # OPT has one key for each head, and no name for it.
             heads=getattr(config, "num_key_value_heads", config.num_attention_heads),
             head_size=getattr(config, "head_dim", None)
@@ -114,25 +108,10 @@ class LanguageModel:
             max_length=max_length,
             dtype=self._embed.weight.dtype,
             device=device,
-            fixed=fixed,
             window=_window(config),
         )
         if checkpoint.reuse_bytes:
             self._prefixes = PrefixCache(self._cache, limit_bytes=checkpoint.reuse_bytes)
-        if fixed:
-            self._capture(slots, max_length)
-
-    @torch.inference_mode()
-    def _capture(self, slots: int, max_length: int) -> None:
-        self._graphs = DecodeGraphs(
-            self._fixed_step, slots=slots, max_length=max_length, device=self._device
-        )
-
-    def _fixed_step(
-        self, tokens: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor, span: int
-    ) -> torch.Tensor:
-        self._cache.aim_fixed(positions, slots, span)
-        return self._states(self._embed(tokens), positions)
 
     def check(self, request: Request) -> None:
         """Refuse ids and tables that are not this model's, and what decoders do not take."""
@@ -181,7 +160,7 @@ class LanguageModel:
     @property
     def launches(self) -> bool:
         """Return whether a pass is one launch of a GPU: its kernels are captured."""
-        return is_gpu(self._device) and (self._fused is not None or self._graphs is not None)
+        return is_gpu(self._device) and self._fused is not None
 
     @property
     def follow(self) -> Follow | None:
@@ -260,9 +239,6 @@ class LanguageModel:
         """Run one token in each of the first slots and part of a prompt, all in one pass."""
         if self._fused is not None:
             return self._fused_pass(plain_tokens(tokens), positions, part)
-        if self._graphs is not None and part is None:
-            states = self._graphs.run(plain_tokens(tokens), positions)
-            return Passed(states, states[:0])
         decoding, count = len(tokens), 0 if part is None else len(part.rows)
         rows = self._embed(self._ids(tokens))
         if part is not None:
@@ -280,11 +256,7 @@ class LanguageModel:
         self, tokens: Sequence[int] | torch.Tensor, positions: Sequence[int], part: Part | None
     ) -> Passed:
         assert self._fused is not None  # noqa: S101 (its callers have looked)
-        return self._fused.run(tokens, positions, part, whose=self._whose(len(tokens), part))
-
-    def _whose(self, decoding: int, part: Part | None) -> list[Adapter]:
-        slots = [*range(decoding), *([] if part is None else [part.slot_after(decoding)])]
-        return [self._adapter_of_slot[slot] for slot in slots]
+        return self._fused.run(tokens, positions, part)
 
     def _states(self, rows: torch.Tensor, places: torch.Tensor, **more: Any) -> torch.Tensor:
         """Return the states of rows [rows, hidden] at these positions of the slots aimed at."""

@@ -147,7 +147,6 @@ def load_model(
     record = FAMILIES.get(family)
     is_decoder = record is not None and record.checkpoint.decoder is not None
     rotated = record is not None and record.layout.rotated
-    fixed = record is not None and not rotated
     read = limits.max_encoder_input_len or limits.max_input_len
     checkpoint = Checkpoint(
         folder=directory.llm,
@@ -157,7 +156,6 @@ def load_model(
         max_length=limits.max_seq_len if is_decoder else read,
         adapters=_adapters(directory),
         device=device,
-        graphs=is_gpu(device) and fixed,
         streamed=streamed,
         reuse_bytes=reuse_bytes,
         kernels=kernels,

@@ -114,10 +114,7 @@ class RotatedLanguageModel(LanguageModel):
         turns = None
         if part is not None and table is not None:
             turns = table[part.start : part.start + len(part.rows)].transpose(1, 2).flatten(1)
-        whose = self._whose(len(tokens), part)
-        return self._fused.run(
-            tokens, positions, part, turned_by=turned_by, turns=turns, whose=whose
-        )
+        return self._fused.run(tokens, positions, part, turned_by=turned_by, turns=turns)
 
     def move(self, source: int, target: int, length: int) -> None:
         """Give positions and rotations of one slot to another."""

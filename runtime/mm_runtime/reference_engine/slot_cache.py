@@ -57,18 +57,16 @@ class SlotCache:
         max_length: int,
         dtype: torch.dtype,
         device: torch.device,
-        fixed: bool = False,
         window: int | None = None,
     ) -> None:
-        """Allocate the first positions of every slot, all of them on a GPU and where `fixed`.
+        """Allocate the first positions of every slot, all of them on a GPU.
 
         `window`: positions that layers with a window attend to, their own included.
         """
         self._window = window
         self._max_length = max_length
         self._device = device
-        all_at_once = fixed or is_gpu(device)
-        first = max_length if all_at_once else min(INITIAL_LENGTH, max_length)
+        first = max_length if is_gpu(device) else min(INITIAL_LENGTH, max_length)
         shape = (layers, slots, heads, first, head_size)
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
@@ -111,18 +109,6 @@ class SlotCache:
                 )
             )
         return self._positions
-
-    def aim_fixed(self, positions: torch.Tensor, slots: torch.Tensor, span: int) -> None:
-        """Set the slots of a decoding pass whose shapes do not follow from what it decodes.
-
-        Args:
-            positions: of the rows, int64 [rows] of the device.
-            slots: that keys and values are written to; row n reads slot n all the same.
-            span: positions that are read of each slot.
-        """
-        self._positions, self._slots = positions, slots
-        rows = slice(len(positions))
-        self._groups = [self._group(rows, rows, positions[:, None], span, together=False)]
 
     def _group(
         self,

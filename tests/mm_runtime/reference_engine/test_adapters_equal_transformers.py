@@ -14,7 +14,6 @@ import torch
 import transformers
 from transformers.generation import GenerationMixin
 
-from mm_api.captured_passes import captured_passes
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.check import check_adapter
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
@@ -23,7 +22,6 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.cross_attention import CrossAttentionModel
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXTS
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
-from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
@@ -35,7 +33,6 @@ from support.families.expected import KINDS, expected_beams
 from support.families.texts import AUDIO_POSITIONS, MEL_BINS
 from support.families.words import END, SIZE
 from support.peft_adapters import merged, write_peft
-from support.plain_kernels import PlainKernels
 
 SLOTS = 3
 LENGTH = 96
@@ -43,9 +40,6 @@ ANSWER = 16
 SEARCH = BeamOptions(3)
 REQUESTED = (0, None, 1, 1, None, 0, 2, 0)
 """Adapters of the requests: in every batch of three rows at least two different ones."""
-
-FUSED = ("llava", "llava-next", "llava-onevision", "qwen2-vl", "vila")
-"""Families with decoders of Llama's shape, whose adapters stand beside fused weights."""
 
 ATTENTION = ["q_proj", "v_proj"]
 EVERYTHING = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -76,9 +70,7 @@ def _complete(family: str, folder: Path) -> Any:
     return complete.language_model if family == "blip2-opt" else complete
 
 
-def _model(
-    family: str, folder: Path, adapters: list[AdapterFolder], kernels: Kernels | None = None
-) -> SlotModel:
+def _model(family: str, folder: Path, adapters: list[AdapterFolder]) -> SlotModel:
     checkpoint = Checkpoint(
         folder=folder,
         family=family,
@@ -86,7 +78,6 @@ def _model(
         slots=SLOTS,
         max_length=LENGTH,
         adapters=adapters,
-        kernels=kernels,
     )
     if family in TEXTS:
         return EncoderDecoderModel(checkpoint)
@@ -145,31 +136,18 @@ def _folders(
 
 
 @pytest.mark.parametrize(
-    ("family", "kernels"),
+    "family",
     [
-        pytest.param("llava", None, id="llava"),
-        pytest.param("t5", None, id="t5"),
+        "llava",
+        "t5",
         *(
-            pytest.param(family, None, marks=pytest.mark.slow, id=family)
+            pytest.param(family, marks=pytest.mark.slow)
             for family in sorted({*KINDS, *TEXTS, "vila"} - {"llava", "t5"})
-        ),
-        *(
-            pytest.param(
-                family,
-                PlainKernels(),
-                marks=[] if family in {"llava", "qwen2-vl"} else pytest.mark.slow,
-                id=f"{family}-fused",
-            )
-            for family in FUSED
         ),
     ],
 )
-def test_rows_use_their_own_adapters(
-    tmp_path: Path, family: str, kernels: Kernels | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
     """More requests than slots, in mixed batches: each gets its adapter's answer, or the base's."""
-    if kernels is not None:  # those of a GPU, where passes begin ahead
-        monkeypatch.setattr(LanguageModel, "launches", True)
     write = texts.write if family in TEXTS else images.write
     checkpoint = write(family, tmp_path / "checkpoint")
     facts = inspect(checkpoint, InspectOptions())
@@ -186,12 +164,7 @@ def test_rows_use_their_own_adapters(
     pairs = zip(REQUESTED, expected, base, strict=True)
     assert {uid for uid, one, other in pairs if one != other} == set(adapters)  # each one matters
 
-    model = _model(family, checkpoint, list(adapters.values()), kernels)
-    fused = getattr(model, "_fused", None)
-    assert (fused is not None) == (kernels is not None)
-    if fused is not None:  # the plan counts those with adapters, too
-        passes = len(fused._passes) + len(fused._adapted)
-        assert passes == captured_passes(SLOTS, LENGTH, adapters=True)
+    model = _model(family, checkpoint, list(adapters.values()))
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
         sinks = [CollectingSink() for _ in requests]
         for request, sink in zip(requests, sinks, strict=True):

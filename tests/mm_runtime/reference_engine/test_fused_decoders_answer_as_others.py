@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from mm_api.captured_passes import captured_passes, part_sizes
+from mm_api.captured_passes import captured_passes, doubled, part_sizes
 from mm_api.families import FAMILIES
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.kernels import Heads, Stored
@@ -201,7 +201,15 @@ def test_the_plan_counts_every_captured_pass(slots: int, length: int) -> None:
     """Each takes the driver's memory: decoding rows, parts of prompts, and both together."""
     fused = fused_model(slots, length)._fused
     assert fused is not None
-    assert len(fused._passes) == captured_passes(slots, length, adapters=False)
+    assert len(fused._passes) == captured_passes(slots, length)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"), [(1, 1, [1]), (1, 6, [1, 2, 4, 6]), (256, 100, [100])]
+)
+def test_decoding_rows_are_doubled(first: int, last: int, expected: list[int]) -> None:
+    """Up to the largest, which is always there."""
+    assert doubled(first, last) == expected
 
 
 def test_a_processor_has_no_kernels() -> None:

@@ -69,7 +69,6 @@ def loaded(**more: object) -> LanguageModel:
 @pytest.fixture(
     params=[
         pytest.param(dict, id="modules"),
-        pytest.param(lambda: {"graphs": True}, id="fixed shapes"),
         pytest.param(lambda: {"kernels": PlainKernels()}, id="fused"),
     ]
 )

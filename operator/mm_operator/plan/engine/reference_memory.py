@@ -6,7 +6,7 @@ planned at its fullest moment.
 
 from dataclasses import dataclass
 
-from mm_api.captured_passes import captured_passes, doubled
+from mm_api.captured_passes import captured_passes
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_plan import EncoderMemory, GpuMemory, HostMemory, MemoryPlan
 from mm_api.documents.serving_plan import GpuSharing
@@ -65,9 +65,6 @@ _GRAPH_LAYER_BYTES = 640 << 10
 """Memory of the driver for each layer of a captured step. With the workspaces these took 131 MiB
 for 4 layers in 12 graphs and 314 for 24 in 15 (H100), where this makes 158 and 353."""
 
-_SHORTEST_SPAN = 256
-"""Positions that the first captured step reads (`mm_runtime.reference_engine.decode_graphs`)."""
-
 _SPLIT_ROWS = 132 * 64
 """Rows of a part times splits of their keys, whose float32 sums are kept
 (`mm_runtime.reference_engine.fused.attention`)."""
@@ -124,7 +121,7 @@ def _on_gpu(terms: Terms) -> GpuMemory:
         "prompt_table_bytes": terms.pools.engine_copies_bytes
         + engine.max_batch_size * engine.max_input_len * facts.row_size * size,
         "cuda_pool_bytes": terms.pools.cuda.bytes,
-        "kv_cache_bytes": terms.beams * cache_bytes(facts.text, _with_spare(terms), size)
+        "kv_cache_bytes": terms.beams * cache_bytes(facts.text, engine, size)
         + kept_bytes(target, terms.limits, terms.dtype),
         "context_bytes": SERVER_BYTES + PROCESS_BYTES + _encoder_context(target, terms.sharing),
         "other_bytes": _step_bytes(terms, size) + _kept_features(target),
@@ -132,12 +129,6 @@ def _on_gpu(terms: Terms) -> GpuMemory:
     return GpuMemory(
         rank=0, **parts, total_bytes=sum(parts.values()), gpu_memory_bytes=terms.gpu.memory_bytes
     )
-
-
-def _with_spare(terms: Terms) -> EngineLimits:
-    engine = terms.limits.engine
-    spare = terms.target.family.kind is Kind.PROMPT_TABLE
-    return engine.model_copy(update={"max_batch_size": engine.max_batch_size + spare})
 
 
 def _on_host(terms: Terms) -> HostMemory:
@@ -238,25 +229,20 @@ def _step_bytes(terms: Terms, size: int) -> int:
     """Return what the largest step computes in, and what captured passes hold."""
     text, limits = terms.target.facts.text, terms.limits.engine
     computed = step_bytes(terms.target, limits, size, beams=terms.beams)
-    if terms.target.family.reference.fused_passes and text.sliding_window is None:
-        # They keep the logits of all slots, and of a prompt's last row.
+    if _is_fused(terms.target):
+        # Its passes keep the logits of all slots, and of a prompt's last row.
         computed += (limits.max_batch_size + 1) * text.vocabulary_size * size
         computed += _SPLIT_ROWS * (text.head_size + 2) * VALUE_BYTES
     return computed + _WORKSPACES_BYTES + _graphs(terms.target, limits) * _GRAPH_LAYER_BYTES
 
 
 def _graphs(target: Target, limits: EngineLimits) -> int:
-    """Return the layers of all captured passes.
-
-    A fused decoder has some for each number of decoding rows and each size of a part. Where its
-    kernels cannot be compiled, as in other families, there is one for each number of rows and of
-    positions; those have no adapters.
-    """
-    if target.family.kind is not Kind.PROMPT_TABLE:
+    if not _is_fused(target):
         return 0
-    slots, length = limits.max_batch_size, limits.max_seq_len
-    passes = len(doubled(1, slots)) * len(doubled(_SHORTEST_SPAN, length))
-    if target.family.reference.fused_passes:
-        adapters = bool(target.facts.lora)
-        passes = max(passes, captured_passes(slots, length, adapters=adapters))
-    return target.facts.text.layers * passes
+    return target.facts.text.layers * captured_passes(limits.max_batch_size, limits.max_seq_len)
+
+
+def _is_fused(target: Target) -> bool:
+    facts = target.facts
+    fused = target.family.reference.fused_passes and facts.text.sliding_window is None
+    return fused and not facts.lora

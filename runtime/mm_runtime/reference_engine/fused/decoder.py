@@ -10,27 +10,21 @@ images, whatever else the GPU did (H100, 1.3 and 7 billion parameters). One pass
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from mm_api.captured_passes import batches_beside, doubled, part_sizes, sizes_beside
-from mm_runtime.reference_engine.adapters import Adapter
 from mm_runtime.reference_engine.fused.inputs import PassInputs, Tokens
 from mm_runtime.reference_engine.fused.kernels import TOKEN, Kernels, Stored
 from mm_runtime.reference_engine.fused.linear import Linear
-from mm_runtime.reference_engine.fused.low_ranks import NO_ADAPTER, LowRank, LowRanks
 from mm_runtime.reference_engine.fused.next_tokens import NextTokens
 from mm_runtime.reference_engine.fused.weights import Weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.captures import capture_on
-from mm_runtime.serving.device import send
 
 Passes = dict[tuple[int, int], Callable[[], None]]
 """Decoding rows and rows of a part -> the pass."""
-
-Add = Callable[[str, torch.Tensor, torch.Tensor], None]
-"""Adds to a product of rows, in place."""
 
 
 class FusedDecoder:
@@ -45,7 +39,6 @@ class FusedDecoder:
         slots: int,
         max_length: int,
         device: torch.device,
-        adapters: LowRanks | None = None,
     ) -> None:
         """Take all memory, and capture the passes where the device is a GPU.
 
@@ -79,29 +72,14 @@ class FusedDecoder:
         self._gates = empty(rows, 2 * weights.inner_size)
         self._inside = empty(rows, weights.inner_size)
         self._decoded, self._last = empty(slots, weights.hidden_size), self._normed
-        self._adapters = adapters
-        if adapters is not None:
-            self._whose = empty(rows, dtype=torch.long)
-            self._mask = empty(rows, adapters.mask.shape[1])
-            self._low = empty(rows * adapters.widest)
-        self._capture = capture_on(device)
-        self._passes = self._captured(adapted=False)
-        self._adapted = self._captured(adapted=True) if adapters is not None else {}
-        """The same with adapters; without any in a pass, they would cost for nothing."""
+        self._passes = self._captured()
 
     @torch.inference_mode()
-    def _captured(self, *, adapted: bool) -> Passes:
-        capture = self._capture
+    def _captured(self) -> Passes:
+        capture = capture_on(self._device)
         # The largest first: libraries take their largest workspaces then.
-        decoding = {
-            (rows, 0): capture(self._decoding(rows, adapted=adapted))
-            for rows in self._batches[::-1]
-        }
-        prompts = {
-            (0, rows): capture(self._reading(rows, adapted=adapted)) for rows in self._parts[::-1]
-        }
-        if adapted:  # it would double the graphs for requests that are few
-            return {**decoding, **prompts}
+        decoding = {(rows, 0): capture(self._decoding(rows)) for rows in self._batches[::-1]}
+        prompts = {(0, rows): capture(self._reading(rows)) for rows in self._parts[::-1]}
         both = {
             (tokens, rows): capture(self._doing_both(tokens, rows))
             for tokens in self._batches_beside[::-1]
@@ -123,7 +101,6 @@ class FusedDecoder:
         *,
         turned_by: Sequence[int] | None = None,
         turns: torch.Tensor | None = None,
-        whose: Sequence[Adapter] = (),
     ) -> Passed:
         """Run one token in each of the first slots, then part of a prompt; see `SlotModel.run`.
 
@@ -135,14 +112,12 @@ class FusedDecoder:
             part: of a prompt.
             turned_by: positions that the tokens are rotated by, where they are others.
             turns: float32 [rows of the part, head size], its rotations; None: by its positions.
-            whose: adapter of each token, then of the part.
         """
-        adapters = self._places(whose)
         decoded, turned_by = self._decoded[:0], positions if turned_by is None else turned_by
-        if len(tokens) and part is not None and self._fits_beside(part) and not any(adapters):
+        if len(tokens) and part is not None and self._fits_beside(part):
             return self._run_both(tokens, positions, turned_by, part, turns)
         if len(tokens):
-            decoded = self._decode(tokens, positions, turned_by, adapters[: len(tokens)])
+            decoded = self._decode(tokens, positions, turned_by)
         if part is None:
             likeliest = self._next.likeliest(len(tokens))
             return Passed(decoded, self._last[:0], likeliest=likeliest)
@@ -152,7 +127,7 @@ class FusedDecoder:
             own = None if turns is None else turns[rows]
             place = self._place_of_slot[part.slot_after(len(tokens))]
             one = Part(part.start + at, part.rows[rows])
-            states = self._read_part(one, place, own, adapters[len(tokens) :])
+            states = self._read_part(one, place, own)
             # Only the last one lasts.
             read.append(states.clone() if at + largest < len(part.rows) else states)
         # Beside tokens, what is chosen would lie in two places.
@@ -168,23 +143,6 @@ class FusedDecoder:
         """Give what one slot holds to another; it gets what that one held."""
         places = self._place_of_slot
         places[source], places[target] = places[target], places[source]
-
-    def _places(self, whose: Sequence[Adapter]) -> list[int]:
-        known = {} if self._adapters is None else self._adapters.places
-        return [known.get(one, NO_ADAPTER) for one in whose]
-
-    def _run(self, size: tuple[int, int], adapters: Sequence[int]) -> None:
-        """Run a pass whose first rows have these adapters, the others none; one is for all rows."""
-        if not any(adapters):
-            self._passes[size]()
-            return
-        rows = sum(size)
-        if size[0]:
-            unused = [NO_ADAPTER] * (rows - len(adapters))
-            send(torch.tensor([*adapters, *unused]), self._whose[:rows])
-        else:
-            self._whose[:rows].fill_(adapters[0])
-        self._adapted[size]()
 
     def _fits_beside(self, part: Part) -> bool:
         return bool(self._beside) and len(part.rows) <= self._beside[-1]
@@ -208,7 +166,7 @@ class FusedDecoder:
         self._inputs.sample(range(len(tokens)), after - 1)
         self._send(decoding + reading, tokens)
         self._states[decoding:after].copy_(part.rows)
-        self._run((decoding, reading), ())
+        self._passes[decoding, reading]()
         return Passed(
             self._last[: len(tokens)],
             self._last[decoding:after],
@@ -221,17 +179,13 @@ class FusedDecoder:
         self._inputs.send(rows)
 
     def _decode(
-        self,
-        tokens: Tokens,
-        positions: Sequence[int],
-        turned_by: Sequence[int],
-        adapters: Sequence[int],
+        self, tokens: Tokens, positions: Sequence[int], turned_by: Sequence[int]
     ) -> torch.Tensor:
         rows = self._batches[bisect_left(self._batches, len(tokens))]
         self._inputs.begin()
         self._describe(tokens, positions, turned_by, rows)
         self._send(rows, tokens)
-        self._run((rows, 0), adapters)
+        self._passes[rows, 0]()
         return self._decoded[: len(tokens)]
 
     def _describe(
@@ -244,9 +198,7 @@ class FusedDecoder:
         places = self._place_of_slot[: len(tokens)]
         self._inputs.decode(tokens, positions, places, turned_by, rows)
 
-    def _read_part(
-        self, part: Part, place: int, turns: torch.Tensor | None, adapters: Sequence[int]
-    ) -> torch.Tensor:
+    def _read_part(self, part: Part, place: int, turns: torch.Tensor | None) -> torch.Tensor:
         count = len(part.rows)
         rows = self._parts[bisect_left(self._parts, count)]
         self._inputs.begin()
@@ -254,7 +206,7 @@ class FusedDecoder:
         self._inputs.sample((), count - 1)
         self._send(rows, ())
         self._states[:count].copy_(part.rows)
-        self._run((0, rows), adapters)
+        self._passes[0, rows]()
         return self._last[:count]
 
     def _describe_part(
@@ -267,23 +219,23 @@ class FusedDecoder:
             self._turns[turn : turn + count] = turns
         self._inputs.read(first, rows, count=count, start=part.start, place=place, turn=turn)
 
-    def _decoding(self, rows: int, *, adapted: bool) -> Callable[[], None]:
+    def _decoding(self, rows: int) -> Callable[[], None]:
         inputs = self._inputs.of(rows)
 
         def step() -> None:
             self._embed(inputs)
             decoded = self._decoded[:rows]
-            self._layers(inputs, decoded, rows, adapted=adapted)
+            self._layers(inputs, decoded, rows)
             self._next.choose(decoded)
 
         return step
 
-    def _reading(self, rows: int, *, adapted: bool) -> Callable[[], None]:
+    def _reading(self, rows: int) -> Callable[[], None]:
         inputs, sampled = self._inputs.of(rows), self._inputs.sampled(1)
 
         def read() -> None:
             last = self._last[:rows]
-            self._layers(inputs, last, 0, adapted=adapted)
+            self._layers(inputs, last, 0)
             self._next.choose_last(last, sampled)
 
         return read
@@ -295,7 +247,7 @@ class FusedDecoder:
         def step() -> None:
             last = self._last[:rows]
             self._embed(inputs[:decoding])
-            self._layers(inputs, last, decoding, adapted=False)
+            self._layers(inputs, last, decoding)
             self._next.choose_among(last, sampled)
 
         return step
@@ -304,9 +256,7 @@ class FusedDecoder:
         states, tokens = self._states[: len(inputs)], self._next.known(inputs[:, TOKEN])
         torch.index_select(self._weights.embeddings, 0, tokens, out=states)
 
-    def _layers(
-        self, inputs: torch.Tensor, out: torch.Tensor, decoded: int, *, adapted: bool
-    ) -> None:
+    def _layers(self, inputs: torch.Tensor, out: torch.Tensor, decoded: int) -> None:
         """Compute all layers of the rows in `_states`; write their last norm to `out`.
 
         `out`: [rows, hidden]. `decoded`: rows that decode; the others are part of a prompt.
@@ -316,43 +266,14 @@ class FusedDecoder:
         products, read = self._products[:rows], self._read[:rows]
         gates, inside = self._gates[:rows], self._inside[:rows]
         added = None
-        low = self._low_ranks(rows) if adapted else [_nothing_added] * len(weights.layers)
-        for layer, stored, add in zip(weights.layers, self._stored, low, strict=True):
+        for layer, stored in zip(weights.layers, self._stored, strict=True):
             kernels.add_norm(states, added, layer.input_norm, weights.epsilon, normed)
             kernels.multiply(normed, layer.attention, products)
-            add("attention", normed, products)
             kernels.rotate(products, self._turns, inputs, stored, weights.heads)
             kernels.attend(products, inputs, stored, weights.heads, read, decoded=decoded)
             kernels.multiply(read, layer.output, more)
-            add("output", read, more)
             kernels.add_norm(states, more, layer.inner_norm, weights.epsilon, normed)
-            if adapted:
-                kernels.multiply(normed, layer.gates, gates)
-                add("gates", normed, gates)
-                kernels.gate(gates, inside)
-            else:
-                kernels.multiply_gated(normed, layer.gates, gates, inside)
+            kernels.multiply_gated(normed, layer.gates, gates, inside)
             kernels.multiply(inside, layer.down, more)
-            add("down", inside, more)
             added = more
         kernels.add_norm(states, added, weights.norm, weights.epsilon, out)
-
-    def _low_ranks(self, rows: int) -> list[Add]:
-        """Return for each layer what adds the adapters of a pass's rows to its products."""
-        adapters = self._adapters
-        assert adapters is not None  # noqa: S101 (passes with adapters are of decoders with them)
-        mask = self._mask[:rows]
-        torch.index_select(adapters.mask, 0, self._whose[:rows], out=mask)
-
-        def adding(layer: Mapping[str, LowRank]) -> Add:
-            def add(product: str, given: torch.Tensor, out: torch.Tensor) -> None:
-                if product in layer:
-                    layer[product].add(given, mask, self._low, out)
-
-            return add
-
-        return [adding(layer) for layer in adapters.layers]
-
-
-def _nothing_added(product: str, given: torch.Tensor, out: torch.Tensor) -> None:
-    """Add nothing to a product: rows without adapters."""

@@ -31,8 +31,8 @@ def open_kernels(device: torch.device) -> Kernels | None:
     except Exception as error:  # noqa: BLE001 (compilers fail in many ways, and none is needed)
         logger.warning(
             "kernels of Triton's language cannot be used here (%s: %s): the language model computes"
-            " with torch's own, which takes 1.5 to 3 times as long; an image with package triton"
-            " and a C compiler has them",
+            " with torch's own, kernel by kernel, which takes several times as long; an image with"
+            " package triton and a C compiler has them",
             type(error).__name__,
             error,
         )
