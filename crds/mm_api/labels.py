@@ -100,4 +100,3 @@ class Component:
     TRITON = "triton"
     STORE = "store"
     SWEEP = "sweep"
-    PRE_PULL = "pre-pull"

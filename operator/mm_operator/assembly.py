@@ -23,7 +23,6 @@ from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client, WritesForbiddenError, connect
 from mm_operator.cluster.definition import DefinitionKeeper
 from mm_operator.cluster.events import EventPoster
-from mm_operator.cluster.image_nodes import ImageNodeFinder
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
 from mm_operator.cluster.models import ModelCache
@@ -243,7 +242,6 @@ class Operator:
             build_leases=build_leases,
             namespaces=self._namespaces,
             spare_gpus=SpareGpuFinder(client),
-            image_nodes=ImageNodeFinder(client, lambda: datetime.now(UTC)),
             turns=self._turns,
             applier=applier,
             clock=lambda: datetime.now(UTC),

@@ -102,11 +102,6 @@ def sweep_job(model: str, attempt: int) -> str:
     return _joined(model, f"sweep-{attempt}")
 
 
-def pull_job(model: str, node: str, image: str) -> str:
-    digest = sha256(f"{node}/{image}".encode()).hexdigest()
-    return _joined(model, f"pull-{digest[:_HASH_DIGITS]}")
-
-
 def build_job(engine: str, attempt: int) -> str:
     """Return the name of one attempt at building an engine; `engine` names its ConfigMap."""
     return f"{engine}-{attempt}"

@@ -19,7 +19,6 @@ from mm_operator.cluster.build_leases import BuildLeases
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.events import EventPoster
-from mm_operator.cluster.image_nodes import ImageNodeFinder
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.namespaces import (
@@ -84,7 +83,6 @@ class Reconciler:
         build_leases: Leases of engines that namespaces share.
         namespaces: which namespaces are this installation's.
         spare_gpus: whether GPUs are free for a rollout of strategy Auto.
-        image_nodes: which nodes have the image of a model that pulls it ahead.
         turns: which models may roll out what the operator changed.
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
@@ -107,7 +105,6 @@ class Reconciler:
         build_leases: BuildLeases,
         namespaces: ServedNamespaces,
         spare_gpus: SpareGpuFinder,
-        image_nodes: ImageNodeFinder,
         turns: RolloutTurns,
         applier: Applier,
         clock: Callable[[], datetime],
@@ -126,7 +123,6 @@ class Reconciler:
         self._build_leases = build_leases
         self._namespaces = namespaces
         self._spare_gpus = spare_gpus
-        self._image_nodes = image_nodes
         self._turns = turns
         self._applier = applier
         self._clock = clock
@@ -187,7 +183,6 @@ class Reconciler:
             self._servers(key),
             self._namespaces.contender(key.namespace),
             spare_gpus=self._spare_gpus.take(record.uid),
-            image_nodes=self._image_nodes.known(record.uid),
             turn=self._turns.turn(key),
         )
         plan = decide(snapshot)
@@ -230,9 +225,6 @@ class Reconciler:
         if plan.rollout.need is not None:
             await self._spare_gpus.look(record.uid, snapshot.namespace, plan.rollout.need)
             return _SOON_SECONDS  # what was seen may be old by now
-        if plan.pre_pull.look is not None:
-            await self._image_nodes.look(record.uid, plan.pre_pull.look)
-            return _SOON_SECONDS
         return None if await self._may_build(snapshot, plan) else _TAKEN_SECONDS
 
     async def _may_build(self, snapshot: Snapshot, plan: Plan) -> bool:

@@ -43,7 +43,6 @@ ELSEWHERE: Mapping[str, str] = {
     "build.store.gcAfter": "tests/mm_operator/plan/test_stores_are_swept.py",
     "build.retries": "tests/mm_operator/plan/test_jobs_are_followed.py",
     "rollout.requireEvaluation": "tests/mm_operator/status/test_comparisons_are_shown.py",
-    "runtime.prePull.": "tests/mm_operator/plan/test_images_are_pulled_ahead.py",
     "engine.backend": "tests/mm_operator/plan/test_gpu_backends_are_planned.py",
 }
 """Fields that act later than the objects of a first rollout: where that is shown."""

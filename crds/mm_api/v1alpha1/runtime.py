@@ -56,17 +56,6 @@ class TritonSpec(ApiModel):
     )
 
 
-class PrePullSpec(ApiModel):
-    """The image of the pods on nodes that may get one, before it does."""
-
-    nodes_at_once: int = Field(
-        default=2,
-        ge=1,
-        le=8,
-        description="Nodes on which a short Job pulls the image at one time.",
-    )
-
-
 class RuntimeSpec(Scheduling):
     """How the engine is served."""
 
@@ -83,11 +72,6 @@ class RuntimeSpec(Scheduling):
         "the one of the image's tag.",
     )
     gpu: RuntimeGpu = Field(default=RuntimeGpu(), description="GPUs of one replica.")
-    pre_pull: PrePullSpec | None = Field(
-        default=None,
-        description="Pull the image on up to 20 nodes that may get a pod of the model, by short "
-        "Jobs; `status.prePull` says how far that is. Absent: a node pulls it with its first pod.",
-    )
     resources: Resources = Field(
         default=Resources(),
         description="Compute resources of the server container. A limit of cpu is also that of the "

@@ -180,11 +180,6 @@ class MultimodalModelStatus(ApiModel):
     )
     plan: PlanStatus | None = Field(default=None, description="Summary of the plan.")
     build: BuildStatus | None = Field(default=None, description="Summary of the build.")
-    pre_pull: Short | None = Field(
-        default=None,
-        description="On how many nodes the image is that may get a pod, where runtime.prePull is "
-        "set.",
-    )
     start: StartStatus | None = Field(
         default=None,
         description="The slowest start of the planned engine; the startup probe of the next "

@@ -7,9 +7,8 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.v1alpha1 import Toleration
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.cluster.client import Client
-from mm_operator.cluster.image_nodes import is_ready
 from mm_operator.cluster.resources import NODE
-from mm_operator.cluster.spare_gpus import takes_pods
+from mm_operator.cluster.spare_gpus import is_ready, takes_pods
 from mm_operator.errors import ClusterError
 
 _BESIDE_BYTES: Final = 1 << 30

@@ -15,7 +15,6 @@ from mm_operator.children.engine_config import (
 from mm_operator.children.facts_config import build_facts_config
 from mm_operator.children.inspect_job import build_inspect_job
 from mm_operator.children.metadata import Manifest
-from mm_operator.children.pull_jobs import build_pull_jobs
 from mm_operator.children.raw_triton import build_raw_triton
 from mm_operator.children.scaled_object import build_scaled_object, build_trigger_authentication
 from mm_operator.children.service import build_service
@@ -48,7 +47,6 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_trigger_authentication(snapshot, spec, plan),
         build_scaled_object(snapshot, spec, plan),
         build_sweep_job(snapshot, spec, plan),
-        *build_pull_jobs(snapshot, spec, plan),
         *build_released_configs(snapshot, plan),
     )
     return tuple(child for child in candidates if child is not None)

@@ -37,7 +37,6 @@ from mm_operator.errors import SpecError
 from mm_operator.model import (
     DeploymentState,
     EngineState,
-    ImageNodes,
     JobState,
     Observed,
     Owner,
@@ -98,7 +97,6 @@ class Observer:
         contender: str = "",
         *,
         spare_gpus: SpareGpus | None = None,
-        image_nodes: ImageNodes | None = None,
         turn: Turn | None = None,
     ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
@@ -129,7 +127,6 @@ class Observer:
             deleting=record.deleting,
             contender=contender,
             spare_gpus=spare_gpus,
-            image_nodes=image_nodes,
             turn=turn,
             scaling=scaling,
             servers=servers,

@@ -183,7 +183,7 @@ NODES: tuple[Permission, ...] = (
         "",
         "nodes",
         ("list", "watch"),
-        "Which GPUs there are, from labels; which are free (Auto); which nodes lack an image.",
+        "Which GPUs there are, from labels; which are free (Auto).",
     ),
 )
 """Also alone, where single namespaces are served and the chart value watchNodes is set."""

@@ -43,7 +43,6 @@ from mm_operator.model.outcome import (
     Outcome,
     StageError,
 )
-from mm_operator.model.pre_pull import LOOK_SECONDS, ImageNeed, ImageNode, ImageNodes, PrePull
 from mm_operator.model.rollout_turns import Standing, Turn
 from mm_operator.model.snapshot import (
     GpuNode,
@@ -56,7 +55,6 @@ from mm_operator.model.snapshot import (
 from mm_operator.model.spare_gpus import GpuNeed, SpareGpus
 
 __all__ = [
-    "LOOK_SECONDS",
     "BuildDecision",
     "BuildPhase",
     "Builder",
@@ -69,9 +67,6 @@ __all__ = [
     "GpuFault",
     "GpuNeed",
     "GpuNode",
-    "ImageNeed",
-    "ImageNode",
-    "ImageNodes",
     "InspectDecision",
     "JobPhase",
     "JobState",
@@ -85,7 +80,6 @@ __all__ = [
     "PodEnd",
     "PodStart",
     "PodState",
-    "PrePull",
     "Ref",
     "RolloutDecision",
     "ScalingView",

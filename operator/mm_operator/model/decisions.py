@@ -1,6 +1,6 @@
 """What one reconcile decided, stage by stage, each with its reason."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -13,7 +13,6 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_operator.errors import SpecError
 from mm_operator.model.engine_plan import EnginePlan
 from mm_operator.model.objects import Builder, Ref
-from mm_operator.model.pre_pull import PrePull
 from mm_operator.model.spare_gpus import GpuNeed
 
 
@@ -161,7 +160,6 @@ class Plan:
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
     collection: Collection = Collection()
-    pre_pull: PrePull = field(default_factory=PrePull)
     store_key: str = ""
     """Key of the model's store, equal for all who use it; empty while there is no plan."""
     shared_engine: str = ""

@@ -23,7 +23,6 @@ from mm_operator.model.objects import (
     Sibling,
     StoredEngine,
 )
-from mm_operator.model.pre_pull import ImageNodes
 from mm_operator.model.rollout_turns import Turn
 from mm_operator.model.spare_gpus import SpareGpus
 
@@ -180,7 +179,6 @@ class Snapshot:
     """Those of them that only one pod may have."""
     spare_gpus: SpareGpus | None = None
     """What was found for the need of the last decision; None: it was not looked for."""
-    image_nodes: ImageNodes | None = None
     """What was last found of nodes that may get pods of the model; None: it was not looked for."""
     turn: Turn | None = None
     """What is granted to a rollout that the operator causes; None: every one begins at once."""

@@ -12,7 +12,6 @@ from mm_operator.model import (
     EngineState,
     InspectDecision,
     Plan,
-    Ref,
     RolloutDecision,
     Snapshot,
     Step,
@@ -25,7 +24,6 @@ from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.lost_gpus import replaced
 from mm_operator.plan.match import with_match
-from mm_operator.plan.pre_pull import decide_pre_pull
 from mm_operator.plan.preflight import first_problem, store_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout, still_rolls_by_turns
@@ -77,9 +75,7 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     key = store_key(snapshot, spec) if wanted else ""
     built = engine.build.step is Step.DONE
     collection = decide_collection(snapshot, spec, key) if built else Collection()
-    pulls = decide_pre_pull(snapshot, spec, engine.planned.plan, rollout)
     delays = (
-        pulls.due_in,
         collection.due_in,
         inspect.retry_in,
         engine.build.retry_in,
@@ -93,12 +89,10 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         problem=engine.planned.problem,
         engine=engine.planned.plan,
         collection=collection,
-        pre_pull=pulls,
         store_key=key,
         shared_engine=engine.shared,
         engine_config=config,
-        keep=kept(snapshot, inspect, engine.build, rollout, collection)
-        | {Ref("Job", job) for job in pulls.keep},
+        keep=kept(snapshot, inspect, engine.build, rollout, collection),
         pods_to_restart=replaced(snapshot)
         | (pods_to_restart(snapshot, config, engine.build) if wanted else frozenset()),
         release=released(snapshot, config, rollout),

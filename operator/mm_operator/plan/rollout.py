@@ -33,10 +33,8 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
     content: dict[str, object] = {
         "serving": plain(wanted.plan.serving_plan),
         "engine": wanted.config,
-        # Who may connect to Triton, and which nodes pull ahead, changes nothing in a pod.
-        "runtime": stated(
-            spec.runtime.model_copy(update={"triton": _exposed(spec), "pre_pull": None})
-        ),
+        # Who may connect to Triton changes nothing in a pod.
+        "runtime": stated(spec.runtime.model_copy(update={"triton": _exposed(spec)})),
         "gateway": stated(spec.gateway),
         "drainSeconds": drain_seconds(spec),
         # How long unused engines stay changes nothing in a pod.

@@ -24,7 +24,6 @@ _NOT_OF_PODS = frozenset(
         "build.store.gcAfter",
         "build.timeout",
         "build.ttlAfterFinished",
-        "runtime.prePull",
         "vision.replicas",
     }
 )

@@ -50,8 +50,6 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
     served = plan.rollout.serving_hash or plan.rollout.held
     if served or (plan.frozen and snapshot.status.get("url")):
         status["url"] = url(snapshot)
-    if plan.pre_pull.message:
-        status["prePull"] = plan.pre_pull.message[:_MESSAGE_LIMIT]
     return (
         status
         | encoders_summary(snapshot)
