@@ -5,6 +5,7 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
@@ -57,11 +58,24 @@ class EdgeServer(uvicorn.Server):
 
 
 def edge_server(app: Any, limits: ConnectionLimits, address: str, port: int) -> EdgeServer:
-    """Return the HTTP server of an ASGI application, not yet started; port 0 is any free one."""
+    """Return the HTTP server of an ASGI application, not yet started; port 0 is any free one.
+
+    Of the files that this process may have it takes connections for half: a request may need one of
+    its own, to a server behind. Where no file is left, libuv accepts and closes every connection
+    that waits, and its request is lost without a word; a refusal is 503.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = limits.most if files == resource.RLIM_INFINITY else min(limits.most, files // 2)
+    if most < limits.most:
+        _LOG.warning(
+            "at most %d connections at a time instead of %d: this process may open %d files; "
+            "raise the limit of the container runtime (LimitNOFILE)",
+            *(most, limits.most, files),
+        )
     return EdgeServer(
         EdgeConfig(
             app,
-            limits,
+            replace(limits, most=most),
             host=address,
             port=port,
             lifespan="off",

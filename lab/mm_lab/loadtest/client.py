@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -127,11 +128,16 @@ class Client:
 def connection(token: str | None, *, keep: bool = True) -> aiohttp.ClientSession:
     """Return a session without a limit of connections: a limit would be a queue in the client.
 
+    The process may then open as many files as it can get: an overload has more requests under way
+    than the usual 1,024.
+
     Args:
         token: that the endpoint wants.
         keep: use a connection again once its request is answered.
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     connector = aiohttp.TCPConnector(limit=0, force_close=not keep)
     return aiohttp.ClientSession(connector=connector, headers=headers)
 

@@ -3,9 +3,11 @@
 import argparse
 import asyncio
 import json
+import resource
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mm_lab.cli import main as mm_lab
@@ -99,8 +101,9 @@ async def test_a_trace_is_replayed(
 async def test_an_open_loop_does_not_wait_for_a_slow_server(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Requests go out when due although none was answered: the first waits for the twentieth."""
+    """Requests go out when due although none was answered, also where few files may be open."""
     many = asyncio.Barrier(20)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def slow(exchange: Exchange) -> None:
         if len(server.exchanges) <= many.parties:
@@ -108,6 +111,8 @@ async def test_an_open_loop_does_not_wait_for_a_slow_server(
         await exchange.answer(200, events(TOKEN))
 
     async with serve_local(slow) as server:
+        files = psutil.Process().num_fds() + 10
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
         _, reported = await report_of(
             capsys,
             f"http://127.0.0.1:{server.port}/v1",
