@@ -1,66 +1,76 @@
 """The main job in a Kubernetes with a GPU: from `kubectl apply` to nothing left on the GPU.
 
-    python bench/gpu/cluster.py --images machine --pinned FOLDER [--vision-engine TensorRT]
+    python bench/gpu/cluster.py --images machine --pinned FOLDER --tensorrt FOLDER \
+        --vision-engines Torch TensorRT
     python bench/gpu/cluster.py --gpu none          a rehearsal on the processor, the demo's images
 
 Starts a development cluster with the machine's GPU for four pods in turns, installs the chart and
-applies tiny-llava twice: on the GPU, and on the processor, whose answers are the measure. Every
-committed question is sent to both, unary and streamed. Then load until the autoscaler has added a
-replica, and none until it is gone; SIGKILL for each process of a server, a deleted pod, and a node
-that loses its GPU, beside clients that send without pause; last, everything is removed. The driver
-is read four times a second: each container's peak stands beside what was planned.
+applies tiny-llava on the GPU for each vision engine, and on the processor, whose answers are the
+measure. Every committed question is sent to all, unary and streamed. Then load on the first until
+the autoscaler has added a replica, and none until it is gone; meanwhile on the last, beside clients
+that send without pause: SIGKILL for each process of a server, a deleted pod, a drained node, and
+one that loses its GPU. Last, everything is removed. The driver is read four times a second: each
+container's peak stands beside what was planned.
 """
 
 import argparse
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
+from cluster_faults import faults
+from cluster_models import (
+    NAMESPACE,
+    WAIT_SECONDS,
+    WHERE,
+    address,
+    holds,
+    model_of,
+    pods,
+    until,
+)
 from faults import Load
 from gpu_record import RESULTS, processes_on_gpu, write
 from machine_images import make_images
 from sites import chat, send
 
-from mm_api.hosts import bracketed
 from mm_devcluster import cluster
-from mm_devcluster.demo import autoscaling, installation, preparation, settings, teardown, walk
+from mm_devcluster.demo import autoscaling, installation, preparation, settings, teardown
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target
 from mm_devcluster.errors import DevClusterError
 from mm_devcluster.images.catalogue import OPERATOR, RUNTIME
-from mm_devcluster.layout import Layout
-from mm_devcluster.paths import cluster_dir
 from support.tiny_llava import samples
 
-NAMESPACE, MODEL, REFERENCE = settings.DEMO_NAMESPACE, settings.MODEL, "on-the-processor"
-WHERE = ("--namespace", NAMESPACE)
+MODEL, REFERENCE = settings.MODEL, "on-the-processor"
+SECOND = "on-another-engine"
 HOST = "host,replicas=4"
-MIB = 1 << 20
 READ_SECONDS = 0.25
-WAIT_SECONDS = 240.0
 POD = re.compile(r"pod([0-9a-f_-]{36})/([0-9a-f]{64})")
-KILLED = ("tensorrt_llm", "multimodal_encoders", "tritonserver", "gateway")
 CPU = "3"
 """Of a replica under load: its start must not take minutes, and 16 cores carry two and clients."""
+OVERLOAD = 1.25
+"""Times what a replica answers: what queues while the second one starts is gone half a minute later
+(at 1.5 it took two)."""
 
 
 class Seconds:
-    """How long each stage took."""
+    """How long each stage took; a prefix is printed before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
         self.taken: dict[str, float] = {}
+        self._prefix = prefix
 
     @contextmanager
     def of(self, stage: str) -> Iterator[None]:
@@ -70,7 +80,7 @@ class Seconds:
             yield
         finally:
             self.taken[stage] = round(time.monotonic() - began, 1)
-            print(f"{self.taken[stage]:7.1f} s  {stage}", flush=True)
+            print(f"{self.taken[stage]:7.1f} s  {self._prefix}{stage}", flush=True)
 
 
 class Driver:
@@ -117,21 +127,11 @@ class Driver:
         self._thread.join(30)
 
 
-def pods(target: Target, *arguments: str) -> list[dict[str, Any]]:
-    """Return pods."""
-    found: list[dict[str, Any]] = target.document("pods", *arguments).get("items", [])
-    return found
-
-
-def serving_pods(target: Target, model: str) -> list[dict[str, Any]]:
-    """Return the pods that serve a model, the oldest first."""
-    selector = f"app.kubernetes.io/component=server,app.kubernetes.io/instance={model}"
-    found = pods(target, *WHERE, "-l", selector)
-    return sorted(found, key=lambda one: str(one["metadata"]["creationTimestamp"]))
-
-
 def manifest(name: str, *, on_gpu: bool, vision_engine: str) -> dict[str, Any]:
-    """Return tiny-llava as the example has it, on the GPU or on the processor."""
+    """Return tiny-llava as the example has it, on the GPU or on the processor.
+
+    On the GPU it has the limits that a load sets: setting them later would be another rollout.
+    """
     text = settings.FAMILIES[settings.FIRST].manifest.read_text(encoding="utf-8")
     document: dict[str, Any] = yaml.safe_load(text)
     document["metadata"]["name"] = name
@@ -141,31 +141,10 @@ def manifest(name: str, *, on_gpu: bool, vision_engine: str) -> dict[str, Any]:
         spec[part]["resources"]["limits"]["memory"] = "12Gi" if on_gpu else "4Gi"
     if on_gpu:
         spec["runtime"]["gpu"] = {"count": 1}
+        limits = autoscaling.limited(CPU)
+        spec["runtime"]["resources"]["limits"] |= limits["runtime"]["resources"]["limits"]
+        spec["gateway"] = {**spec.get("gateway", {}), **limits["gateway"]}
     return document
-
-
-def model_of(target: Target, name: str) -> dict[str, Any]:
-    """Return a model."""
-    return target.document("multimodalmodel", name, *WHERE)
-
-
-def until(what: str, is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> float:
-    """Wait until something holds; return how long that took.
-
-    Raises:
-        DevClusterError: it does not in time.
-    """
-    began = time.monotonic()
-    while not is_so():
-        if time.monotonic() - began > seconds:
-            raise DevClusterError(f"{what}: not within {seconds:.0f} s")
-        time.sleep(0.2)
-    return round(time.monotonic() - began, 1)
-
-
-def holds(target: Target, name: str, condition: str = "Ready") -> bool:
-    """Return whether a condition of a model's present spec holds."""
-    return walk.conditions_of(model_of(target, name)).get(condition, walk.NOT_THERE).holds
 
 
 def follow(target: Target, seconds: Seconds, name: str, timeout: float) -> None:
@@ -173,12 +152,6 @@ def follow(target: Target, seconds: Seconds, name: str, timeout: float) -> None:
     for condition in ("Planned", "EngineBuilt", "Ready"):
         with seconds.of(condition):
             until(f"{condition} of {name}", lambda: holds(target, name, condition), timeout)  # noqa: B023
-
-
-def address(target: Target, name: str) -> str:
-    """Return where a model answers: the machine has routes to Services."""
-    service = target.document("service", name, *WHERE)
-    return f"http://{bracketed(service['spec']['clusterIP'])}"
 
 
 def answers(target: Target, name: str) -> dict[str, list[str]]:
@@ -201,9 +174,9 @@ def answers(target: Target, name: str) -> dict[str, list[str]]:
     return found
 
 
-def compared(target: Target) -> dict[str, Any]:
+def compared(target: Target, model: str, there: Mapping[str, list[str]]) -> dict[str, Any]:
     """Return how many answers are right, and equal to the processor's."""
-    here, there = answers(target, MODEL), answers(target, REFERENCE)
+    here = answers(target, model)
     right = [one.answer for one in samples()]
     return {
         "questions": len(right),
@@ -215,123 +188,22 @@ def compared(target: Target) -> dict[str, Any]:
     }
 
 
-def server_processes(target: Target, model: str) -> dict[str, int]:
-    """Return the processes of a model's first pod: a Triton model's or a program's name -> id."""
-    uid = serving_pods(target, model)[0]["metadata"]["uid"]
-    found: dict[str, int] = {}
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):
-            if not folder.name.isdecimal() or uid not in (folder / "cgroup").read_text():
-                continue
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            models = [word.split("/")[-3] for word in words if word.endswith("/model.py")]
-            program = Path(words[0]).name
-            name = models[0] if models else "gateway" if "gateway" in words else program
-            found.setdefault(name, int(folder.name))
-    return found
-
-
-def struck(load: Load, strike: Callable[[], None]) -> dict[str, Any]:
-    """Return what clients see around one fault."""
-    load.wait_right(time.monotonic())
-    before = sum(processes_on_gpu().values())
-    at = time.monotonic()
-    strike()
-    until("a client that notices", lambda: any(t > at and s != "200" for t, s, _ in load.seen))
-    back = load.wait_right(at)
-    during = [one for one in load.seen if at < one[0] < back and one[1] != "200"]
-    return {
-        "statuses": dict(Counter(said for _, said, _ in during)),
-        "unavailable_without_retry_after": sum(
-            said == "503" and not waits for _, said, waits in during
-        ),
-        "back_seconds": round(back - at, 1),
-        "gpu_mib_before": before // MIB,
-        "gpu_mib_after": sum(processes_on_gpu().values()) // MIB,
-    }
-
-
-def delete_pod(target: Target) -> None:
-    """Delete the oldest pod of the model, as an eviction would."""
-    name = serving_pods(target, MODEL)[0]["metadata"]["name"]
-    target.call("delete", "pod", name, *WHERE, "--wait=false")
-
-
-def allocatable(target: Target) -> int:
-    """Return the GPUs that the node offers."""
-    node = target.document("nodes")["items"][0]
-    return int(node["status"]["allocatable"].get("nvidia.com/gpu", "0"))
-
-
-def lose_gpu(target: Target, said: list[str]) -> None:
-    """Let the node lose its GPU and a pod its place; note what is said; give the GPU back."""
-    config = Layout(cluster_dir(target.name)).device_plugin
-    away = config.with_suffix(".away")
-    before = allocatable(target)
-    config.rename(away)
-    try:
-        cluster.restart_part(target.name, "nvidia-device-plugin")
-        until("the node without a GPU", lambda: allocatable(target) == 0)
-        delete_pod(target)
-
-        def pending() -> bool:
-            found = [one for one in serving_pods(target, MODEL) if is_unschedulable(one)]
-            said[:] = [is_unschedulable(one) for one in found]
-            return bool(found)
-
-        until("a pod that finds no GPU", pending)
-        until("a model that says so", lambda: not holds(target, MODEL))
-        conditions = walk.conditions_of(model_of(target, MODEL))
-        said += [f"{name} {one.reason}: {one.message}" for name, one in conditions.items()]
-    finally:
-        away.rename(config)
-    until("the node with its GPU", lambda: allocatable(target) == before)
-
-
-def is_unschedulable(pod: Mapping[str, Any]) -> str:
-    """Return why no node takes a pod; empty: one does."""
-    for one in pod["status"].get("conditions", ()):
-        if one["type"] == "PodScheduled" and one["status"] == "False":
-            return str(one.get("message", ""))
-    return ""
-
-
-def faults(target: Target, *, on_gpu: bool) -> dict[str, Any]:
-    """Return what clients see when something dies: each is tried, whatever became of another."""
-    said: list[str] = []
-
-    def kill(name: str) -> None:
-        os.kill(server_processes(target, MODEL)[name], signal.SIGKILL)
-
-    strikes: dict[str, Callable[[], None]] = {
-        f"kill {name}": lambda name=name: kill(name)  # type: ignore[misc]
-        for name in KILLED
-    }
-    strikes["pod deleted"] = lambda: delete_pod(target)
-    if on_gpu:
-        strikes["GPU taken away"] = lambda: lose_gpu(target, said)
-    found: dict[str, Any] = {}
-    load = Load(address(target, MODEL), MODEL)
-    try:
-        for name, strike in strikes.items():
-            try:
-                found[name] = struck(load, strike)
-            except (DevClusterError, TimeoutError, LookupError, OSError) as error:
-                found[name] = {"error": f"{type(error).__name__}: {error}"}
-            print(name, found[name], flush=True)
-    finally:
-        load.stop()
-    return {"faults": found, "said_without_gpu": said}
-
-
 def scaled(target: Target, seconds: Seconds) -> dict[str, Any]:
-    """Return what the autoscaler did under load, and after it."""
+    """Return what the autoscaler did under load, and after it, and what kept clients saw of it."""
     mmctl = str(Path(sys.executable).parent / "mmctl")
-    with seconds.of("autoscaling"):
-        done = autoscaling.walk(
-            target, NAMESPACE, MODEL, lambda line: print(line, flush=True), mmctl, cpu=CPU, most=2
-        )
+    beside = Load(address(target, MODEL), MODEL)
+    try:
+        with seconds.of("autoscaling"):
+            done = autoscaling.walk(
+                *(target, NAMESPACE, MODEL, lambda line: print(line, flush=True), mmctl),
+                cpu=CPU,
+                most=2,
+                overload=OVERLOAD,
+            )
+    finally:
+        beside.stop()
     return {
+        "beside": dict(Counter(said for _, said, _ in beside.seen)),
         "replicas": done.replicas,
         "seconds": {name: round(one, 1) for name, one in done.seconds.items()},
         "requests_a_second": done.rate,
@@ -342,9 +214,9 @@ def scaled(target: Target, seconds: Seconds) -> dict[str, Any]:
     }
 
 
-def planned(target: Target) -> dict[str, Any]:
+def planned(target: Target, model: str) -> dict[str, Any]:
     """Return what the operator planned for one replica, and from which GPU."""
-    plan = model_of(target, MODEL)["status"]["plan"]
+    plan = model_of(target, model)["status"]["plan"]
     return {name: plan.get(name) for name in ("gpu", "memory", "gpuMemory", "maxConcurrency")}
 
 
@@ -364,18 +236,56 @@ def images(session: Session, options: argparse.Namespace) -> None:
         preparation.load_image(session, recipe, report)
 
 
-def uninstalled(target: Target, result: dict[str, Any]) -> None:
-    """Delete the models and the operator; note what is left on the GPU."""
+def uninstalled(target: Target) -> int:
+    """Delete the models and the operator; return the processes left on the GPU between the two."""
     target.call("delete", "multimodalmodel", "--all", *WHERE, "--timeout=120s", timeout=150)
     until("no pod of a model", lambda: not pods(target, *WHERE))
-    result["processes_on_gpu_after_the_models"] = len(processes_on_gpu())
+    left = len(processes_on_gpu())
     teardown.uninstall(target)
+    return left
 
 
-def run(session: Session, options: argparse.Namespace, result: dict[str, Any]) -> None:
-    """Do the main job; what was found so far is in the result, however it ends."""
-    seconds, on_gpu = Seconds(), options.gpu != "none"
-    result["seconds"] = seconds.taken
+def served(target: Target, engine: str, model: str, timeout: float) -> dict[str, Any]:
+    """Wait until a model serves; return how long that took, and what was planned."""
+    seconds = Seconds(f"{engine}: ")
+    began = time.monotonic()
+    follow(target, seconds, model, timeout)
+    return {
+        "seconds": seconds.taken,
+        "apply_to_ready_seconds": round(time.monotonic() - began, 1),
+        "planned": planned(target, model),
+    }
+
+
+def loaded(
+    target: Target,
+    seconds: Seconds,
+    models: Mapping[str, str],
+    results: dict[str, dict[str, Any]],
+    options: argparse.Namespace,
+) -> None:
+    """Load the first model and strike the last one meanwhile; where it is one, strike first."""
+    first, last = next(iter(models)), list(models)[-1]
+    on_gpu = options.gpu != "none"
+    with ThreadPoolExecutor(1 if first == last else 2) as pool:
+        struck_last = (
+            None if options.no_faults else pool.submit(faults, target, models[last], on_gpu=on_gpu)
+        )
+        load = None if options.no_load else pool.submit(scaled, target, seconds)
+        if struck_last is not None:
+            results[last] |= struck_last.result()
+        if load is not None:
+            results[first]["autoscaling"] = load.result()
+
+
+def run(session: Session, options: argparse.Namespace, results: dict[str, dict[str, Any]]) -> None:
+    """Do the main job; what was found so far is in the results, however it ends."""
+    on_gpu, engines = options.gpu != "none", options.vision_engines
+    models = dict(zip(engines, (MODEL, SECOND), strict=False))
+    seconds = Seconds()
+    results |= {engine: {"seconds": {}} for engine in engines}
+    first = results[engines[0]]
+    first["seconds"] = seconds.taken
     name = session.options.cluster
     with seconds.of("cluster"):
         found = cluster.up(
@@ -384,49 +294,73 @@ def run(session: Session, options: argparse.Namespace, result: dict[str, Any]) -
         )
     target = session.found_target = Target(found.name, found.kubeconfig, found.kubectl)
     node = target.document("nodes")["items"][0]["metadata"]["labels"]
-    result["node_labels"] = {k: v for k, v in node.items() if k.startswith("nvidia.com/")}
-    with seconds.of("images"):
-        images(session, options)
+    for one in results.values():
+        one["node_labels"] = {k: v for k, v in node.items() if k.startswith("nvidia.com/")}
     driver = Driver(target)
     try:
+        with seconds.of("images"):
+            images(session, options)
         with seconds.of("operator"):
             installation.install_operator(session, lambda _: None)
         with seconds.of("upload"):
             installation.upload_checkpoint(session, lambda _: None)
-        began = time.monotonic()
-        for model in (MODEL, REFERENCE) if on_gpu else (MODEL,):
-            engine = options.vision_engine
-            target.apply(manifest(model, on_gpu=on_gpu and model == MODEL, vision_engine=engine))
-        follow(target, seconds, MODEL, options.timeout)
-        result["apply_to_ready_seconds"] = round(time.monotonic() - began, 1)
-        result["planned"] = planned(target)
+        for engine, model in models.items():
+            target.apply(manifest(model, on_gpu=on_gpu, vision_engine=engine))
         if on_gpu:
-            until("Ready on the processor", lambda: holds(target, REFERENCE), options.timeout)
-            with seconds.of("answers"):
-                result["answers"] = compared(target)
-            target.call("delete", "multimodalmodel", REFERENCE, *WHERE)
-        if not options.no_faults:
-            result |= faults(target, on_gpu=on_gpu)
-        if not options.no_load:
-            result["autoscaling"] = scaled(target, seconds)
+            target.apply(manifest(REFERENCE, on_gpu=False, vision_engine=""))
+        with ThreadPoolExecutor() as pool:
+            waits = {
+                engine: pool.submit(served, target, engine, model, options.timeout)
+                for engine, model in models.items()
+            }
+            for engine, wait in waits.items():
+                done = wait.result()
+                results[engine]["seconds"] |= done.pop("seconds")
+                results[engine] |= done
+        if on_gpu:
+            compare(target, seconds, models, results, options.timeout)
+        loaded(target, seconds, models, results, options)
         with seconds.of("uninstall"):
-            uninstalled(target, result)
+            first["processes_on_gpu_after_the_models"] = uninstalled(target)
     except Exception:
-        print(evidence_of(session), flush=True)
+        print(evidence_of(session, list(models.values())), flush=True)
         raise
     finally:
         driver.stop()
-        result["peak_bytes_by_container"] = driver.peak
         with seconds.of("down"):
             cluster.down(name)
-        result["processes_on_gpu_at_the_end"] = len(processes_on_gpu())
+        for engine, one in results.items():
+            # A build's Job is named after its engine, and counts where the first model's do.
+            own = [other for other in models.values() if other != models[engine]]
+            one["peak_bytes_by_container"] = {
+                container: used
+                for container, used in driver.peak.items()
+                if not container.startswith(tuple(own))
+            }
+            one["processes_on_gpu_at_the_end"] = len(processes_on_gpu())
 
 
-def evidence_of(session: Session) -> str:
+def compare(
+    target: Target,
+    seconds: Seconds,
+    models: Mapping[str, str],
+    results: dict[str, dict[str, Any]],
+    timeout: float,
+) -> None:
+    """Note how the answers of each model are, and take the measure away."""
+    until("Ready on the processor", lambda: holds(target, REFERENCE), timeout)
+    with seconds.of("answers"):
+        there = answers(target, REFERENCE)
+        for engine, model in models.items():
+            results[engine]["answers"] = compared(target, model, there)
+    target.call("delete", "multimodalmodel", REFERENCE, *WHERE, "--wait=false")
+
+
+def evidence_of(session: Session, models: Sequence[str]) -> str:
     """Return what the cluster knows of a failure."""
     from mm_devcluster.demo import evidence  # noqa: PLC0415 - read after a failure alone
 
-    return evidence.gather(session.target, MODEL)
+    return "\n".join(evidence.gather(session.target, model) for model in models)
 
 
 def main() -> None:
@@ -438,21 +372,25 @@ def main() -> None:
     parser.add_argument("--images", choices=("own", "machine"), default="own")
     parser.add_argument("--pinned", type=Path, help="packages that go before the machine's own")
     parser.add_argument("--tensorrt", type=Path, help="folder with lib and site of TensorRT")
-    parser.add_argument("--vision-engine", choices=("Torch", "TensorRT"), default="Torch")
+    parser.add_argument(
+        "--vision-engines", nargs="+", choices=("Torch", "TensorRT"), default=["Torch"]
+    )
     parser.add_argument("--no-load", action="store_true", help="leave the autoscaler out")
     parser.add_argument("--no-faults", action="store_true", help="leave faults out")
     parser.add_argument("--timeout", type=float, default=WAIT_SECONDS, help="of each condition")
     options = parser.parse_args()
     session = Session(settings.Options(cluster=options.name))
-    key = f"vision engine {options.vision_engine}"
-    result: dict[str, Any] = {}
+    results: dict[str, dict[str, Any]] = {}
+    failed = False
     try:
-        run(session, options, result)
+        run(session, options, results)
     except (DevClusterError, KeyboardInterrupt) as error:  # what was found so far is kept
-        result["error"] = str(error)[-2000:] or type(error).__name__
-    before = json.loads(options.out.read_text())["runs"] if options.out.is_file() else {}
-    write(options.out, "python bench/gpu/cluster.py", {"runs": {**before, key: result}})
-    sys.exit("error" in result)
+        failed = True
+        for one in results.values():
+            one["error"] = str(error)[-2000:] or type(error).__name__
+    runs = {f"vision engine {engine}": one for engine, one in results.items()}
+    write(options.out, "python bench/gpu/cluster.py", {"runs": runs})
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

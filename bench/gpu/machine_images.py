@@ -7,6 +7,7 @@ from Ubuntu and the package index is packed from what is installed, into layers 
 import sys
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,6 +32,7 @@ LARGE = ("libcudnn", "libnccl", "libcublas", "libcusolver", "libcusparse", "libc
 """Libraries of the machine that torch brings along: not taken twice."""
 
 HEAVY = ("torch", "nvidia", "triton")
+"""A layer each: they are packed side by side."""
 UNUSED = (
     *("jax", "cupy", "numba", "llvmlite", "pyarrow", "cv2", "opencv", "pandas", "tensorstore"),
     *("scipy", "statsmodels", "sklearn", "skimage", "scikit", "matplotlib", "cmake", "xarray"),
@@ -61,19 +63,24 @@ def system_entries() -> Iterator[Entry]:
 
 
 def package_entries(
-    folder: Path, before: Collection[str] = (), *, heavy: bool | None = None
+    folder: Path,
+    before: Collection[str] = (),
+    *,
+    only: tuple[str, ...] = ("",),
+    without: tuple[str, ...] = (),
 ) -> Iterator[Entry]:
     """Yield the packages of a folder.
 
     Args:
         folder: site-packages.
         before: names that another folder has; they are left out here.
-        heavy: whether torch and its libraries are taken alone, or left out; None: all is taken.
+        only: beginnings of the names that are taken.
+        without: beginnings of those among them that are left out.
     """
     for top in sorted(folder.iterdir()):
         name = normal(top.name)
-        left = heavy is not None and (name.startswith(HEAVY) != heavy or name.startswith(UNUSED))
-        if left or name in before or top.suffix == ".pth":
+        taken = name.startswith(only) and not name.startswith(without)
+        if not taken or name in before or top.suffix == ".pth":
             continue
         if top.is_dir():
             yield from tree_entries(top, f"{SITE}/{top.name}", skip=("__pycache__", "include"))
@@ -128,9 +135,10 @@ def make_images(pinned: Path | None, tensorrt: Path | None) -> dict[str, Image]:
     before = {normal(one.name) for one in pinned.iterdir()} if pinned else set()
     parts: dict[str, Callable[[], Iterator[Entry]]] = {
         "machine-system": system_entries,
-        "machine-heavy": lambda: package_entries(own, before, heavy=True),
-        "machine-packages": lambda: package_entries(own, before, heavy=False),
+        "machine-packages": lambda: package_entries(own, before, without=(*HEAVY, *UNUSED)),
     }
+    for one in HEAVY:
+        parts[f"machine-{one}"] = partial(package_entries, own, before, only=(one,))
     if pinned:
         parts["machine-pinned"] = lambda: package_entries(pinned)
     if tensorrt:

@@ -154,6 +154,7 @@ def walk(
     *,
     cpu: str = REPLICA_CPU,
     most: int = MOST,
+    overload: float = OVERLOAD,
 ) -> Walk:
     """Load a model over its SLO until more replicas keep it, then take the load away.
 
@@ -171,7 +172,7 @@ def walk(
         follower.done.replicas = [1]
         program = str(Path(sys.executable).parent / "mm-lab")
         client = Client((program, "bench", follower.address(), *QUESTIONS), target.environment)
-        follower.done.rate = round(OVERLOAD * capacity(client, _slots(before), CALIBRATION_SECONDS))
+        follower.done.rate = round(overload * capacity(client, _slots(before), CALIBRATION_SECONDS))
         with monitoring.running(target) as prometheus:
             report(f"Prometheus at {prometheus}")
             follower.patch({"autoscaling": autoscaling(prometheus, most)})
@@ -192,7 +193,7 @@ def _overload(follower: Follower, client: Client) -> None:
     """Offer more than one replica can answer until more of them keep the objective."""
     done, report = follower.done, follower.report
     objective = f"ttft={TARGET_SECONDS * 1000:.0f}ms"
-    report(f"{done.rate:g} requests a second: {OVERLOAD:g} times what one replica answers")
+    report(f"{done.rate:g} requests a second: more than one replica answers")
     began = time.monotonic()
     with offered(client, done.rate, objective) as load:
         follower.until("replicas did not rise", lambda one: replicas_of(one) > 1, UP_SECONDS)
