@@ -266,16 +266,18 @@ def loaded(
 ) -> None:
     """Load the first model and strike the last one meanwhile; where it is one, strike first."""
     first, last = next(iter(models)), list(models)[-1]
-    on_gpu = options.gpu != "none"
-    with ThreadPoolExecutor(1 if first == last else 2) as pool:
-        struck_last = (
-            None if options.no_faults else pool.submit(faults, target, models[last], on_gpu=on_gpu)
-        )
+    pool = ThreadPoolExecutor(1 if first == last else 2)
+    try:
+        striking = None
+        if not options.no_faults:
+            striking = pool.submit(faults, target, models[last], on_gpu=options.gpu != "none")
         load = None if options.no_load else pool.submit(scaled, target, seconds)
-        if struck_last is not None:
-            results[last] |= struck_last.result()
+        if striking is not None:
+            results[last] |= striking.result()
         if load is not None:
             results[first]["autoscaling"] = load.result()
+    finally:  # one that is interrupted writes what it has
+        pool.shutdown(wait=False)
 
 
 def run(session: Session, options: argparse.Namespace, results: dict[str, dict[str, Any]]) -> None:
