@@ -7,6 +7,7 @@ from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.tokens import TokenBudget
 from mm_runtime.gateway.api.audio import TRANSCRIBE
 from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.media.as_sent import held_bytes
 from mm_runtime.gateway.media.audio_reader import Windows
 
 
@@ -48,7 +49,7 @@ class PreparedChat:
         sent = self.request
         media = (*sent.images, *sent.videos, sent.audio, *sent.recordings)
         windows = 0 if self.windows is None else self.windows.frames.nbytes
-        return windows + sum(one.nbytes for one in media if one is not None)
+        return windows + sum(held_bytes(one) for one in media if one is not None)
 
 
 @dataclass(frozen=True, slots=True)

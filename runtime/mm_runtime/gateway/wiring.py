@@ -185,6 +185,7 @@ def build_gateway(
         decoders=decoders,
         bodies=bodies,
         reads_times=reads_times(directory.facts),
+        keeps_files=capabilities.reads_files,
     )
     questions = load_questions(directory, codec)
     preparation = Preparation(

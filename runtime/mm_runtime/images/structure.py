@@ -34,7 +34,7 @@ _RESERVED = frozenset({0xC8, *range(0xF0, 0xFE)})
 """No decoder knows them, and readers differ about their length."""
 
 # Of several FF the last one counts; a pattern for all of them would go through them once for each.
-_NEXT_MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])")
+NEXT_MARKER = re.compile(rb"\xff([^\x00\xff\xd0-\xd7])")
 
 _GIF_COMMENT = b"\xfe"
 
@@ -72,7 +72,7 @@ def webp_canvas(encoded: bytes) -> Size | None:
 def _check_jpeg(encoded: bytes) -> None:
     scans = segments = junk = 0
     at = 2
-    while (found := _NEXT_MARKER.search(encoded, at)) is not None:
+    while (found := NEXT_MARKER.search(encoded, at)) is not None:
         if not scans:
             junk += found.start() - at
         code, at = found[1][0], found.end()

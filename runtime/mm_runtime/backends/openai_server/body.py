@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mm_api.gateway_memory import IMAGE_COPIES
 from mm_runtime.base.chat_template import Call, Media, Turn
 from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file, memory_bytes
 
@@ -175,6 +176,9 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 def _image(pixels: NDArray[np.uint8], files: Files) -> Part:
+    if isinstance(pixels, AsSent) and pixels.file:
+        sent = MediaFile(pixels, lambda _: io.BytesIO(pixels.file), 2 * len(pixels.file))
+        return {"type": "image_url", "image_url": {"url": files.url(pixels.media_type, sent)}}
     file = MediaFile(pixels, _pixmap, int(pixels.nbytes * IMAGE_COPIES))
     return {"type": "image_url", "image_url": {"url": files.url(_IMAGE_TYPE, file)}}
 

@@ -29,6 +29,7 @@ from mm_runtime.backends.vllm.features import PARALLEL, FeatureFolder, HandOver
 from mm_runtime.base.chat_template import Media
 from mm_runtime.gateway.backends.engine import EngineRequest, Form
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
@@ -137,6 +138,9 @@ def _key(salt: str, values: NDArray[Any]) -> str:
     Processors have instructions for SHA-256: 2.4 ms for 1280 x 720, where BLAKE2 takes 8.
     """
     found = hashlib.sha256(salt.encode())
+    if isinstance(values, AsSent) and values.file:
+        found.update(b";file;" + values.file)
+        return found.hexdigest()
     found.update(f";{values.shape};".encode())
     found.update(np.ascontiguousarray(values).data)
     return found.hexdigest()

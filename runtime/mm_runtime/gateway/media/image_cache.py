@@ -13,6 +13,8 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.gateway.media.as_sent import held_bytes
+
 Pixels = NDArray[np.uint8]
 Key = tuple[bytes, Hashable]
 
@@ -51,13 +53,13 @@ class DecodedImageCache:
 
     def keep(self, key: Key | None, pixels: Pixels) -> None:
         """Keep a reduced image, which is read-only from then on."""
-        if key is None or pixels.nbytes > self._max_bytes:
+        if key is None or held_bytes(pixels) > self._max_bytes:
             return
         if key in self._images:  # another request decoded the same meanwhile
             return
         pixels.setflags(write=False)
         self._images[key] = pixels
-        self._held += pixels.nbytes
+        self._held += held_bytes(pixels)
         while self._held > self._max_bytes:
             _, dropped = self._images.popitem(last=False)
-            self._held -= dropped.nbytes
+            self._held -= held_bytes(dropped)

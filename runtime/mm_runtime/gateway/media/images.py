@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.gateway.media.decoding.jobs import (
     AUDIO_SECONDS,
@@ -101,8 +102,13 @@ class ImageLoader:
         known: DecodedImageCache,
         bodies: BodyBudget,
         reads_times: bool,
+        keeps_files: bool = False,
     ) -> None:
-        """Connect the parts; `reads_times`: the model gets the length of a video."""
+        """Connect the parts.
+
+        `reads_times`: the model gets the length of a video. `keeps_files`: pixels come with their
+        file, where every reader shows it so.
+        """
         self._fetcher = fetcher
         self._limits = limits
         # Few on purpose: a decoded image of the largest size takes hundreds of MB.
@@ -111,6 +117,7 @@ class ImageLoader:
         # What is fetched waits for a decoder like what arrives in a body, and counts with it.
         self._bodies = bodies
         self._reads_times = reads_times
+        self._keeps_files = keeps_files
 
     async def load(
         self,
@@ -256,7 +263,8 @@ class ImageLoader:
         if sought.known is not None:
             return sought.known
         setting = (count, processor)
-        job = image_job(processor.reduced, count, self._limits.max_pixels)
+        most = self._limits.max_pixels
+        job = image_job(processor.reduced, count, most, typed=self._keeps_files)
 
         async def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             if sought.file is not None:
@@ -267,7 +275,10 @@ class ImageLoader:
             return known if known is not None else await made(run, content, its_key)
 
         async def made(run: Run, content: bytes, its_key: Key | None) -> Pixels:
-            pixels = (await run(job, content, IMAGE_SECONDS)).array
+            found = await run(job, content, IMAGE_SECONDS)
+            pixels = found.array
+            if found.media_type:
+                pixels = as_sent(pixels, content, found.media_type)
             self._known.keep(its_key, pixels)
             return pixels
 

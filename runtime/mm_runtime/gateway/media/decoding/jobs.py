@@ -12,6 +12,7 @@ from mm_runtime.gateway.media.decoding.wire import Decoded, Job
 from mm_runtime.gateway.media.frames import Clip
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import decode
+from mm_runtime.images.plain import plain_type
 
 Reduce = Callable[[Image.Image, int], Image.Image]
 """An image and the number of images of its request -> the image as the engine needs it."""
@@ -28,9 +29,12 @@ AUDIO_SECONDS = 10
 """Half a minute of audio takes a tenth of one."""
 
 
-def image_job(reduce: Reduce, count: int, max_pixels: int) -> Job:
-    """Return the job of an image; `count` is of its request. It gives uint8[height, width, 3]."""
-    return partial(_image, reduce, count, max_pixels)
+def image_job(reduce: Reduce, count: int, max_pixels: int, *, typed: bool = False) -> Job:
+    """Return the job of an image; `count` is of its request. It gives uint8[height, width, 3].
+
+    `typed`: and the type of a file that every reader shows so.
+    """
+    return partial(_image, reduce, count, max_pixels, typed)
 
 
 def video_job(keep: ReduceFrame, limits: VideoLimits, *, is_url: bool) -> Job:
@@ -46,8 +50,11 @@ def audio_job(most_samples: int) -> Job:
     return partial(_audio, most_samples)
 
 
-def _image(reduce: Reduce, count: int, max_pixels: int, encoded: bytes) -> NDArray[np.uint8]:
-    return np.asarray(reduce(decode(encoded, max_pixels=max_pixels), count))
+def _image(reduce: Reduce, count: int, max_pixels: int, typed: bool, encoded: bytes) -> Decoded:  # noqa: FBT001 (a job's)
+    shown = decode(encoded, max_pixels=max_pixels)
+    made = reduce(shown, count)
+    same = made is shown or (made.size == shown.size and made.tobytes() == shown.tobytes())
+    return Decoded(np.asarray(made), media_type=plain_type(encoded) if typed and same else "")
 
 
 def _video(keep: ReduceFrame, limits: VideoLimits, encoded: bytes) -> Decoded:

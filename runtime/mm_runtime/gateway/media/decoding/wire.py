@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.images.plain import JPEG, PNG
+
 Array = NDArray[Any]
 
 
@@ -29,6 +31,9 @@ class Decoded:
 
     times: tuple[float, ...] = ()
     """Seconds before each frame of a video; empty: the file has no times."""
+
+    media_type: str = ""
+    """What an image's file is that every reader shows so; empty: another one, or not sought."""
 
 
 Job = Callable[[bytes], Array | Decoded]
@@ -46,6 +51,7 @@ MAX_HEADER_BYTES = 128 * 1024
 MAX_MESSAGE_CHARACTERS = 4096
 _MOST_DIMENSIONS = 4
 
+_MEDIA_TYPES = {name: name for name in ("", JPEG, PNG)}
 _TYPES = {name: np.dtype(name) for name in ("uint8", "float32")}
 
 
@@ -56,7 +62,7 @@ class BrokenAnswerError(Exception):
 def array_header(decoded: Decoded) -> bytes:
     """Return what is said before the bytes of an array."""
     array = decoded.array
-    said = {"seconds": decoded.seconds, "times": decoded.times}
+    said = {"seconds": decoded.seconds, "times": decoded.times, "type": decoded.media_type}
     return _framed({"shape": array.shape, "dtype": array.dtype.name, **said})
 
 
@@ -78,6 +84,7 @@ def read_header(header: bytes, max_bytes: int) -> Decoded | tuple[str, str]:
         kind = _TYPES[found["dtype"]]
         seconds = None if found.get("seconds") is None else float(found["seconds"])
         times = tuple(float(one) for one in found.get("times", ()))
+        media_type = _MEDIA_TYPES[found.get("type", "")]
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenAnswerError(str(error)) from None
     if not 1 <= len(shape) <= _MOST_DIMENSIONS or min(shape) < 0:
@@ -88,7 +95,7 @@ def read_header(header: bytes, max_bytes: int) -> Decoded | tuple[str, str]:
         raise BrokenAnswerError(f"a length of {seconds} seconds")
     if len(times) not in (0, shape[0]) or not all(0 <= one < math.inf for one in times):
         raise BrokenAnswerError(f"{len(times)} times of {shape[0]} frames, or one that none has")
-    return Decoded(np.empty(shape, kind), seconds, times)
+    return Decoded(np.empty(shape, kind), seconds, times, media_type)
 
 
 def _framed(content: dict[str, object]) -> bytes:

@@ -1,0 +1,107 @@
+"""A file that every reader shows alike goes to a server that reads files as it came, no other."""
+
+import io
+from functools import partial
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from mm_runtime.backends.vllm.client import VllmDialect
+from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
+from mm_runtime.gateway.media.as_sent import as_sent
+from mm_runtime.gateway.media.decoding.jobs import image_job
+from mm_runtime.gateway.media.decoding.wire import HEADER, Decoded, array_header, read_header
+from support.cases import cases
+from support.families.expected import noise_image
+from support.unreduced import UNREDUCED
+
+IMAGE = noise_image(53, 37, seed=1)
+PNG, JPEG = "image/png", "image/jpeg"
+TURNED, SAID = Image.Exif(), PngInfo()
+TURNED[0x112] = 6
+SAID.add(b"gAMA", (45_455).to_bytes(4, "big"))
+
+
+def saved(image: Image.Image, **how: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, **how)
+    return file.getvalue()
+
+
+def typed(file: bytes) -> Decoded:
+    """Return what a gateway gets of its decoder."""
+    found = image_job(UNREDUCED.reduced, 1, 10_000, typed=True)(file)
+    assert isinstance(found, Decoded)
+    header = array_header(found)[HEADER.size :]
+    read = read_header(header, found.array.nbytes)
+    assert isinstance(read, Decoded)
+    assert read.media_type == found.media_type
+    return found
+
+
+@cases(
+    "how",
+    {"png": {"format": "PNG"}, "stored": {"format": "PNG", "compress_level": 0}}
+    | {
+        f"jpeg {quality} {sampling}": {
+            "format": "JPEG",
+            "quality": quality,
+            "subsampling": sampling,
+            "comment": "a",
+        }
+        for quality in (30, 90, 100)
+        for sampling in (0, 1, 2)
+    },
+)
+def test_pixels_are_those_of_any_reader(how: dict[str, Any]) -> None:
+    """Pillow, which vLLM reads files with, gives the gateway's own pixels."""
+    file = saved(IMAGE, **how)
+    found = typed(file)
+    assert found.media_type == (PNG if how["format"] == "PNG" else JPEG)
+    with Image.open(io.BytesIO(file)) as read:
+        assert np.array_equal(np.asarray(read.convert("RGB")), found.array)
+
+
+@cases(
+    "file",
+    {
+        "turned": saved(IMAGE, format="JPEG", exif=TURNED),
+        "profile": saved(IMAGE, format="PNG", pnginfo=SAID),
+        "progressive": saved(IMAGE, format="JPEG", progressive=True),
+        "behind a JPEG": saved(IMAGE, format="JPEG") + b"x",
+        "behind a PNG": saved(IMAGE, format="PNG") + b"x",
+        "webp": saved(IMAGE, format="WEBP"),
+        "gif": saved(IMAGE, format="GIF"),
+    }
+    | {
+        f"{form} {mode}": saved(IMAGE.convert(mode), format=form)
+        for form, mode in [("PNG", "L"), ("PNG", "P"), ("PNG", "RGBA"), ("JPEG", "L")]
+    },
+)
+def test_others_are_sent_as_pixels(file: bytes) -> None:
+    """Readers differ about them, or they hold more than pixels."""
+    assert not typed(file).media_type
+
+
+def test_a_resized_image_is_sent_as_pixels() -> None:
+    """The file shows another one."""
+    job = image_job(lambda image, _: image.resize((28, 28)), 1, 10_000, typed=True)
+    assert not job(saved(IMAGE, format="PNG")).media_type  # type: ignore[union-attr]
+
+
+def test_vllm_gets_the_file() -> None:
+    """Within the bytes that are counted; caches know it by file and salt."""
+    file = saved(IMAGE, format="JPEG")
+    request = partial(EngineRequest, prompt="a", sampling=LIKELIEST, max_tokens=1)
+    keys = set()
+    for content, salt in [(file, ""), (file, "b"), (file + b"x", "")]:
+        pixels = as_sent(np.asarray(IMAGE).copy(), content, JPEG)
+        body = VllmDialect("tiny").body(request(images=(pixels,), cache_salt=salt))
+        ((sent, behind),) = body.files
+        made = sent.encode(sent.values).getvalue()
+        assert (made, body.first.endswith(b"data:image/jpeg;base64,")) == (content, True)
+        assert len(made) < sent.memory_bytes
+        keys.add(behind.partition(b'"uuid": "')[2][:64])
+    assert len(keys) == 3
