@@ -107,6 +107,19 @@ def test_the_plan_holds_what_was_counted_of_qwen() -> None:
     assert counted <= gpu.total_bytes - gpu.kv_cache_bytes <= 1.1 * counted
 
 
+def test_ranks_leave_out_of_the_utilization_what_was_counted() -> None:
+    """NCCL's and the all-reduce's buffers come after the profile that the utilization bounds."""
+    found = json.loads((RESULTS / "two.json").read_text(encoding="utf-8"))["ranks"]["memory"]
+    memory = on_vllm("llava", parallelism={"tensor": 2}).memory
+    assert memory is not None
+    assert memory.gpu_memory_utilization is not None
+    for gpu, counted in zip(memory.per_gpu, found["counted_bytes"], strict=True):
+        total = gpu.total_bytes - gpu.kv_cache_bytes + memory.kv_pool_bytes
+        outside = total - memory.gpu_memory_utilization * gpu.gpu_memory_bytes
+        needed = counted - found["utilization"] * gpu.gpu_memory_bytes
+        assert needed <= outside <= 1.1 * needed
+
+
 @pytest.mark.parametrize("share", ["Auto", "0.5"])
 def test_the_utilization_follows_from_the_plan(share: str) -> None:
     """Context and libraries stay outside of it; of the rest, keys and values get their share."""

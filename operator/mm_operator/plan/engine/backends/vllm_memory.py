@@ -48,6 +48,9 @@ _SMALL, _MIDDLE, _LARGEST, _GRAPHS_A_SEQUENCE = 8, 256, 512, 2
 _LIBRARY_BYTES = 512 * MIB
 """Beside tensors and context: workspaces of cuBLAS and FlashAttention, compiled kernels, and blocks
 that torch keeps. Chosen as the graphs' bytes."""
+_RANKS_BYTES = 1152 * MIB
+"""What each of several ranks takes after the profile run: channels of NCCL, buffers of vLLM's own
+all-reduce. On two H200 a driver counted 1,022 MiB (bench/gpu/results/two.json)."""
 
 _QUEUE_BYTES = 160 * MIB
 """A message queue in /dev/shm: ten chunks of 16 MiB (shm_broadcast.py)."""
@@ -83,7 +86,7 @@ def plan_vllm_memory(terms: Terms, pools: Pools) -> MemoryPlan:
     full = max(per_gpu, key=lambda one: one.total_bytes)
     # At its start vLLM refuses a part that is not free, and its context is not; what libraries
     # take later was not there when its profile ran.
-    outside = full.context_bytes + _LIBRARY_BYTES
+    outside = full.context_bytes + _later_bytes(ranks)
     inside = full.total_bytes - full.kv_cache_bytes - outside
     most = floor((terms.gpu.memory_bytes - outside) / terms.gpu.memory_bytes * _STEPS)
     left = max(0, most * terms.gpu.memory_bytes // _STEPS - inside)
@@ -119,6 +122,10 @@ def plan_vllm_memory(terms: Terms, pools: Pools) -> MemoryPlan:
     )
 
 
+def _later_bytes(ranks: int) -> int:
+    return _LIBRARY_BYTES + (ranks > 1) * _RANKS_BYTES
+
+
 def images_at_once(limits: Limits, request: PlanRequest) -> int:
     """Return how many images the profile run encodes together: those that fill a step."""
     if not limits.features_per_image or not request.max_images:
@@ -146,6 +153,7 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
     images = images_at_once(terms.limits, request) if first and sees else 0
     tiles = images * (layout.tiles_per_image(facts.vision) if facts.vision else 0)
     step = max(limits.max_num_tokens, terms.limits.features_per_image)
+    ranks = tensor * request.pipeline_parallel
     graphs = len(list(graph_sizes(limits.max_batch_size, limits.max_num_tokens)))
     other = limits.max_num_tokens * width_of(facts.text, tensor) * size
     other += sampling_bytes(limits, facts.text) + reduce_bytes(tensor)
@@ -167,7 +175,7 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
         "cuda_pool_bytes": 0,
         "kv_cache_bytes": terms.cache.needed_bytes,
         "context_bytes": PROCESS_BYTES,
-        "other_bytes": other + _LIBRARY_BYTES + terms.adapter_bytes,
+        "other_bytes": other + _later_bytes(ranks) + terms.adapter_bytes,
     }
     return GpuMemory(
         rank=rank,
