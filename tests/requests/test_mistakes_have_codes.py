@@ -71,10 +71,7 @@ TENSORS: dict[str, Tensors] = {
     "required tensor missing": {"text_input": text(QUESTION)},
     "wrong data type": {**REQUESTED, "max_tokens": np.array([[3.0]], dtype=np.float32)},
     "wrong number of dimensions": {**REQUESTED, "image_bytes_input": RED[np.newaxis]},
-    "channels in front of rows": {
-        **REQUESTED,
-        "image_bytes_input": np.ascontiguousarray(RED.transpose(2, 0, 1))[None, None],
-    },
+    "one channel": {**REQUESTED, "image_bytes_input": RED[None, None, :, :, :1]},
     "image token without an image": {**REQUESTED, "text_input": text("<image> what?")},
     "more images than planned": {**REQUESTED, "image_url_input": text(*[data_url(TRUNCATED)] * 3)},
     "prompt longer than planned": {**REQUESTED, "text_input": text("what " * 200)},
