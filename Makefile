@@ -9,6 +9,8 @@ OPERATOR_IMAGE ?=
 RUNTIME_IMAGE ?=
 # What `make demo` serves: llava-tiny answers about images, qwen2.5-vl-tiny about images and a video.
 FAMILY ?= llava-tiny
+# Reference, or VLLM: vLLM's build for CPUs as it is (llava-tiny; 5 GB, AVX512).
+BACKEND ?= Reference
 # Addresses of the node, pods and Services of a development cluster: IPv4 or IPv6.
 IP_FAMILY ?= IPv4
 # `make demo-down PURGE=1` deletes the caches too: programs, image layers, image stores, uv.
@@ -25,6 +27,7 @@ help: ## List the targets
 	@echo
 	@echo 'make demo CLUSTER=current OPERATOR_IMAGE=... RUNTIME_IMAGE=...   the current kubectl context instead'
 	@echo 'make demo FAMILY=qwen2.5-vl-tiny                                 images and a video'
+	@echo 'make demo BACKEND=VLLM                                          vLLM as it is, on this processor'
 	@echo 'make demo CLUSTER=six IP_FAMILY=IPv6                             node, pods and Services of IPv6 alone'
 	@echo 'make demo-down PURGE=1                                           and delete the caches'
 
@@ -32,7 +35,7 @@ env: ## Make .venv with the pinned environment; does nothing when it is up to da
 	@tools/bootstrap.sh
 
 demo: env ## From nothing to right answers about images, on a real Kubernetes on this machine
-	@$(DEMO) up --cluster '$(CLUSTER)' --family '$(FAMILY)' --ip-family '$(IP_FAMILY)' --operator-image '$(OPERATOR_IMAGE)' --runtime-image '$(RUNTIME_IMAGE)'
+	@$(DEMO) up --cluster '$(CLUSTER)' --family '$(FAMILY)' --backend '$(BACKEND)' --ip-family '$(IP_FAMILY)' --operator-image '$(OPERATOR_IMAGE)' --runtime-image '$(RUNTIME_IMAGE)'
 
 demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and the explanation
 	@$(BIN)/python -m mm_devcluster.demo.autoscaling --cluster '$(CLUSTER)'

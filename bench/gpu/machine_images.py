@@ -156,7 +156,7 @@ def make_images(pinned: Path | None, tensorrt: Path | None) -> dict[str, Image]:
     }
     return {
         one.name: compose(
-            Recipe(one.name, one.environment, one.code, one.entrypoint, driver), layers
+            Recipe(one.name, one.environment, one.entrypoint, driver, code=one.code), layers
         )
         for one in (OPERATOR, RUNTIME)
     }

@@ -26,6 +26,7 @@ class Traits:
         uses_triton: tritonserver serves it.
         supervised: the server's container runs our program, which starts the server.
         needs_gpu: pods request a GPU, whatever the spec says.
+        has_cpu_builds: unless its image is a build for CPUs.
     """
 
     name: Name
@@ -36,11 +37,12 @@ class Traits:
     uses_triton: bool = False
     supervised: bool = True
     needs_gpu: bool = True
+    has_cpu_builds: bool = False
 
 
 TENSORRT: Final = Traits("TensorRT", builds_engines=True, uses_trtllm=True, uses_triton=True)
 PYTORCH: Final = Traits("PyTorch", stages=True, uses_trtllm=True)
-VLLM: Final = Traits("VLLM", stages=True, supervised=False)
+VLLM: Final = Traits("VLLM", stages=True, supervised=False, has_cpu_builds=True)
 REFERENCE: Final = Traits("Reference", runs_checkpoints=True, uses_triton=True, needs_gpu=False)
 
 BACKENDS: Final[Mapping[str, Traits]] = {

@@ -40,6 +40,8 @@ MONITORING_PACKAGES = (
 )
 IMAGE_PACKAGES = (Package("debootstrap", "debootstrap", "makes the base layer of the images"),)
 
+VLLM_PACKAGES = (Package("numactl", "numactl", "brings libnuma, which vLLM for CPUs loads"),)
+
 
 def missing_packages(packages: tuple[Package, ...]) -> tuple[Package, ...]:
     """Return those whose program is not on this machine."""

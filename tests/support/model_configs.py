@@ -76,7 +76,7 @@ def inputs_of(
     family: str,
     engine: Mapping[str, Any] | None = None,
     *,
-    gpu: str | GpuModel = "h100-80gb",
+    gpu: str | GpuModel | None = "h100-80gb",
     version: str | None = None,
     facts: ModelFacts | None = None,
     **spec: Any,

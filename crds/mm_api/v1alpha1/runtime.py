@@ -65,11 +65,12 @@ class RuntimeSpec(Scheduling):
         "Absent: the operator's --runtime-image, or --vllm-image.",
     )
     vllm_version: (
-        Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){2}$", max_length=11)] | None
+        Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){2}(\+cpu)?$", max_length=15)] | None
     ) = Field(
         default=None,
-        description="Backend VLLM: version of vLLM in the image, for example 0.26.0. Absent: "
-        "the one of the image's tag.",
+        description="Backend VLLM: version of vLLM in the image, for example 0.26.0, or 0.26.0+cpu "
+        "of a build for CPUs, with which pods request no GPU. Absent: the one of the image's tag, "
+        "for CPUs where its name has the word cpu.",
     )
     gpu: RuntimeGpu = Field(default=RuntimeGpu(), description="GPUs of one replica.")
     resources: Resources = Field(

@@ -37,7 +37,7 @@ def main() -> int:
                 options.cluster,
                 options.operator_image,
                 options.runtime_image,
-                settings.FAMILIES[options.family],
+                settings.chosen(options.family, options.backend),
                 options.ip_family,
             )
         )
@@ -150,6 +150,9 @@ def _parser() -> argparse.ArgumentParser:
         )
     up.add_argument(
         "--family", choices=settings.FAMILIES, default=settings.FIRST, help="what is served"
+    )
+    up.add_argument(
+        "--backend", choices=("Reference", "VLLM"), default="Reference", help="that serves it"
     )
     up.add_argument("--operator-image", default="", help="for 'current': one its nodes can pull")
     up.add_argument("--runtime-image", default="", help="for 'current': one its nodes can pull")

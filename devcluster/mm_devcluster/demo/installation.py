@@ -70,6 +70,8 @@ def install_operator(session: Session, report: Report) -> str:
         "operator": {"image": session.image_reference("operator")},
         "runtime": {"image": session.image_reference("runtime")},
     }
+    for one in session.options.family.images:
+        values["runtime"][f"{one.name}Image"] = session.image_reference(one.name)
     report("helm")
     revision = _release(target, values)
     _wait_operator(target, values["operator"]["image"], report)

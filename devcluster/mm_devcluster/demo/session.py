@@ -15,7 +15,7 @@ class Session:
     found_target: Target | None = None
     base: Layer | None = None
     images: dict[str, Image] = field(default_factory=dict)
-    """By name of the recipe: ``operator``, ``runtime``."""
+    """By name of the recipe: ``operator``, ``runtime``, ``vllm``."""
 
     @property
     def target(self) -> Target:
@@ -29,5 +29,5 @@ class Session:
         given = {
             "operator": self.options.operator_image,
             "runtime": self.options.runtime_image,
-        }[name]
-        return given or self.images[name].reference
+        }
+        return given.get(name) or self.images[name].reference

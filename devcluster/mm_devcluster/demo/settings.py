@@ -1,9 +1,12 @@
 """What the demo uses: names, places, deadlines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mm_api.backends import BACKENDS, Name
 from mm_devcluster import addresses
+from mm_devcluster.errors import DevClusterError
+from mm_devcluster.images.catalogue import VLLM, Stock
 from mm_devcluster.images.sources import ROOT
 
 SYSTEM_NAMESPACE = "multimodal-system"
@@ -29,11 +32,19 @@ class Family:
 
     model: str
     """Its name, its folder's, and the checkpoint's path in the claim."""
+    backend: Name = "Reference"
+    """That serves it."""
 
     @property
     def manifest(self) -> Path:
         """The model that is applied."""
-        return ROOT / "examples" / f"{self.model}.yaml"
+        suffix = "-vllm" if self.images else ""
+        return ROOT / "examples" / f"{self.model}{suffix}.yaml"
+
+    @property
+    def images(self) -> tuple[Stock, ...]:
+        """What is served with beside our own images."""
+        return () if BACKENDS[self.backend].supervised else (VLLM,)
 
     @property
     def checkpoint(self) -> Path:
@@ -49,6 +60,22 @@ class Family:
 FIRST = "llava-tiny"
 FAMILIES = {FIRST: Family("tiny-llava"), "qwen2.5-vl-tiny": Family("tiny-qwen2-5-vl")}
 """What `make demo FAMILY=...` takes."""
+
+
+def chosen(family: str, backend: Name) -> Family:
+    """Return what `make demo FAMILY=... BACKEND=...` serves.
+
+    Raises:
+        DevClusterError: examples/ has no manifest of it.
+    """
+    found = replace(FAMILIES[family], backend=backend)
+    if not found.manifest.exists():
+        raise DevClusterError(
+            f"FAMILY={family} is not served with BACKEND={backend} in the demo: leave one of them "
+            "out"
+        )
+    return found
+
 
 MODEL = FAMILIES[FIRST].model
 """Model of the demo of the autoscaler, which follows `make demo`."""

@@ -7,7 +7,7 @@ from mm_devcluster.demo import installation, preparation, questions, walk
 from mm_devcluster.demo.graph import Report, Stage
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import CURRENT
-from mm_devcluster.images.catalogue import OPERATOR, RUNTIME, Recipe
+from mm_devcluster.images.catalogue import OPERATOR, RUNTIME, Stock
 
 Work = Callable[[Session, Report], str]
 
@@ -22,8 +22,10 @@ def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage,
     current = session.options.cluster == CURRENT
     first = _current_cluster(session) if current else _own_cluster(session)
     # The chart names the runtime image, so it must be built by then, but not yet loaded.
-    operator_there = ("cluster",) if current else ("operator", "runtime-image")
-    runtime_there = "cluster" if current else "runtime"
+    served = (RUNTIME, *session.options.family.images)
+    images = tuple(f"{one.name}-image" for one in served)
+    operator_there = ("cluster",) if current else ("operator", *images)
+    runtime_there = ("cluster",) if current else tuple(one.name for one in served)
 
     def stage(key: str, title: str, work: Work, *needs: str) -> Stage:
         return Stage(key, title, partial(work, session), needs)
@@ -32,7 +34,7 @@ def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage,
         *first,
         stage("helm", "Install the operator", installation.install_operator, *operator_there),
         stage("upload", "Upload the checkpoint", installation.upload_checkpoint, operator_there[0]),
-        stage("apply", "Apply the model", walk.apply_model, "helm", "upload", runtime_there),
+        stage("apply", "Apply the model", walk.apply_model, "helm", "upload", *runtime_there),
         stage("inspect", "  Inspect", walk.wait_inspected, "apply"),
         stage("plan", "  Plan", walk.wait_planned, "inspect"),
         stage("build", "  Build", walk.wait_built, "plan"),
@@ -51,24 +53,27 @@ def _own_cluster(session: Session) -> tuple[Stage, ...]:
     def stage(key: str, title: str, work: Work, *needs: str) -> Stage:
         return Stage(key, title, partial(work, session), needs)
 
-    def image(recipe: Recipe) -> Stage:
+    def image(recipe: Stock) -> Stage:
         work = partial(preparation.make_image, session, recipe)
         return Stage(f"{recipe.name}-image", f"Build the {recipe.name} image", work, ("base",))
 
-    def load(recipe: Recipe) -> Stage:
+    def load(recipe: Stock) -> Stage:
         work = partial(preparation.load_image, session, recipe)
         needs = ("cluster", f"{recipe.name}-image")
         return Stage(recipe.name, f"Load the {recipe.name} image", work, needs)
 
+    more = session.options.family.images
     return (
         stage("machine", "Check the machine", preparation.check_machine),
         stage("programs", "Build Kubernetes", preparation.build_programs, "machine"),
         stage("base", "Build the base image", preparation.make_base, "machine"),
         image(OPERATOR),
         image(RUNTIME),
+        *map(image, more),
         stage("cluster", "Start the cluster", preparation.start_cluster, "programs"),
         load(OPERATOR),
         load(RUNTIME),
+        *map(load, more),
     )
 
 

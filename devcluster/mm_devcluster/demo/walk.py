@@ -9,6 +9,7 @@ from mm_devcluster.demo import settings
 from mm_devcluster.demo.graph import Report
 from mm_devcluster.demo.session import Session
 from mm_devcluster.errors import DevClusterError
+from mm_devcluster.images.catalogue import RUNTIME
 
 POLL_SECONDS = 0.5  # one read each; a watch would save nothing that a person notices
 MEBIBYTE = 1 << 20
@@ -105,7 +106,8 @@ def wait_rolled_out(session: Session, report: Report) -> str:
     After an upgrade of the operator the conditions are the old one's until the new one has looked,
     so the pods themselves are checked: they must run the image that was installed.
     """
-    image = session.image_reference("runtime")
+    served = (RUNTIME, *session.options.family.images)
+    images = {session.image_reference(one.name) for one in served}
 
     def reached(model: Mapping[str, Any]) -> str | None:
         deployment = session.target.document(
@@ -115,7 +117,7 @@ def wait_rolled_out(session: Session, report: Report) -> str:
             return None
         own_image = model["spec"].get("runtime", {}).get("image")
         containers = deployment["spec"]["template"]["spec"]["containers"]
-        if not own_image and any(container["image"] != image for container in containers):
+        if not own_image and any(container["image"] not in images for container in containers):
             return None
         conditions = conditions_of(model)
         available = conditions.get("Available", NOT_THERE)

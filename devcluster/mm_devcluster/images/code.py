@@ -15,7 +15,7 @@ from mm_devcluster.images.layers import built_layer, layer_key
 from mm_devcluster.images.oci import Entry, Layer, write_layer
 from mm_devcluster.images.sources import LIBRARY, ROOT, SITE_PACKAGES, VENV
 
-RECIPE = "1"  # a new number after a change below rebuilds the layer
+RECIPE = "2"  # a new number after a change below rebuilds the layer
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,16 @@ def _entries(
     yield Entry(f"{info}/METADATA", content=metadata.encode())
     yield Entry("/opt/multimodal/LICENSE", source=ROOT / "LICENSE")
     for name, target in scripts.items():
-        module, _, function = target.partition(":")
-        text = f"#!{VENV}/bin/python\nimport sys\n\nfrom {module} import {function}\n\n"
-        text += f"sys.exit({function}())\n"
-        yield Entry(f"{VENV}/bin/{name}", content=text.encode(), mode=0o755)
+        yield command_entry(name, target)
+
+
+def command_entry(name: str, target: str) -> Entry:
+    """Return the program that calls `module:function`."""
+    module, _, function = target.partition(":")
+    text = f"#!{VENV}/bin/python\nimport sys\n\nfrom {module} import {function}\n\n"
+    # Processes that it spawns import it, and must not start it again.
+    text += f'if __name__ == "__main__":\n    sys.exit({function}())\n'
+    return Entry(f"{VENV}/bin/{name}", content=text.encode(), mode=0o755)
 
 
 def _module_entries(path: Path, target: str, scratch: Path) -> Iterator[Entry]:

@@ -30,6 +30,7 @@ class Environment:
 
 
 OPERATOR = Environment("operator")
+VLLM_CPU = Environment("vllm-cpu")
 RUNTIME_CPU = Environment("runtime-cpu", heavy=("cuda-", "nvidia-c", "nvidia-n", "torch"))
 
 

@@ -23,7 +23,7 @@ from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
 from mm_ctl.documents import UsageError, name_of, read_model, read_text
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.gpu import choose_gpu
+from mm_operator.plan.engine.gpu import choose_gpu, computes_on_gpu
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.tables import gpu_names, gpu_of
 from mm_operator.plan.engine.target import Inputs
@@ -93,7 +93,7 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
     engine = spec.engine.model_copy(update={"backend": backend})
     spec = spec.model_copy(update={"engine": engine})
     try:
-        on_gpu = spec.engine.traits.needs_gpu or spec.runtime.gpu.count > 0
+        on_gpu = computes_on_gpu(spec, None)
         _refuse_unused_options(options, spec, on_gpu=on_gpu)
         gpu = _gpu(options, spec) if on_gpu else None
     except SpecError as error:
@@ -167,8 +167,9 @@ def _refuse_unused_options(
     """Refuse options that would change nothing: a user expects that each acts."""
     if not on_gpu and (given := _given(options, _GPU_OPTIONS)):
         raise UsageError(
-            f"{given}: the spec plans for processors (backend Reference, runtime.gpu.count 0):"
-            " leave it out, or set spec.runtime.gpu.count to 1 or another spec.engine.backend"
+            f"{given}: the spec plans for processors (backend Reference, runtime.gpu.count 0; or "
+            "vLLM for CPUs): leave it out, or set spec.runtime.gpu.count to 1 or another "
+            "spec.engine.backend"
         )
     if not spec.engine.traits.uses_trtllm and (given := _given(options, ("trtllm_version",))):
         raise UsageError(

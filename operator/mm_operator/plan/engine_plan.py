@@ -9,7 +9,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.errors import SpecError
 from mm_operator.model import EnginePlan, Snapshot
-from mm_operator.plan.engine.gpu import choose_gpu
+from mm_operator.plan.engine.gpu import choose_gpu, computes_on_gpu
 from mm_operator.plan.engine.plan import Refusal, plan_engine
 from mm_operator.plan.engine.target import Inputs
 from mm_operator.plan.gpu_nodes import node_problem
@@ -79,19 +79,19 @@ def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) ->
         )
     settings = snapshot.settings
     traits = spec.engine.traits
-    on_gpu = traits.needs_gpu or spec.runtime.gpu.count > 0
+    # The operator's own image of the Reference engine is not one of TensorRT-LLM.
+    serving = spec.runtime.image if traits.runs_checkpoints else settings.server_image_of(spec)
     before = read_gpu(snapshot.observed.configs.get(names.facts_config(snapshot.name)))
     return Inputs(
         model=snapshot.name,
         spec=spec,
         facts=facts,
         builder_version=settings.builder_version,
-        gpu=choose_gpu(spec, snapshot.gpu_nodes, before) if on_gpu else None,
+        gpu=choose_gpu(spec, snapshot.gpu_nodes, before)
+        if computes_on_gpu(spec, serving)
+        else None,
         image=spec.build.image or settings.runtime_image,
-        # The operator's own image of the Reference engine is not one of TensorRT-LLM.
-        serving_image=spec.runtime.image
-        if traits.runs_checkpoints
-        else settings.server_image_of(spec),
+        serving_image=serving,
         uid=snapshot.uid,
     )
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from rich.console import Console
 
+from mm_devcluster.demo import preparation
 from mm_devcluster.demo.__main__ import next_commands
 from mm_devcluster.demo.display import LiveTable, PlainLines
 from mm_devcluster.demo.evidence import troubles_of
@@ -20,9 +21,11 @@ from mm_devcluster.demo.questions import (
     words_of,
 )
 from mm_devcluster.demo.session import Session
-from mm_devcluster.demo.settings import FAMILIES, Options
+from mm_devcluster.demo.settings import FAMILIES, FIRST, Family, Options, chosen
 from mm_devcluster.demo.stages import stages_of
 from mm_devcluster.demo.walk import conditions_of
+from mm_devcluster.errors import DevClusterError
+from mm_devcluster.images.catalogue import vllm_version
 from support.cases import cases
 
 
@@ -35,22 +38,45 @@ def test_the_table_of_stages_can_run(cluster: str) -> None:
     assert [stage.key for stage in stages][-len(walk) :] == walk
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_each_family_is_complete(family: str) -> None:
-    """Its manifest, checkpoint and samples lie where their name says."""
-    chosen = FAMILIES[family]
-    document = yaml.safe_load(chosen.manifest.read_text())
+ON_VLLM = chosen(FIRST, "VLLM")
+
+
+@pytest.mark.parametrize("family", [*FAMILIES.values(), ON_VLLM], ids=lambda one: one.manifest.stem)
+def test_each_family_is_complete(family: Family) -> None:
+    """Its manifest, checkpoint and samples lie where their name says; its vLLM is the image's."""
+    document = yaml.safe_load(family.manifest.read_text())
     claim = document["spec"]["model"]["source"]["persistentVolumeClaim"]
 
-    assert (document["metadata"]["name"], claim["path"]) == (chosen.model, chosen.model)
-    assert (chosen.checkpoint / "config.json").is_file()
-    assert all(question.image.is_file() for question in read_questions(chosen.samples))
+    assert (document["metadata"]["name"], claim["path"]) == (family.model, family.model)
+    assert (family.checkpoint / "config.json").is_file()
+    assert all(question.image.is_file() for question in read_questions(family.samples))
+    version = document["spec"].get("runtime", {}).get("vllmVersion")
+    assert version == (vllm_version() if family.images else None)
 
 
 def test_the_chart_waits_for_the_image_it_names() -> None:
     """The release names the runtime image by its content, which is known once it is built."""
     stages = {stage.key: stage for stage in stages_of(Session(Options("dev")), [])}
     assert set(stages["helm"].needs) == {"operator", "runtime-image"}
+    stages = {stage.key: stage for stage in stages_of(Session(Options("dev", family=ON_VLLM)), [])}
+    assert set(stages["helm"].needs) == {"operator", "runtime-image", "vllm-image"}
+    assert set(stages["apply"].needs) == {"helm", "upload", "runtime", "vllm"}
+
+
+def test_a_processor_without_avx512_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before anything is built; a family without a manifest of the backend is refused, too."""
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor: 0\nflags\t\t: fpu avx2 sha_ni\n")
+    monkeypatch.setattr(preparation, "CPUINFO", cpuinfo)
+    for name in ("install", "missing_packages", "missing_for_node"):
+        place = preparation if name == "missing_for_node" else preparation.packages
+        monkeypatch.setattr(place, name, lambda *_: [])
+    with pytest.raises(DevClusterError, match="no AVX512"):
+        preparation.check_machine(Session(Options(family=ON_VLLM)), print)
+    with pytest.raises(DevClusterError, match="tiny is not served"):
+        chosen("qwen2.5-vl-tiny", "VLLM")
 
 
 def test_another_users_cluster_gets_no_images() -> None:

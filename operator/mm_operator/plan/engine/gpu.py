@@ -1,5 +1,6 @@
 """Which GPU is planned for: the nodes' labels say, else the spec and the table, else a question."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from mm_api.conditions import Reason
@@ -14,6 +15,18 @@ from mm_operator.plan.engine.gpu_resource import resource_of, shares, with_entir
 from mm_operator.plan.engine.tables import gpu_of, usable_bytes
 
 PATH = "spec.runtime.gpu.product"
+
+_CPU_BUILD = re.compile(r"[-/+]cpu(?![\w.])")
+"""In vLLM's version, or in a name such as vllm/vllm-openai-cpu:v0.26.0."""
+
+
+def computes_on_gpu(spec: MultimodalModelSpec, image: str | None) -> bool:
+    """Return whether GPUs are planned for; `image` is that of the pods, None: of the spec."""
+    traits, version = spec.engine.traits, spec.runtime.vllm_version
+    if traits.has_cpu_builds:
+        names = (version or "", image or spec.runtime.image or "")
+        return not any(map(_CPU_BUILD.search, names))
+    return traits.needs_gpu or spec.runtime.gpu.count > 0
 
 
 def choose_gpu(

@@ -16,8 +16,11 @@ from mm_api.families import FAMILIES
 from mm_api.vllm_classes import VERSIONS, vllm_since
 from mm_operator.digests import plain
 from mm_operator.plan.engine.backends.vllm_arguments import OWNED, kind_of
+from mm_operator.plan.engine.gpu import computes_on_gpu
+from support.cases import cases
 from support.golden import Golden
 from support.model_configs import MODELS, facts_of, planned
+from support.models import spec_of
 
 RESULTS = Path(__file__).parents[4] / "bench" / "gpu" / "results"
 COUNTED_MIB = {"1.3b": 4924, "7b": 15872}
@@ -247,38 +250,106 @@ def test_views_of_another_kind_are_refused() -> None:
     assert "set it to 1" in several.message
 
 
-IMAGES = {
-    "tag": ({"image": "registry.example.org:5000/vllm/vllm-openai:v0.24.0-cu129"}, "0.24.0"),
-    "default": ({}, "0.26.0"),
-    "stated": ({"image": "example.org/ours:1", "vllmVersion": "0.23.0"}, "0.23.0"),
-    "digest": ({"image": "a/b@sha256:0", "vllmVersion": "0.26.0"}, "0.26.0"),
-}
-
-
-@pytest.mark.parametrize("case", IMAGES)
-def test_the_version_is_read_or_stated(case: str) -> None:
-    """Of the image's tag; what the spec states wins."""
-    runtime, version = IMAGES[case]
+@cases(
+    "runtime version",
+    {
+        "tag": ({"image": "registry.example.org:5000/vllm/vllm-openai:v0.24.0-cu129"}, "0.24.0"),
+        "default": ({}, "0.26.0"),
+        "stated": ({"image": "example.org/ours:1", "vllmVersion": "0.23.0"}, "0.23.0"),
+        "digest": ({"image": "a/b@sha256:0", "vllmVersion": "0.26.0"}, "0.26.0"),
+        "unknown": ({"image": "example.org/ours:1"}, "ImageUnknown"),
+        "older": ({"vllmVersion": "0.10.2"}, "VersionUnknown"),
+        "newer": ({"image": "vllm/vllm-openai:v9.0.0"}, "VersionUnknown"),
+    },
+)
+def test_the_version_is_read_or_stated(runtime: dict[str, str], version: str) -> None:
+    """Of the image's tag; what the spec states wins; an unknown one is refused with its field."""
     plan = planned("llava", {"backend": "VLLM"}, gpu=GPU, model={}, runtime=runtime)
+    found = (
+        [(one.code, one.path) for one in plan.errors] if plan.vllm is None else plan.vllm.version
+    )
+
+    assert found in (version, [(version, "spec.runtime.vllmVersion")])
+
+
+@cases(
+    "image version on_gpu",
+    {
+        "stated": ("example.org/ours:1", "0.32.0+cpu", False),
+        "name": ("vllm/vllm-openai-cpu:v0.32.0-x86_64", None, False),
+        "tag": ("example.org/vllm:v0.32.0-cpu", None, False),
+        "host": ("my-cpu.example.org/vllm:v0.32.0", None, True),
+        "gpu": ("vllm/vllm-openai:v0.32.0-cu129", "0.32.0", True),
+    },
+)
+def test_a_build_for_cpus_needs_no_gpu(image: str, version: str | None, on_gpu: bool) -> None:  # noqa: FBT001
+    """Its version says so, or its image's name."""
+    runtime = {"image": image} | ({"vllmVersion": version} if version else {})
+    spec = spec_of({"engine": {"backend": "VLLM"}, "runtime": runtime})
+
+    assert computes_on_gpu(spec, None) == on_gpu
+
+
+CPU = {"vllmVersion": "0.32.0+cpu"}
+
+
+def on_cpu(engine: dict[str, Any], runtime: dict[str, Any], **spec: Any) -> ModelPlan:
+    """Return the plan of LLaVA-1.5 7B for processors."""
+    fields, runtime = {"backend": "VLLM", **engine}, {**CPU, **runtime}
+    return planned("llava", fields, gpu=None, model={}, runtime=runtime, **spec)
+
+
+def test_keys_and_values_lie_in_the_pods_memory() -> None:
+    """As many GiB as full batches need, named to vLLM, requested by the pod; threads as CPUs."""
+    plan = on_cpu(
+        {"maxBatchSize": 3, "maxSeqLen": 2000}, {"resources": {"limits": {"cpu": "1500m"}}}
+    )
+    assert plan.memory is not None
     assert plan.vllm is not None
+    host, environment = plan.memory.host, plan.vllm.environment
 
-    assert plan.vllm.version == version
+    assert plan.memory.per_gpu == []
+    assert "gpu-memory-utilization" not in flags_of(plan)
+    assert (plan.dtype, plan.memory.kv_bytes_per_token) == ("float16", 2 * 32 * 4096 * 2)
+    # Three sequences of 16 blocks of 128 tokens.
+    assert host.kv_cache_bytes == 3 << 30 >= 3 * 2048 * 2 * 32 * 4096 * 2
+    assert environment["VLLM_CPU_KVCACHE_SPACE"] == "3"
+    assert environment["OMP_NUM_THREADS"] == "2"
+    assert host.total_bytes > host.kv_cache_bytes + 2 * 7_000_000_000
+    assert host.planned_limit_bytes > host.total_bytes + plan.memory.shm_bytes
 
 
-UNKNOWN = {
-    "tag": ({"image": "example.org/ours:1"}, "ImageUnknown"),
-    "older": ({"vllmVersion": "0.10.2"}, "VersionUnknown"),
-    "newer": ({"image": "vllm/vllm-openai:v9.0.0"}, "VersionUnknown"),
-}
+@cases(
+    "engine runtime vision path",
+    {
+        "gpu": ({}, {"gpu": {"count": 1}}, {}, "runtime.gpu"),
+        "split": ({"parallelism": {"tensor": 2}}, {}, {}, "engine.parallelism"),
+        "share": (
+            {"kvCache": {"freeGpuMemoryFraction": "0.5"}},
+            {},
+            {},
+            "engine.kvCache.freeGpuMemoryFraction",
+        ),
+        "apart": ({}, {}, APART, "vision.placement"),
+    },
+)
+def test_what_is_planned_for_gpus_alone_is_refused(
+    engine: dict[str, Any], runtime: dict[str, Any], vision: dict[str, Any], path: str
+) -> None:
+    """With the field, and why the plan is one for processors."""
+    problems = [
+        one for one in on_cpu(engine, runtime, vision=vision).errors if one.path == f"spec.{path}"
+    ]
+
+    assert "a build for CPUs (as written in spec.runtime.vllmVersion)" in problems[-1].message
 
 
-@pytest.mark.parametrize("case", UNKNOWN)
-def test_an_unknown_version_is_refused(case: str) -> None:
-    """With the field that states one."""
-    runtime, code = UNKNOWN[case]
-    (problem,) = planned("llava", {"backend": "VLLM"}, gpu=GPU, model={}, runtime=runtime).errors
+def test_a_memory_limit_below_the_terms_does_not_fit() -> None:
+    """In bytes, before a pod is started."""
+    plan = on_cpu({}, {"resources": {"limits": {"memory": "8Gi"}}})
+    assert plan.fit is not None
 
-    assert (problem.code, problem.path) == (code, "spec.runtime.vllmVersion")
+    assert (plan.fit.verdict, "8Gi is too little" in plan.fit.message) == ("DoesNotFit", True)
 
 
 def test_what_does_not_fit_says_what_would() -> None:
@@ -326,21 +397,13 @@ def test_disaggregated_encoders_are_planned() -> None:
     assert apart.serving_plan.encoders.pools.pinned_bytes == 0
 
 
-@pytest.mark.parametrize(
-    ("family", "vision", "code", "message"),
-    [
-        pytest.param("mistral3", APART, "BackendFamily", "features of mistral3", id="family"),
-        pytest.param(
-            "llava",
-            {"placement": "Disaggregated"},
-            "EncoderEngine",
-            "compute with torch",
-            id="onnx",
-        ),
-        pytest.param(
-            "llava", {"engine": "Torch"}, "EncoderEngine", "vLLM encodes images", id="alone"
-        ),
-    ],
+@cases(
+    "family vision code message",
+    {
+        "family": ("mistral3", APART, "BackendFamily", "features of mistral3"),
+        "onnx": ("llava", {"placement": "Disaggregated"}, "EncoderEngine", "compute with torch"),
+        "alone": ("llava", {"engine": "Torch"}, "EncoderEngine", "vLLM encodes images"),
+    },
 )
 def test_disaggregated_encoders_are_refused_by_name(
     family: str, vision: dict[str, str], code: str, message: str

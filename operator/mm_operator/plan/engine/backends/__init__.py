@@ -13,7 +13,8 @@ from mm_operator.plan.engine.backends.reference import Reference
 from mm_operator.plan.engine.backends.reference_on_gpu import ReferenceOnGpu
 from mm_operator.plan.engine.backends.tensorrt import TensorRT
 from mm_operator.plan.engine.backends.vllm import Vllm, vllm_version
-from mm_operator.plan.engine.gpu import PATH
+from mm_operator.plan.engine.backends.vllm_on_cpu import NO_GPU, VllmOnCpu
+from mm_operator.plan.engine.gpu import PATH, computes_on_gpu
 from mm_operator.plan.engine.tables import trtllm_version
 from mm_operator.plan.engine.target import Inputs
 
@@ -28,6 +29,8 @@ def backend_of(inputs: Inputs) -> Backend:
     serving = inputs.serving_image or spec.runtime.image
     if spec.engine.backend == "Reference":
         return ReferenceOnGpu(serving, gpu) if gpu else Reference(serving)
+    if gpu is None and not computes_on_gpu(spec, serving):
+        return VllmOnCpu(NO_GPU, *vllm_version(serving, spec.runtime.vllm_version), serving)
     if gpu is None:
         raise SpecError(Reason.GPU_UNKNOWN, "the GPU is not known: set it to a product", PATH)
     if spec.engine.backend == "VLLM":

@@ -94,19 +94,7 @@ class Reference:
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
         """Return the checkpoint's own dtype unless the spec names one."""
-        requested, own = request.dtype, target.facts.dtype
-        chosen = own if requested == "Auto" else requested
-        if chosen not in DTYPE_BYTES:
-            raise SpecError(
-                ConditionReason.NOT_SUPPORTED,
-                f"the checkpoint is stored as {chosen}, which no engine computes in: set it to "
-                f"one of {', '.join(DTYPE_BYTES)}",
-                "spec.engine.dtype",
-            )
-        reason = (
-            "the checkpoint's own" if requested == "Auto" else "as written in spec.engine.dtype"
-        )
-        return chosen, Reason(field="dtype", value=chosen, reason=reason)
+        return own_dtype(target, request)
 
     def pool_copies(self, target: Target, request: PlanRequest) -> int:  # noqa: ARG002
         """Return one: every model of the repository is ours."""
@@ -154,17 +142,7 @@ class Reference:
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         """Return whether the terms are below the memory limit of the spec."""
-        host = sizes.memory.host
-        terms = {name: getattr(host, field) for field, name in _TERMS.items()}
-        short = 0 if host.limit_bytes is None else max(0, host.total_bytes - host.limit_bytes)
-        return Fit(
-            verdict="DoesNotFit" if short else "Fits",
-            short_bytes=short,
-            largest_term=max(terms, key=lambda name: terms[name]),
-            message=too_little(target, host)
-            if short
-            else f"{host.total_bytes:,} bytes of host memory are needed",
-        )
+        return host_fit(target, sizes)
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002  # the spec has them
         return BuildParts(lora=planned_adapters(target.spec, target.facts) or None)
@@ -215,6 +193,36 @@ class Reference:
         )
         chosen = (Reason(field=name, value=str(value), reason=why) for name, value, why in values)
         return [sizes.dtype_reason, *sizes.limits.reasons, *chosen]
+
+
+def own_dtype(target: Target, request: PlanRequest) -> tuple[str, Reason]:
+    """Return what a processor computes in: the checkpoint's own unless the spec names one."""
+    requested, own = request.dtype, target.facts.dtype
+    chosen = own if requested == "Auto" else requested
+    if chosen not in DTYPE_BYTES:
+        raise SpecError(
+            ConditionReason.NOT_SUPPORTED,
+            f"the checkpoint is stored as {chosen}, which no engine computes in: set it to "
+            f"one of {', '.join(DTYPE_BYTES)}",
+            "spec.engine.dtype",
+        )
+    reason = "the checkpoint's own" if requested == "Auto" else "as written in spec.engine.dtype"
+    return chosen, Reason(field="dtype", value=chosen, reason=reason)
+
+
+def host_fit(target: Target, sizes: Sizes) -> Fit:
+    """Return whether the terms are below the memory limit of the spec."""
+    host = sizes.memory.host
+    terms = {name: getattr(host, field) for field, name in _TERMS.items()}
+    short = 0 if host.limit_bytes is None else max(0, host.total_bytes - host.limit_bytes)
+    return Fit(
+        verdict="DoesNotFit" if short else "Fits",
+        short_bytes=short,
+        largest_term=max(terms, key=lambda name: terms[name]),
+        message=too_little(target, host)
+        if short
+        else f"{host.total_bytes:,} bytes of host memory are needed",
+    )
 
 
 def _check_reuse(family: Family, request: PlanRequest) -> Iterator[SpecError]:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from mm_api.backends import REFERENCE
 from mm_api.contract import FEATURES_MOUNT, HTTP_PORT, VLLM_IMAGE
@@ -34,7 +34,6 @@ from mm_operator.plan.engine.backends.vllm_memory import (
     BLOCK_TOKENS,
     Terms,
     plan_vllm_memory,
-    shm_bytes,
 )
 from mm_operator.plan.engine.cache import cache_size
 from mm_operator.plan.engine.case import Case, plan_error
@@ -93,7 +92,7 @@ def vllm_version(image: str | None, stated: str | None) -> tuple[str, str]:
     """
     image = image or VLLM_IMAGE
     tag = _TAG.search(image.partition("@")[0])
-    version = stated or (tag[1] if tag else "")
+    version = (stated or (tag[1] if tag else "")).removesuffix("+cpu")
     if not version:
         raise SpecError(
             "ImageUnknown",
@@ -253,25 +252,33 @@ _CHECKS: Final = (
 class Vllm:
     """A stock server, planned."""
 
-    gpu: GpuModel
+    device: GpuModel
     vllm_version: str
     version_reason: str
     serving_image: str | None
     trtllm_version: None = None
     vision_engine: VisionEngine | None = "Torch"
+    estimate: ClassVar[PlanWarning] = _ESTIMATE
+
+    @property
+    def gpu(self) -> GpuModel | None:
+        """Return the GPU that is planned for."""
+        return self.device
 
     def request(self, target: Target) -> PlanRequest:
         request = request_of(target.spec)
         return replace(request, pinned_pool_bytes=0) if is_disaggregated(target.spec) else request
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
-        case = Case(request, target.facts, target.family, self.gpu, self.vllm_version, target.model)
+        case = Case(
+            request, target.facts, target.family, self.device, self.vllm_version, target.model
+        )
         yield from (problem for check in _CHECKS for problem in check(case))
         yield from check_disaggregated(target)
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
         """Return the spec's type, else the checkpoint's own; of float32 it is a half."""
-        bfloat = capability(self.gpu) >= BFLOAT16_SINCE
+        bfloat = capability(self.device) >= BFLOAT16_SINCE
         if request.dtype != "Auto":
             chosen, reason = request.dtype, "as written in spec.engine.dtype"
         elif target.facts.dtype in {_HALF, "bfloat16"}:
@@ -282,8 +289,8 @@ class Vllm:
         if chosen == "bfloat16" and not bfloat:
             raise SpecError(
                 "DtypeNeedsGpu",
-                f"bfloat16 needs compute capability 8.0, and {self.gpu.product} has "
-                f"{self.gpu.compute_capability}: use {_HALF}, or another GPU",
+                f"bfloat16 needs compute capability 8.0, and {self.device.product} has "
+                f"{self.device.compute_capability}: use {_HALF}, or another GPU",
                 "spec.engine.dtype",
             )
         return chosen, Reason(field="dtype", value=chosen, reason=reason)
@@ -296,6 +303,12 @@ class Vllm:
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
     ) -> MemoryPlan:
         """Return the bytes on the GPU of each rank."""
+        return plan_vllm_memory(self.terms(target, request, limits, dtype, BLOCK_TOKENS), pools)
+
+    def terms(
+        self, target: Target, request: PlanRequest, limits: Limits, dtype: str, block: int
+    ) -> Terms:
+        """Return what goes into the memory; keys and values lie in blocks of so many tokens."""
         cache = cache_size(
             target.facts,
             target.family,
@@ -304,12 +317,11 @@ class Vllm:
             stages=request.pipeline_parallel,
             dtype=dtype,
             quantization=_cache_format(request, target.facts),
-            tokens_per_block=BLOCK_TOKENS,
+            tokens_per_block=block,
             cross_fraction=None,
         )
         adapters = _adapter_bytes(target.facts, request, dtype, self.vllm_version)
-        terms = Terms(target, request, limits, dtype, self.gpu, cache, adapters)
-        return plan_vllm_memory(terms, pools)
+        return Terms(target, request, limits, dtype, self.device, cache, adapters)
 
     def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
         """Yield steps that are shorter than an image, and a share that holds no full batch."""
@@ -346,7 +358,6 @@ class Vllm:
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the server's command."""
         split = target.spec.engine.parallelism
-        ranks = split.tensor * split.pipeline
         features = _features(target, sizes) if is_disaggregated(target.spec) else None
         return ServingParts(
             # Of disaggregated encoders, which alone read it.
@@ -357,16 +368,20 @@ class Vllm:
                 pipeline_parallel=split.pipeline,
                 port=HTTP_PORT,
                 argv=_argv(target, sizes, self.vllm_version, features),
-                environment=_ENVIRONMENT,
+                environment=_ENVIRONMENT | self.settings(target, sizes),
                 features=features,
             ),
-            pools=MemoryPools(cuda_bytes=0, pinned_bytes=0, shm_bytes=shm_bytes(ranks)),
+            pools=MemoryPools(cuda_bytes=0, pinned_bytes=0, shm_bytes=sizes.memory.shm_bytes),
             warnings=(
                 *(PlanWarning(code="Family", message=note) for note in target.family.notes),
-                _ESTIMATE,
+                self.estimate,
                 *((_AUDIO,) if target.facts.audio else ()),
             ),
         )
+
+    def settings(self, target: Target, sizes: Sizes) -> dict[str, str]:  # noqa: ARG002
+        """Return environment variables of one kind of build alone: of those for GPUs none."""
+        return {}
 
     def reasons(self, sizes: Sizes) -> list[Reason]:
         """Return the reasons of version, dtype, limits and utilization."""
@@ -409,6 +424,8 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
     """Return the command; names of the extra arguments were checked."""
     limits, split, memory = sizes.limits.engine, target.spec.engine.parallelism, sizes.memory
     images = limits.max_images_per_request
+    part = memory.gpu_memory_utilization
+    share = {} if part is None else {"gpu-memory-utilization": part}
     flags: dict[str, str | int | float | None] = {
         "served-model-name": target.model,
         "host": HOST,
@@ -417,7 +434,7 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
         "max-model-len": limits.max_seq_len,
         "max-num-seqs": limits.max_batch_size,
         "max-num-batched-tokens": limits.max_num_tokens,
-        "gpu-memory-utilization": memory.gpu_memory_utilization,
+        **share,
         "limit-mm-per-prompt": json.dumps(
             {"image": images, "video": 0, "audio": MOST_RECORDINGS if target.facts.audio else 0},
             separators=(",", ":"),

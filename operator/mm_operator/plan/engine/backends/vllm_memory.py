@@ -20,6 +20,7 @@ from mm_operator.plan.engine.encoder_memory import (
     vision_engine_bytes,
 )
 from mm_operator.plan.engine.encoders import server_cache_bytes
+from mm_operator.plan.engine.host_memory import host_vision_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import PROCESS_BYTES, reduce_bytes, sampling_bytes, width_of
 from mm_operator.plan.engine.pools import Pools
@@ -27,7 +28,7 @@ from mm_operator.plan.engine.reference_memory import encoder_of
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.stored import weights_format
 from mm_operator.plan.engine.target import Target
-from mm_operator.plan.engine.units import MIB
+from mm_operator.plan.engine.units import GIB, MIB, ceil_to
 from mm_operator.plan.engine.weights import Split, kept_bytes, weights_bytes
 
 BLOCK_TOKENS = 16
@@ -55,6 +56,11 @@ all-reduce. On two H200 a driver counted 1,022 MiB (bench/gpu/results/two.json).
 _QUEUE_BYTES = 160 * MIB
 """A message queue in /dev/shm: ten chunks of 16 MiB (shm_broadcast.py)."""
 _SHM_BYTES, _NCCL_BYTES = 256 * MIB, 1 << 30
+
+_CPU_PROCESSES = 3
+"""The API's, the engine's, and the worker's, which there is on CPUs with one rank, too."""
+_CPU_PROCESS_BYTES = 1 << 30
+"""What each takes. Chosen."""
 
 _CACHES = 2
 """The media cache is kept by the API's process and by the engine's (docs/configuration/optimization
@@ -124,6 +130,46 @@ def plan_vllm_memory(terms: Terms, pools: Pools) -> MemoryPlan:
 
 def _later_bytes(ranks: int) -> int:
     return _LIBRARY_BYTES + (ranks > 1) * _RANKS_BYTES
+
+
+def plan_cpu_memory(terms: Terms, pools: Pools) -> MemoryPlan:
+    """Return the bytes of a server without a GPU, whose room for keys and values is in GiB.
+
+    The variable's name is VLLM_CPU_KVCACHE_SPACE; vLLM 0.32 calls it legacy, and takes an argument in bytes.
+    """
+    target, limits, size = terms.target, terms.limits, DTYPE_BYTES[terms.dtype]
+    facts, engine = target.facts, limits.engine
+    pool = ceil_to(terms.cache.needed_bytes, GIB)
+    images = images_at_once(limits, terms.request) if facts.vision else 0
+    tiles = images * (target.family.layout.tiles_per_image(facts.vision) if facts.vision else 0)
+    step = max(engine.max_num_tokens, limits.features_per_image)
+    shm = _SHM_BYTES + 2 * _QUEUE_BYTES  # to the worker and back
+    parts = {
+        "weights_bytes": facts.parameters * size + terms.adapter_bytes,
+        "vision_bytes": host_vision_bytes(target, tiles),
+        "prompt_table_bytes": 2 * step * facts.row_size * size if images else 0,
+        "kv_cache_bytes": pool,
+        "feature_cache_bytes": _CACHES * server_cache_bytes(target.spec),
+    }
+    return MemoryPlan(
+        per_gpu=[],
+        host=planned_host(
+            target,
+            pools.planned.model_copy(update={"cuda_bytes": 0, "pinned_bytes": 0, "shm_bytes": shm}),
+            parts,
+            step_bytes=engine.max_num_tokens * width_of(facts.text, 1) * size
+            + sampling_bytes(engine, facts.text),
+            loading_bytes=facts.weight_bytes,
+            process_bytes=_CPU_PROCESSES * _CPU_PROCESS_BYTES,
+        ),
+        kv_bytes_per_token=terms.cache.bytes_per_token,
+        cross_kv_bytes_per_token=0,
+        kv_cache_free_gpu_memory_fraction=0,
+        kv_pool_bytes=pool,
+        full_length_sequences=pool // terms.cache.sequence_bytes,
+        pinned_pool_bytes=0,
+        shm_bytes=shm,
+    )
 
 
 def images_at_once(limits: Limits, request: PlanRequest) -> int:
