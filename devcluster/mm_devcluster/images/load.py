@@ -74,14 +74,16 @@ class Containerd:
         return Loaded(tuple(name for name in changed if "@" not in name), sent, kept)
 
     def load(self, image: Image) -> Loaded:
-        """Load an image from its parts, without an archive between; nothing when it is there.
+        """Load an image from its parts, without an archive between; what is there is not sent.
+
+        An import that was stopped leaves an image whose layers are not unpacked, at which the
+        kubelet gives up after two minutes: an import of nothing unpacks them.
 
         Raises:
             DevClusterError: containerd refused it, or a layer is neither here nor there.
         """
         total = sum(layer.size for layer in image.layers)
-        if self.images().get(image.reference) == image.digest:
-            return Loaded((), 0, total)
+        is_there = self.images().get(image.reference) == image.digest
         held = self.digests()
         lost = [x.digest for x in image.layers if x.path is None and x.digest not in held]
         if lost:
@@ -92,7 +94,7 @@ class Containerd:
         with self._importing() as sink:
             write_archive(image, sink, leave_out=held)
         kept = sum(layer.size for layer in image.layers if layer.digest in held)
-        return Loaded((image.reference,), total - kept, kept)
+        return Loaded(() if is_there else (image.reference,), total - kept, kept)
 
     def _importing(self) -> "_Import":
         return _Import([*self._ctr, "images", "import", "-"])
