@@ -223,6 +223,7 @@ def build_gateway(
         most_pixels=plan.max_image_pixels,
         request_seconds=plan.request_timeout_seconds,
         comparison=read_comparison(engine_dir, manifest),
+        question=chat_prompt.question if chat_prompt and not capabilities.wraps_questions else None,
     )
     drain = Drain()
     key_limits = KeyLimits(plan.key_limits or (), time.monotonic)

@@ -37,6 +37,7 @@ class Capabilities:
     Attributes:
         forms: of answers.
         writes_prompts: it is sent conversations and writes their prompts.
+        wraps_questions: it writes the prompt around a text that no template has marked.
         isolates_salts: it keeps apart what requests of different salts leave; else they may send
             none, and it keeps nothing that they could share.
         calls_missing: why calls of earlier answers do not reach the prompt, and what to do, as a
@@ -48,6 +49,7 @@ class Capabilities:
 
     forms: Forms
     writes_prompts: bool = False
+    wraps_questions: bool = True
     isolates_salts: bool = True
     calls_missing: str = ""
     times_audio: bool = False

@@ -1,7 +1,8 @@
-"""Greedy answers of the server to prompts of the project's own, sent as they are."""
+"""Greedy answers of the server to prompts of the project's own."""
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from uuid import uuid4
@@ -25,15 +26,22 @@ _OWN_ALONE = 0
 
 
 class Answers:
-    """Sends prompts past the dataplane: no template goes around them here.
+    """Sends prompts past the dataplane.
 
     Args:
         service: the path.
         seconds: for one answer.
+        question: writes the prompt of a message; None: the server does, whatever it is sent.
     """
 
-    def __init__(self, service: ChatService, seconds: float) -> None:
+    def __init__(
+        self,
+        service: ChatService,
+        seconds: float,
+        question: Callable[[Turn], str] | None = None,
+    ) -> None:
         self._service = service
+        self._question = question
         self._seconds = seconds
         self._likeliest: int | None = _OWN_ALONE
 
@@ -52,6 +60,15 @@ class Answers:
             max_tokens=len(prompt.steps),
             adapter=prompt.adapter,
         )
+        if self._question is not None:
+            request = replace(request, prompt=self._question(request.turns[0]))
+        served = await self._scored(request)
+        if self._question is None or prompt.steps[0].candidates[0].text.startswith(" "):
+            return served
+        # Decoded behind the prompt, a first word has the space that it lacks alone.
+        return replace(served, text=served.text.removeprefix(" "))
+
+    async def _scored(self, request: EngineRequest) -> Served:
         if self._likeliest is not None:
             try:
                 return await self._answer(replace(request, likeliest=self._likeliest))

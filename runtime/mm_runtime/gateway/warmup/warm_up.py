@@ -11,11 +11,13 @@ import contextlib
 import io
 import logging
 import time
+from collections.abc import Callable
 from uuid import uuid4
 
 from PIL import Image
 
 from mm_api.documents.evaluation import EvaluationReport
+from mm_runtime.base.chat_template import Turn
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.dataplane import ChatService
@@ -67,12 +69,13 @@ class WarmUp:
         most_pixels: int,
         request_seconds: float,
         comparison: Comparison | None = None,
+        question: Callable[[Turn], str] | None = None,
     ) -> None:
         self.service = service
         self._metrics = metrics
         self._most_pixels = most_pixels
         self._seconds = max(_LEAST_SECONDS, request_seconds)
-        self._answers = Answers(service, self._seconds)
+        self._answers = Answers(service, self._seconds, question)
         self._comparison = comparison
         self._refused = False
         self._current = ""
