@@ -38,9 +38,11 @@ async def test_the_question_is_written_by_one_of_them(
     service: Any = SimpleNamespace(admission=admission, engine=SimpleNamespace(generate=generate))
     candidate = {"token": 10, "text": "a", "logit": 1.0, "ends": False}
     step = {"candidates": [candidate, candidate | {"token": 11}], "spread": 1.0, "logSum": 1.0}
-    asked = EvaluationPrompt.model_validate({"text": "What?", "image": 0, "steps": [step]})
+    prompt_of_build = EvaluationPrompt.model_validate(
+        {"text": "What?", "image": 0, "steps": [step]}
+    )
 
-    served = await Answers(service, 9.0, question).to_prompt(asked)
+    served = await Answers(service, 9.0, question).to_prompt(prompt_of_build)
 
     assert (sent[0].prompt, served.text) == (prompt, text)
     assert sent[0].turns == (Turn("user", (Media.IMAGE, "What?")),)
