@@ -82,7 +82,11 @@ def llava_7b_facts() -> ModelFacts:
 
 def spec_of(changes: Mapping[str, Any] | None = None) -> MultimodalModelSpec:
     """Return the smallest spec with `changes` (camelCase) laid over it."""
-    return _spec_of(json.dumps(document(changes)["spec"]))
+    spec = document(changes)["spec"]
+    try:
+        return _spec_of(json.dumps(spec))
+    except TypeError:  # a date, which YAML has and JSON has not
+        return MultimodalModelSpec.model_validate(spec)
 
 
 @cache
