@@ -132,7 +132,7 @@ def test_a_missing_claim_is_awaited(alone: Space, installed: Installed) -> None:
         "homeless", "EngineBuilt", lambda one: '"absent" not found' in one.message
     )
 
-    assert (reported.status, reported.reason) == ("False", "BuildPending")
+    assert (reported.status, reported.reason) == ("False", "PodsUnschedulable")
     with (
         node_disk(installed.cluster, "late-store", mebibytes=MEBIBYTES) as disk,
         claimed(installed.cluster, disk, alone.name, "absent"),
