@@ -86,7 +86,7 @@ def _units(backend: str, found: dict[str, Any]) -> Iterator[str]:
     firsts, beside = found.get("first_text_ms") or {}, found.get("beside_images") or {}
     images = found.get("images_a_second") or {}
     rows: list[list[object]] = []
-    for way in ("one", "apart", "one and other"):
+    for way in ("one", "disaggregated", "one and other"):
         pauses = beside.get(way)
         first = firsts.get(way)
         cells: list[object] = [f"{first['p50']} / {first['p95']}" if first else "-"]
@@ -101,14 +101,14 @@ def _units(backend: str, found: dict[str, Any]) -> Iterator[str]:
     head += ["between tokens alone, ms p50 / p95", "beside images", "images/s beside"]
     yield from table(head, rows)
     yield ""
-    if firsts.keys() >= {"one", "apart"}:
-        ratio = round(firsts["apart"]["p50"] / firsts["one"]["p50"], 2)
+    if firsts.keys() >= {"one", "disaggregated"}:
+        ratio = round(firsts["disaggregated"]["p50"] / firsts["one"]["p50"], 2)
         met = verdict(ratio <= FIRST_TEXT, f"at most {FIRST_TEXT}")
-        yield f"- {backend}: first text of `apart`: {ratio} times one card's ({met})."
-    if pauses := beside.get("apart"):
+        yield f"- {backend}: first text of `disaggregated`: {ratio} times one card's ({met})."
+    if pauses := beside.get("disaggregated"):
         met = verdict(pauses["p95_ratio"] <= PAUSES, f"at most {PAUSES}")
         yield f"- {backend}: p95 beside images: {pauses['p95_ratio']} times ({met})."
-    for way, least in (("apart", IMAGES), ("one and other", UNITS)):
+    for way, least in (("disaggregated", IMAGES), ("one and other", UNITS)):
         if images.get(way) and images.get("one"):
             ratio = round(images[way] / images["one"], 2)
             met = verdict(ratio >= least, f"at least {least}")
@@ -118,16 +118,16 @@ def _units(backend: str, found: dict[str, Any]) -> Iterator[str]:
 
 def _former() -> Iterator[str]:
     cases = json.loads(FORMER.read_text(encoding="utf-8"))["cases"]
-    one, apart = cases["7b"], cases["7b:disaggregated"]
-    firsts = [case["first_text_ms"]["fresh"]["p50_ms"] for case in (one, apart)]
-    images = [case["beside_images"]["beside_images"]["images_per_second"] for case in (one, apart)]
-    ratio = apart["beside_images"]["p95_ratio"]
+    one, two = cases["7b"], cases["7b:disaggregated"]
+    firsts = [case["first_text_ms"]["fresh"]["p50_ms"] for case in (one, two)]
+    images = [case["beside_images"]["beside_images"]["images_per_second"] for case in (one, two)]
+    ratio = two["beside_images"]["p95_ratio"]
     yield (
-        "All of a model of 7 B on one card is `one`; with its encoder on the second card it is "
-        "`apart`; `one and other` is the same model on each card. Images a second are those of "
-        "sixteen clients of each gateway that want one token; beside streams, of four next to "
-        "eight streams. Where vLLM's servers share a card, keys and values get the bytes that "
-        f"were planned, by a flag. The former engine of Reference had {firsts[0]} (`one`) and "
-        f"{firsts[1]} ms (`apart`) to the first text, next to eight streams {images[0]} and "
-        f"{images[1]} images a second, and {ratio} times the p95 between tokens (`apart`)."
+        "A model of 7 B on one card is `one`; with its encoder on the second card it is "
+        "`disaggregated`; `one and other` is the same model on each card. Sixteen clients of each "
+        "gateway that want one token give the images a second; beside eight streams, four clients "
+        "give them. Where vLLM's servers share a card, a flag gives them the planned bytes for "
+        f"keys and values. The former engine of Reference had {firsts[0]} (`one`) and "
+        f"{firsts[1]} ms (`disaggregated`) to the first text, {images[0]} and {images[1]} images a "
+        f"second beside eight streams, and {ratio} times the p95 between tokens (`disaggregated`)."
     )

@@ -6,8 +6,8 @@ from typing import Any, Final
 from gpu_result_tables import table, verdict
 
 MIB: Final = 1 << 20
-APART: Final = "apart"
-APART_GOALS: Final = {"pause": 15, "images": 34, "first": 40, "tokens": 1.1}
+DISAGGREGATED: Final = "disaggregated"
+GOALS_DISAGGREGATED: Final = {"pause": 15, "images": 34, "first": 40, "tokens": 1.1}
 """Goals of disaggregated encoders before a model of 7 B: milliseconds between tokens beside images
 (p95, at most) at images a second (at least), milliseconds to the first text (at most), and tokens a
 second of 32 streams over vLLM's on defaults (at least)."""
@@ -32,7 +32,7 @@ def vllm(result: dict[str, Any]) -> Iterator[str]:
     yield "answers of 128 tokens. Two files of vLLM are changed, for transformers 5.17: names of"
     yield "Pixtral's classes, which is not served here, and of weights of LLaVA's tower."
     if any(":" in case for case in cases):
-        yield "`:apart`: a disaggregated encoder on the same GPU computes the features of what"
+        yield "`:disaggregated`: an encoder on the same GPU computes the features of what"
         yield "comes through the gateway; `:captures`: vLLM's CUDA graphs have up to 1,024 tokens;"
         yield "`:reference`: this project's engine, beside `stock` of the plain case."
     yield ""
@@ -86,30 +86,34 @@ def _clients(cases: dict[str, dict[str, Any]]) -> Iterator[str]:
             met = verdict(min(ratios) >= TOKENS, f"at least {TOKENS}")
             yield f"- {case}: tokens a second: {min(ratios)} times or more ({met})."
     for case in cases:
-        if APART in case and case.startswith("7b"):
-            yield from _apart(case, cases)
+        if DISAGGREGATED in case and case.startswith("7b"):
+            yield from _disaggregated(case, cases)
     yield ""
 
 
-def _apart(case: str, cases: dict[str, dict[str, Any]]) -> Iterator[str]:
+def _disaggregated(case: str, cases: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Yield the goals of disaggregated encoders."""
     found = cases[case]
     if one := found.get("first_text_ms"):
-        first = one[APART]["p50"]
-        met = verdict(first <= APART_GOALS["first"], f"at most {APART_GOALS['first']}")
+        first = one[DISAGGREGATED]["p50"]
+        met = verdict(
+            first <= GOALS_DISAGGREGATED["first"], f"at most {GOALS_DISAGGREGATED['first']}"
+        )
         yield f"- {case}: first text of a new image: {first} ms ({met})."
     if one := found.get("beside_images"):
-        beside = one[APART]["beside_images"]
+        beside = one[DISAGGREGATED]["beside_images"]
         pause, images = beside["p95_ms"], beside["images_per_second"]
-        ok = pause <= APART_GOALS["pause"] and images >= APART_GOALS["images"]
-        goal = f"at most {APART_GOALS['pause']} at {APART_GOALS['images']} or more"
+        ok = pause <= GOALS_DISAGGREGATED["pause"] and images >= GOALS_DISAGGREGATED["images"]
+        goal = f"at most {GOALS_DISAGGREGATED['pause']} at {GOALS_DISAGGREGATED['images']} or more"
         yield f"- {case}: p95 between tokens beside images: {pause} ms at {images} images/s"
         yield f"  ({verdict(ok, goal)})."
     mine, stock = ((one.get("streams") or {}).get("32") for one in (found, cases.get("7b", {})))
     if mine and stock:
-        mine, stock = (one["tokens_per_second"] for one in (mine[APART], stock["stock"]))
+        mine, stock = (one["tokens_per_second"] for one in (mine[DISAGGREGATED], stock["stock"]))
         ratio = round(mine / stock, 3)
-        met = verdict(ratio >= APART_GOALS["tokens"], f"at least {APART_GOALS['tokens']}")
+        met = verdict(
+            ratio >= GOALS_DISAGGREGATED["tokens"], f"at least {GOALS_DISAGGREGATED['tokens']}"
+        )
         yield f"- {case}: tokens a second at 32 streams over vLLM's on defaults: {ratio} ({met})."
     if one := found.get("handed_over"):
         yield f"- {case}: images that vLLM encoded all the same: {one['encoded_by_vllm']}."
@@ -117,7 +121,7 @@ def _apart(case: str, cases: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 def _pair(one: dict[str, Any], *names: str) -> list[object]:
     """Return figures of vLLM itself, of ours, and ours over vLLM's."""
-    way = next((way for way in ("gateway", APART, "reference") if way in one), "")
+    way = next((way for way in ("gateway", DISAGGREGATED, "reference") if way in one), "")
     stock, ours = one.get("stock"), one.get(way)
     shown = [
         " / ".join(str(some[name]) for name in names) if some else "-" for some in (stock, ours)

@@ -10,7 +10,7 @@ measure. Every committed question is sent to all, unary and streamed. Then load 
 the autoscaler has added a replica, and none until it is gone; meanwhile on the last, beside clients
 that send without pause: SIGKILL for each process of a server, a deleted pod, a drained node, and
 one that loses its GPU. Last, everything is removed. The driver is read four times a second: each
-container's peak stands beside what was planned.
+container's peak is given beside what was planned.
 """
 
 import argparse

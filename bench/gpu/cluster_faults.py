@@ -2,15 +2,14 @@
 
 import os
 import signal
-import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cluster_models import WHERE, address, holds, model_of, serving_pods, until, used_by
-from faults import Load
+from faults import Load, fault
 
 from mm_devcluster import cluster
 from mm_devcluster.demo import walk
@@ -19,7 +18,6 @@ from mm_devcluster.errors import DevClusterError
 from mm_devcluster.layout import Layout
 from mm_devcluster.paths import cluster_dir
 
-MIB = 1 << 20
 KILLED = ("tensorrt_llm", "multimodal_encoders", "tritonserver", "gateway")
 
 
@@ -41,22 +39,7 @@ def server_processes(target: Target, model: str) -> dict[str, int]:
 
 def struck(target: Target, model: str, load: Load, strike: Callable[[], None]) -> dict[str, Any]:
     """Return what clients see around one fault."""
-    load.wait_right(time.monotonic())
-    before = used_by(target, model)
-    at = time.monotonic()
-    strike()
-    until("a client that notices", lambda: any(t > at and s != "200" for t, s, _ in load.seen))
-    back = load.wait_right(at)
-    during = [one for one in load.seen if at < one[0] < back and one[1] != "200"]
-    return {
-        "statuses": dict(Counter(said for _, said, _ in during)),
-        "unavailable_without_retry_after": sum(
-            said == "503" and not waits for _, said, waits in during
-        ),
-        "back_seconds": round(back - at, 1),
-        "gpu_mib_before": before // MIB,
-        "gpu_mib_after": used_by(target, model) // MIB,
-    }
+    return fault(load, partial(used_by, target, model), strike)
 
 
 def delete_pod(target: Target, model: str) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 
 import httpx
 import psutil
-from gpu_record import RESULTS, write
+from gpu_record import RESULTS, driver, write
 from sites import Site, chat, environment, gpu_bytes_by_process, make_site
 
 from support.real_gateway import RealGateway, run_pair
@@ -113,11 +113,10 @@ def kill(pair: RealGateway, name: str) -> None:
     os.kill(pid_of(pair, name), signal.SIGKILL)
 
 
-def fault(pair: RealGateway, load: Load, strike: Callable[[], None]) -> dict[str, Any]:
-    """Return what clients see around one fault."""
-    folder = pair.server_log.parent
+def fault(load: Load, used: Callable[[], int], strike: Callable[[], None]) -> dict[str, Any]:
+    """Return what clients see around one fault; `used`: bytes that the driver counts."""
     load.wait_right(time.monotonic())
-    before = sum(gpu_bytes_by_process(pair.server.pid, folder).values())
+    before = used()
     struck = time.monotonic()
     strike()
     while not any(at > struck and said != "200" for at, said, _ in load.seen):
@@ -133,8 +132,13 @@ def fault(pair: RealGateway, load: Load, strike: Callable[[], None]) -> dict[str
         ),
         "back_seconds": round(back - struck, 1),
         "gpu_mib_before": before // MIB,
-        "gpu_mib_after": sum(gpu_bytes_by_process(pair.server.pid, folder).values()) // MIB,
+        "gpu_mib_after": used() // MIB,
     }
+
+
+def used_by(pair: RealGateway) -> int:
+    """Return the bytes of a server's processes on the GPU."""
+    return sum(gpu_bytes_by_process(pair.server.pid, pair.server_log.parent).values())
 
 
 @contextmanager
@@ -162,7 +166,7 @@ def kills(site: Site, folder: Path, names: list[str]) -> dict[str, Any]:
     found = {}
     with serving(site, folder) as (pair, load, ready):
         for name in names:
-            one = fault(pair, load, partial(kill, pair, name))
+            one = fault(load, partial(used_by, pair), partial(kill, pair, name))
             found[name] = {"ready_seconds": round(ready, 1), **one}
     return found
 
@@ -172,7 +176,7 @@ def losses(site: Site, folder: Path, flags: Path) -> dict[str, Any]:
     found = {}
     with serving(site, folder) as (pair, load, ready):
         for name in ("tensorrt_llm", "multimodal_encoders"):
-            one = fault(pair, load, (flags / name).touch)
+            one = fault(load, partial(used_by, pair), (flags / name).touch)
             found[name] = {"ready_seconds": round(ready, 1), **one}
         log = pair.server_log.read_text(errors="replace").splitlines()
     said = [line for line in log if "the GPU computes nothing more" in line]
@@ -219,14 +223,7 @@ def full(site: Site, folder: Path, free_mib: int) -> dict[str, Any]:
 
 def used_mib() -> int:
     """Return what the driver says is in use on the GPU."""
-    said = subprocess.run(
-        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    ).stdout
-    return int(said.split()[0])
+    return int(driver("--query-gpu=memory.used", "--format=csv,noheader,nounits")[0])
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,35 +17,36 @@ PACKAGES = ("torch", "transformers", "numpy", "nvidia-pytriton", "onnxruntime", 
 sys.path += [str(ROOT / "tests")]
 
 
+def driver(*query: str) -> list[str]:
+    """Return the lines of nvidia-smi, without a head; `query`: its options, such as --query-gpu=.
+
+    Raises:
+        OSError, subprocess.SubprocessError: there is no driver, or it does not answer.
+    """
+    said = subprocess.run(
+        ["nvidia-smi", *query], capture_output=True, text=True, timeout=30, check=True
+    ).stdout
+    return [line for line in said.splitlines() if line.strip()]
+
+
 def machine() -> dict[str, object]:
-    """Return GPU, driver and processor; "none" where there is no GPU."""
+    """Return GPUs, driver and processor; "none" where there is no GPU."""
     try:
-        found = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        ).stdout.strip()
+        each = driver("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
     except (OSError, subprocess.SubprocessError):
-        found = "none"
+        each = []
+    kinds = [f"{count} x {kind}" if count > 1 else kind for kind, count in Counter(each).items()]
+    found = "; ".join(kinds) or "none"
     return {"gpu": found, "cores": os.cpu_count(), "kernel": platform.release()}
 
 
 def processes_on_gpu() -> dict[int, int]:
     """Return process id -> bytes by the driver; none where there is no driver."""
     try:
-        said = subprocess.run(
-            ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        ).stdout
+        rows = driver("--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
     except FileNotFoundError:
         return {}
-    rows = (line.split(",") for line in said.splitlines() if line.strip())
-    return {int(pid): int(used) << 20 for pid, used in rows}
+    return {int(pid): int(used) << 20 for pid, used in (row.split(",") for row in rows)}
 
 
 def versions() -> dict[str, str]:

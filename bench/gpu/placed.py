@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from gpu_record import driver
 from questions import body_of, new_image
 from sites import Site
 from vllm_servers import Served, handed_over, is_answered
@@ -180,16 +181,9 @@ class Vllm:
 def counted_by_gpu(root: int) -> dict[str, int]:
     """Return the bytes of a process and those below it on each GPU, by the driver."""
     below = {root, *(one.pid for one in psutil.Process(root).children(recursive=True))}
-    query_of = "--query-compute-apps=pid,used_memory,gpu_bus_id"
-    said = subprocess.run(
-        ["nvidia-smi", query_of, "--format=csv,noheader,nounits"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    ).stdout
+    query = "--query-compute-apps=pid,used_memory,gpu_bus_id"
     found: dict[str, int] = {}
-    for line in said.splitlines():
+    for line in driver(query, "--format=csv,noheader,nounits"):
         pid, used, gpu = (word.strip() for word in line.split(","))
         if int(pid) in below:
             found[gpu] = found.get(gpu, 0) + (int(used) << 20)
@@ -202,15 +196,9 @@ def seen_by_children(gpu: str) -> Iterator[None]:
 
     By its UUID: MPS counts those that its daemon sees from 0 again.
     """
-    said = subprocess.run(
-        ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    ).stdout.split()
+    uuids = driver("--query-gpu=uuid", "--format=csv,noheader")
     before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = said[int(gpu)]
+    os.environ["CUDA_VISIBLE_DEVICES"] = uuids[int(gpu)]
     try:
         yield
     finally:

@@ -65,7 +65,7 @@ from support.tiny_llava import BuiltEngine
 LIMITS = {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024}
 CASES = ["1.3b", "7b", "1.3b:cached", "7b:cached"]
 CACHE_BYTES = 512 << 20
-APART = "disaggregated"
+DISAGGREGATED = "disaggregated"
 REUSE = "reuse"
 SHARE = "share"
 ENCODER_GPU = "1"
@@ -252,7 +252,7 @@ class Servers:
         shape, _, way = case.partition(":")
         try:
             checkpoint = made(self._work / "checkpoints", shape, device=self._device)
-            if way == APART:
+            if way == DISAGGREGATED:
                 engine = without_encoder(self._stack, site, checkpoint, folder, self._device)
             elif way == REUSE:
                 engine = with_reuse(site, checkpoint, folder, self._device)

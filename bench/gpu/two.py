@@ -7,14 +7,14 @@ Everything is planned by the operator's code and started as processes, each with
 (CUDA_VISIBLE_DEVICES). Servers of a backend are up together and are measured one after the other:
 
 - `one` and `other`: all of a model on the first card, and again on the second.
-- `apart`: the language model on the first card, its encoder on the second.
+- `disaggregated`: the language model on the first card, its encoder on the second.
 - `ranks`: vLLM with `parallelism.tensor: 2`.
 
 `ranks`: planned bytes of each rank and what nvidia-smi counts on each GPU; tokens of answers at
 temperature 0 beside those of `one`, with how close the two likeliest tokens are where answers part;
 tokens a second of 1 and 32 clients. `VLLM`, `Reference`: first texts of new images, pauses of eight
 streams beside four image clients, and images a second of clients that want one token, of `one`,
-`apart`, and `one` and `other` together.
+`disaggregated`, and `one` and `other` together.
 
 vLLM profiles the memory of `ranks` alone on both cards. Servers that start after it share the first
 card, so keys and values get the bytes that were planned, by a flag. Nothing may use the multicast
@@ -60,7 +60,7 @@ from vllm import of_streams
 
 SIDES = {"toy": 56}
 TENSOR = {"engine": {"parallelism": {"tensor": 2}}, "runtime": {"gpu": {"count": 2}}}
-APART = {"vision": {"placement": "Disaggregated", "engine": "Torch"}}
+DISAGGREGATED = {"vision": {"placement": "Disaggregated", "engine": "Torch"}}
 CLIENTS = 16
 """Of images, for each server, where images a second are counted."""
 
@@ -221,7 +221,7 @@ def worked(name: str, call: Callable[[], object]) -> bool:
 def of_units(units: Mapping[str, Unit], options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """Yield what one card, two roles on two cards, and two cards alike do."""
     side = SIDES.get(options.case, 336)
-    two = {name: units[name] for name in ("one", "apart") if name in units}
+    two = {name: units[name] for name in ("one", "disaggregated") if name in units}
     yield "first_text_ms", tried("first texts", lambda: first_texts(two, side, options.requests))
     groups = {name: [unit] for name, unit in two.items()}
     if "one" in units and "other" in units:
@@ -251,7 +251,7 @@ def of_ranks(
             lambda: answers(server.address, server.plan.model, images),  # noqa: B023
         )
         for name, server in servers.items()
-        if name in units and name != "apart"
+        if name in units and name != "disaggregated"
     }
     for name in ("ranks", "other"):
         mine, others = texts.get("one"), texts.get(name)
@@ -292,8 +292,8 @@ def of_vllm(
                 break
             kill_tree(ranks.process)
         yield "VLLM", "ranks_flags", list(more)
-        for name, gpu in (("one", GPUS[0]), ("other", GPUS[1]), ("apart", GPUS[0])):
-            site = tried(name, sites["apart" if name == "apart" else "one"])
+        for name, gpu in (("one", GPUS[0]), ("other", GPUS[1]), ("disaggregated", GPUS[0])):
+            site = tried(name, sites["disaggregated" if name == "disaggregated" else "one"])
             if site is not None:
                 servers[name] = Vllm(stack, site, name, gpu, options)
                 kept = site.plan.memory.kv_pool_bytes
@@ -309,8 +309,8 @@ def of_vllm(
         kill_tree(ranks.process)
         for key, value in of_units(units, options):
             yield "VLLM", key, value
-        if "apart" in units:
-            yield "VLLM", "handed_over", tried("handed over", servers["apart"].handed_over)
+        if "disaggregated" in units:
+            yield "VLLM", "handed_over", tried("handed over", servers["disaggregated"].handed_over)
 
 
 def of_reference(
@@ -320,7 +320,7 @@ def of_reference(
     device = "CUDA" if options.device == "cuda" else "CPU"
     with ExitStack() as stack:
         engine = site()
-        folders = {name: options.logs / f"r-{name}" for name in ("one", "other", "apart")}
+        folders = {name: options.logs / f"r-{name}" for name in ("one", "other", "disaggregated")}
         for folder in folders.values():
             folder.mkdir(parents=True)
 
@@ -329,7 +329,7 @@ def of_reference(
             with seen_by_children(gpu):
                 pair = run_pair(
                     without_encoder(stack, engine, checkpoint, folder, device)
-                    if name == "apart"
+                    if name == "disaggregated"
                     else engine.engine,
                     folder,
                     awaited=False,
@@ -338,7 +338,7 @@ def of_reference(
 
         pairs = {
             name: tried(f"Reference {name}", lambda: started(name, gpu))  # noqa: B023
-            for name, gpu in (("one", GPUS[0]), ("other", GPUS[1]), ("apart", GPUS[0]))
+            for name, gpu in (("one", GPUS[0]), ("other", GPUS[1]), ("disaggregated", GPUS[0]))
         }
         units = {}
         for name, pair in pairs.items():
@@ -375,7 +375,7 @@ def main() -> None:
         makers += ["--device", options.device, "--shapes", options.case]
         subprocess.run([sys.executable, *map(str, makers)], check=True)
         checkpoint = work / "checkpoints" / options.case
-        specs = {"one": spec_of(options), "apart": spec_of(options, APART)}
+        specs = {"one": spec_of(options), "disaggregated": spec_of(options, DISAGGREGATED)}
         sites = {
             name: building.submit(make_site, work / name, checkpoint, device="CUDA", spec=spec)
             for name, spec in specs.items()

@@ -1,6 +1,6 @@
 """What does the gateway add to vLLM's own server, unmodified, and do planned bytes hold?
 
-    python bench/gpu/vllm.py --cases 7b 7b:apart+captures --add
+    python bench/gpu/vllm.py --cases 7b 7b:disaggregated+captures --add
     CUDA_VISIBLE_DEVICES=1 python bench/gpu/vllm.py --cases qwen-7b --add
 
 Each case is planned by the operator's code and built; then `vllm` (`--program`) is started by the
@@ -8,11 +8,11 @@ plan's command, and a gateway before it. The same requests go to vLLM (`stock`) 
 gateway (`gateway`), in turn, so that both see the same machine. Images are new each time: JPEGs of
 336 x 336, for Qwen2.5-VL of 1280 x 720; answers have 128 tokens.
 
-`:apart` has a disaggregated encoder on the same GPU (MPS, 25 % of its threads) compute the features
-of what the gateway sends; `stock` is the same server, which encodes the images of its own port
-itself. `:captures` has CUDA graphs of vLLM up to 1,024 tokens (`--compilation-config`). Both have
-0.8 of the memory for keys and values. `:reference` is this project's engine in Triton. MPS, which
-it and `:apart` start, needs the UUID of another GPU than the first in CUDA_VISIBLE_DEVICES.
+`:disaggregated` has an encoder on the same GPU (MPS, 25 % of its threads) compute the features of
+what the gateway sends; `stock` is the same server, which encodes the images of its own port itself.
+`:captures` has CUDA graphs of vLLM up to 1,024 tokens (`--compilation-config`). Both have 0.8 of
+the memory for keys and values. `:reference` is this project's engine in Triton. MPS, which it and
+`:disaggregated` start, needs the UUID of another GPU than the first in CUDA_VISIBLE_DEVICES.
 
 - `cold_start_s`: seconds until vLLM listens, and until its first text and its first image were
   answered; beside it what vLLM's log says that its parts took.

@@ -1,4 +1,4 @@
-"""Servers of bench/gpu/vllm.py: vLLM by the plan's command, what stands before it, or Reference."""
+"""Servers of bench/gpu/vllm.py: vLLM by the plan's command and its gateway, or Reference."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ LENGTHS = {"qwen-7b": 2048, "qwen-toy": 2048}
 """Features of an image are 1,196 there, and 576 in the others."""
 
 READY_SECONDS, ANSWER_SECONDS = 420, 120
-APART, CAPTURES, REFERENCE = "apart", "captures", "reference"
+DISAGGREGATED, CAPTURES, REFERENCE = "disaggregated", "captures", "reference"
 CAPTURED = 1024
 """Tokens of the largest CUDA graph: a prompt with an image is one, where vLLM's own default for so
 many sequences is 64."""
@@ -55,7 +55,7 @@ PHASES = {
 
 @dataclass
 class Served:
-    """A server and what stands before it; `urls`: way -> address."""
+    """A server and what is in front of it; `urls`: way -> address."""
 
     process: "subprocess.Popen[bytes]"
     log: Path
@@ -100,7 +100,7 @@ def staged(case: str, work: Path, options: argparse.Namespace) -> tuple[Site, fl
     else:
         spec["runtime"] = {"vllmVersion": options.version}
     spec["engine"] = engine
-    if APART in ways:
+    if DISAGGREGATED in ways:
         spec["vision"] = {"engine": "Torch", "placement": "Disaggregated"}
     began = time.monotonic()
     folder = work / "sites" / case.replace(":", "-")
@@ -156,7 +156,10 @@ def start(
         vllm = vllm.model_copy(update={"features": features})
         assert serving.encoders is not None
         encoders = serving.encoders.model_copy(update={"addresses": [encoder.grpc_url]})
-        plan, way = serving.model_copy(update={"vllm_serve": vllm, "encoders": encoders}), APART
+        plan, way = (
+            serving.model_copy(update={"vllm_serve": vllm, "encoders": encoders}),
+            DISAGGREGATED,
+        )
     served = Served(
         subprocess.Popen(["true"]),
         folder / "vllm.log",

@@ -28,6 +28,10 @@ GATEWAY_PORT: Final = 8080
 ROUTER_PORT: Final = 8080
 """The router's OpenAI endpoint for all models."""
 
+MODEL_ALIAS: Final = "model"
+"""What programs call the one model of DashInfer-VLM's server: at gateway and router, too, where
+there is one."""
+
 ROUTER_METRICS_PORT: Final = 8082
 """Its metrics and health: not for clients."""
 

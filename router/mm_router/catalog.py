@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from mm_api.contract import MODEL_ALIAS
 from mm_edge.errors import UnknownModelError
 from mm_router.demand import UNPLANNED, ModelSize
 from mm_router.splits import Part, Split
-
-ALIAS = "model"
-"""What programs call the one model of DashInfer-VLM's server."""
 
 _SHOWN = 20
 """Names that a refusal lists; `/v1/models` has all."""
@@ -186,7 +184,7 @@ class Catalog:
         return next(one for one in own_names if self._find(one) == [model])
 
     def _find(self, name: str) -> list[Model]:
-        alone = self._models if name == ALIAS and len(self._models) == 1 else []
+        alone = self._models if name == MODEL_ALIAS and len(self._models) == 1 else []
         found = self._named.get(name, alone)
         return [one for one in found if one.name == _served(name, one)] or found
 
@@ -197,6 +195,6 @@ def _common(models: Iterable[Model]) -> tuple[str, ...]:
 
 
 def _served(requested: str, model: Model) -> str:
-    if requested == ALIAS and ALIAS not in model.names():
+    if requested == MODEL_ALIAS and MODEL_ALIAS not in model.names():
         return model.name
     return requested.removeprefix(f"{model.namespace}/")

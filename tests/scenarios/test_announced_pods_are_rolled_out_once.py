@@ -9,7 +9,7 @@ from mm_operator.model import Ref
 from support.imagined_cluster import ImaginedCluster
 from support.models import SETTINGS, tiny_facts
 
-APART = {"vision": {"placement": "Disaggregated", "replicas": 2}}
+DISAGGREGATED = {"vision": {"placement": "Disaggregated", "replicas": 2}}
 PORTS = {"llava": "8080", "llava-encoders": "8002"}
 KINDS = [pytest.param(name, id=name) for name in PORTS]
 
@@ -17,7 +17,7 @@ KINDS = [pytest.param(name, id=name) for name in PORTS]
 def _served(*, announced: bool) -> ImaginedCluster:
     """Return a namespace with a model whose operator adds annotations, or does not."""
     cluster = ImaginedCluster()
-    cluster.apply("llava", APART)
+    cluster.apply("llava", DISAGGREGATED)
     _switch(cluster, announced=announced)
     cluster.inspected(tiny_facts())
     cluster.built()
@@ -63,10 +63,10 @@ def test_the_next_revision_follows_the_switch(name: str) -> None:
     """A rollout for another reason brings the annotations, and takes them away again."""
     cluster = _served(announced=False)
     _switch(cluster, announced=True)
-    cluster.apply("llava", {**APART, "runtime": {"image": "example.org/runtime:2"}})
+    cluster.apply("llava", {**DISAGGREGATED, "runtime": {"image": "example.org/runtime:2"}})
     assert _scraped(cluster, name)["port"] == PORTS[name]
     _switch(cluster, announced=False)
-    cluster.apply("llava", {**APART, "runtime": {"image": "example.org/runtime:3"}})
+    cluster.apply("llava", {**DISAGGREGATED, "runtime": {"image": "example.org/runtime:3"}})
     assert _scraped(cluster, name) == {}
 
 

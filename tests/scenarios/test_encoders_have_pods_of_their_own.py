@@ -9,7 +9,7 @@ from support.golden import Golden
 from support.imagined_cluster import ImaginedCluster
 from support.models import DIGEST, tiny_facts
 
-APART = {"vision": {"placement": "Disaggregated", "replicas": 2}}
+DISAGGREGATED = {"vision": {"placement": "Disaggregated", "replicas": 2}}
 NAME = "llava-encoders"
 
 
@@ -17,7 +17,7 @@ NAME = "llava-encoders"
 def cluster() -> ImaginedCluster:
     """Return a namespace with a model that serves, its disaggregated encoders."""
     made = ImaginedCluster()
-    made.apply("llava", APART)
+    made.apply("llava", DISAGGREGATED)
     made.inspected(tiny_facts())
     made.built()
     made.pods_ready("llava")
@@ -96,7 +96,7 @@ def test_encoders_keep_their_revision_while_an_engine_is_built(cluster: Imagined
     """Until the new engine is there their own template stays; deleted, they wait for the next."""
     cluster.pods_ready(NAME)
     before = cluster.objects[Ref("Deployment", NAME)]["spec"]
-    cluster.apply("llava", {**APART, "engine": {"maxBatchSize": 3}})
+    cluster.apply("llava", {**DISAGGREGATED, "engine": {"maxBatchSize": 3}})
     assert before == cluster.objects[Ref("Deployment", NAME)]["spec"]
     cluster.remove(Ref("Deployment", NAME))
     assert NAME not in cluster.names("Deployment")
@@ -109,7 +109,7 @@ def test_encoders_keep_their_revision_while_an_engine_is_built(cluster: Imagined
 def test_models_without_images_have_no_encoders() -> None:
     """Nothing is built of a text model whose encoder should have pods of its own."""
     cluster = ImaginedCluster()
-    cluster.apply("llava", APART)
+    cluster.apply("llava", DISAGGREGATED)
     cluster.inspected(tiny_facts(vision=None, family="t5", source_digest=DIGEST.replace("1", "2")))
     assert cluster.conditions("llava")["Planned"] == "False NotSupported"
     assert "set it to Colocated" in cluster.message("llava", "Planned")

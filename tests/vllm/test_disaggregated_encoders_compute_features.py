@@ -17,7 +17,7 @@ from support.tiny_llava import CHECKPOINT, samples
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-APART = [name for name, one in RECORDS.items() if one.vllm_features]
+DISAGGREGATED = [name for name, one in RECORDS.items() if one.vllm_features]
 LIMITS = {"max_input_len": 448, "max_seq_len": 512}
 
 
@@ -30,7 +30,7 @@ def query(served: RealVllm, question: str, *images: Image.Image, **fields: Any) 
     return dict(answer.json())
 
 
-@pytest.mark.parametrize("family", APART)
+@pytest.mark.parametrize("family", DISAGGREGATED)
 def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
     """Without an image, with one and with two, and so are the prompt's; in float32."""
     checkpoint = write_for_vllm(family, tmp_path / "checkpoint")

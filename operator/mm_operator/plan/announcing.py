@@ -25,8 +25,8 @@ def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -
 
     `component`: which of its pods: `Component.SERVER` or `Component.ENCODER`.
     """
-    apart = component == labels.Component.ENCODER
-    deployment = snapshot.observed.encoders if apart else snapshot.observed.deployment
+    of_encoders = component == labels.Component.ENCODER
+    deployment = snapshot.observed.encoders if of_encoders else snapshot.observed.deployment
     recorded = recorded_revision(snapshot, rollout.serving_hash)
     if recorded is not None:
         return recorded.announced

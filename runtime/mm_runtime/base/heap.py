@@ -32,7 +32,7 @@ def keep_large_pieces() -> None:
 
     Otherwise the kernel fills each page with zeros when it comes again: 2,300 of them a request,
     which then took 20 ms or more where it took 10 (features of 2.4 MB,
-    docs/studies/encoders-apart.md). It depends on what else the process has freed before.
+    docs/studies/disaggregated-encoders.md). It depends on what else the process has freed before.
     """
     # glibc, too, keeps twice its mmap threshold of a heap's end.
     _fix_thresholds(_MOST_OWN_PAGES_BYTES, 2 * _MOST_OWN_PAGES_BYTES)

@@ -12,7 +12,7 @@ from support.ports import free_ports
 from support.prometheus import running_prometheus
 from support.staged import children, inspected
 
-APART = {"vision": {"placement": "Disaggregated"}}
+DISAGGREGATED = {"vision": {"placement": "Disaggregated"}}
 MONITORED = PlanSettings(SETTINGS.runtime_image, SETTINGS.builder_version, scrape_annotations=False)
 ANNOTATED: dict[str, Any] = {
     "job_name": "kubernetes-pods",
@@ -47,7 +47,7 @@ ANNOTATED: dict[str, Any] = {
 
 def _pods(settings: PlanSettings, network: str) -> list[dict[str, Any]]:
     """Return a running pod of each kind as the API server would show it."""
-    made = children(inspected(APART, built=True, settings=settings))
+    made = children(inspected(DISAGGREGATED, built=True, settings=settings))
     return [
         {
             "metadata": {**template["metadata"], "name": kind, "namespace": "demo"},

@@ -56,7 +56,7 @@ EVERYTHING: dict[str, Any] = {
     "replicas": 3,
 }
 
-APART: dict[str, Any] = {
+DISAGGREGATED: dict[str, Any] = {
     "vision": {
         "placement": "Disaggregated",
         "replicas": 2,
@@ -77,7 +77,10 @@ APART: dict[str, Any] = {
         "inspection-with-every-field": ("everything-fresh", fresh(EVERYTHING)),
         "build-with-every-field": ("everything-building", inspected(EVERYTHING)),
         "pods-with-every-field": ("everything-serving", inspected(EVERYTHING, built=True)),
-        "encoders-in-pods-of-their-own": ("disaggregated-serving", inspected(APART, built=True)),
+        "encoders-in-pods-of-their-own": (
+            "disaggregated-serving",
+            inspected(DISAGGREGATED, built=True),
+        ),
     },
 )
 def test_children(name: str, stage: tuple[Snapshot, Plan], golden: Golden) -> None:

@@ -20,10 +20,10 @@ def templates(changes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-APART = templates({"vision": {"placement": "Disaggregated"}})
+DISAGGREGATED = templates({"vision": {"placement": "Disaggregated"}})
 CONTAINERS = [
     pytest.param(container, id=f"{name}-{container['name']}")
-    for name, template in (APART | templates(BUCKET)).items()
+    for name, template in (DISAGGREGATED | templates(BUCKET)).items()
     for container in (*template["spec"].get("initContainers", ()), *template["spec"]["containers"])
 ]
 
@@ -45,11 +45,11 @@ def test_a_container_names_its_user_and_its_caches(container: dict[str, Any]) ->
 @pytest.mark.parametrize("job", ["Job/inspect", "Job/build"])
 def test_no_mesh_joins_a_job(job: str) -> None:
     """A proxy that does not end keeps a Job from ending; pods that serve are left to the mesh."""
-    metadata = APART[job]["metadata"]
+    metadata = DISAGGREGATED[job]["metadata"]
     assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
     assert metadata["labels"]["kuma.io/sidecar-injection"] == "disabled"
     assert metadata["annotations"]["linkerd.io/inject"] == "disabled"
-    serving = APART["Deployment/server"]["metadata"]
+    serving = DISAGGREGATED["Deployment/server"]["metadata"]
     assert "sidecar.istio.io/inject" not in {**serving["labels"], **serving["annotations"]}
 
 

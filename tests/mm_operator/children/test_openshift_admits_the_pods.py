@@ -18,7 +18,7 @@ from support.staged import children, fresh, inspected, planned
 pytestmark = pytest.mark.cluster
 
 LEFT = {"runtime": {"userIds": "Namespace"}}
-APART = {"vision": {"placement": "Disaggregated"}}
+DISAGGREGATED = {"vision": {"placement": "Disaggregated"}}
 BUCKET = {"build": {"store": {"s3": {"bucket": "engines"}, "gcAfter": "24h"}}}
 
 
@@ -43,7 +43,9 @@ def pods(changes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-ALL = pods(LEFT | APART) | {f"{name} bucket": pod for name, pod in pods(LEFT | BUCKET).items()}
+ALL = pods(LEFT | DISAGGREGATED) | {
+    f"{name} bucket": pod for name, pod in pods(LEFT | BUCKET).items()
+}
 
 
 @pytest.mark.parametrize("pod", [pytest.param(pod, id=name) for name, pod in ALL.items()])

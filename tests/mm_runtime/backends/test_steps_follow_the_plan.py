@@ -38,7 +38,7 @@ def served_by(backend: str, plan: BuildPlan = PLAN, **engine: object) -> BuildPl
             ("fetch", "unpickle", "export-vision", "verify-vision", "evaluation"),
         ),
         "text-only": (without_vision(PLAN), ("fetch", "verify-weights", "evaluation")),
-        "encoders-apart": (
+        "disaggregated-encoders": (
             served_by("VLLM", disaggregated_encoders="On", evaluation="Off"),
             ("fetch", "export-vision", "verify-vision"),
         ),

@@ -41,7 +41,7 @@ def test_those_without_a_request_make_room_first() -> None:
 
 
 def test_one_that_was_busy_comes_back_with_its_answer() -> None:
-    """It was passed over meanwhile; one that has gone makes no room."""
+    """It was passed over meanwhile; one that has gone leaves no place to another."""
     one = Connection(busy=True)
     connections: IdleConnections[Connection] = IdleConnections()
     connections.begun(one, 1)

@@ -148,7 +148,7 @@ def without_blanks(text: str) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """What stands before the text of a question."""
+    """What comes before the text of a question."""
 
     images: list[Image.Image] = field(default_factory=list)
     recordings: list[NDArray[np.float32]] = field(default_factory=list)

@@ -8,9 +8,8 @@ As other servers of open models do, an adapter is a model of its own that has th
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mm_api.contract import MODEL_ALIAS
 from mm_runtime.gateway.errors import UnknownModelError
-
-ALIAS = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class ModelNames:
         if requested == self.base:
             return None
         found = self.adapters.get(requested.removeprefix(f"{self.base}:"))
-        if found is None and requested == ALIAS:
+        if found is None and requested == MODEL_ALIAS:
             return None
         if found is None:
             served = ", ".join(map(repr, self.parents()))

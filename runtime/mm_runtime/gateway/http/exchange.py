@@ -337,7 +337,7 @@ def _queued(chat: PreparedChat, claims: _Claims, deadline: float) -> PreparedCha
 
 
 def _priority(headers: Headers) -> Priority:
-    """Return how a request stands among those of its key."""
+    """Return the priority of a request among those of its key."""
     named = headers.get("x-priority", Priority.NORMAL.name)
     try:
         return Priority[named.strip().upper()]

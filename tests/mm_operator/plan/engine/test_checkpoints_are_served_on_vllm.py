@@ -30,7 +30,7 @@ SERVED = tuple(
     name for name, one in FAMILIES.items() if vllm_since(one.architectures, chats=one.chats)
 )
 GPU = "h200-141gb"
-APART = {"placement": "Disaggregated", "engine": "Torch"}
+DISAGGREGATED = {"placement": "Disaggregated", "engine": "Torch"}
 
 
 def on_vllm(family: str, version: str | None = None, **engine: Any) -> ModelPlan:
@@ -61,7 +61,7 @@ def flags_of(plan: ModelPlan) -> dict[str, list[str]]:
 @pytest.mark.parametrize("family", ["llava", "qwen2-5-vl"])
 def test_every_flag_exists(family: str, version: str) -> None:
     """No command has a flag that this version's own parser does not take, in its kind."""
-    flags = flags_of(on_vllm(family, version, parallelism={"tensor": 2}, vision=APART))
+    flags = flags_of(on_vllm(family, version, parallelism={"tensor": 2}, vision=DISAGGREGATED))
     for name, values in flags.items():
         kind = kind_of(name, version) or kind_of(name.removeprefix("no-"), version)
         assert kind is not None, name
@@ -330,7 +330,7 @@ def test_keys_and_values_lie_in_the_pods_memory() -> None:
             {},
             "engine.kvCache.freeGpuMemoryFraction",
         ),
-        "apart": ({}, {}, APART, "vision.placement"),
+        "disaggregated": ({}, {}, DISAGGREGATED, "vision.placement"),
     },
 )
 def test_what_is_planned_for_gpus_alone_is_refused(
@@ -375,32 +375,32 @@ def test_facts_of_other_files_are_another_stage() -> None:
 
 def test_disaggregated_encoders_are_planned() -> None:
     """Their bytes, their files in the engine, and a folder for features of all requests, twice."""
-    apart, alone = on_vllm("llava", vision=APART), on_vllm("llava")
-    assert apart.errors == []
-    assert apart.build_plan is not None
-    assert apart.serving_plan is not None
-    assert apart.memory is not None
-    assert apart.vllm is not None
-    features = apart.vllm.features
+    disaggregated, alone = on_vllm("llava", vision=DISAGGREGATED), on_vllm("llava")
+    assert disaggregated.errors == []
+    assert disaggregated.build_plan is not None
+    assert disaggregated.serving_plan is not None
+    assert disaggregated.memory is not None
+    assert disaggregated.vllm is not None
+    features = disaggregated.vllm.features
     assert features is not None
-    transfer = json.loads(flags_of(apart)["ec-transfer-config"][0])
-    assert "enable-prefix-caching" in flags_of(apart)  # a cache, or vLLM renames images
+    transfer = json.loads(flags_of(disaggregated)["ec-transfer-config"][0])
+    assert "enable-prefix-caching" in flags_of(disaggregated)  # a cache, or vLLM renames images
     assert transfer["ec_connector_extra_config"] == {"shared_storage_path": features.path}
     assert features.most_bytes == 2 * 16 * (576 * 4096 * 2 + 8192)
-    engine, device = apart.build_plan.engine, apart.serving_plan.device
+    engine, device = disaggregated.build_plan.engine, disaggregated.serving_plan.device
     assert (engine.disaggregated_encoders, device) == ("On", "CUDA")
-    assert apart.fingerprint != alone.fingerprint
-    assert apart.memory.encoder is not None
-    assert apart.memory.encoder.vision_bytes > 600 << 20
+    assert disaggregated.fingerprint != alone.fingerprint
+    assert disaggregated.memory.encoder is not None
+    assert disaggregated.memory.encoder.vision_bytes > 600 << 20
     # Triton gives out GPU tensors that it never copied where it has a pinned pool.
-    assert apart.serving_plan.encoders is not None
-    assert apart.serving_plan.encoders.pools.pinned_bytes == 0
+    assert disaggregated.serving_plan.encoders is not None
+    assert disaggregated.serving_plan.encoders.pools.pinned_bytes == 0
 
 
 @cases(
     "family vision code message",
     {
-        "family": ("mistral3", APART, "BackendFamily", "features of mistral3"),
+        "family": ("mistral3", DISAGGREGATED, "BackendFamily", "features of mistral3"),
         "onnx": ("llava", {"placement": "Disaggregated"}, "EncoderEngine", "compute with torch"),
         "alone": ("llava", {"engine": "Torch"}, "EncoderEngine", "vLLM encodes images"),
     },

@@ -10,7 +10,7 @@ from support.models import tiny_facts
 
 CACHE = "64Mi"
 TOGETHER = {"featureCacheBytes": CACHE}
-APART = {"placement": "Disaggregated", **TOGETHER}
+DISAGGREGATED = {"placement": "Disaggregated", **TOGETHER}
 
 
 def _reference(**vision: object) -> object:
@@ -19,9 +19,9 @@ def _reference(**vision: object) -> object:
 
 def test_the_cache_moves_with_the_images() -> None:
     """The server's memory is that of one pod less the cache, which the encoder's pod holds."""
-    one, apart = _reference(**TOGETHER), _reference(**APART)
+    one, disaggregated = _reference(**TOGETHER), _reference(**DISAGGREGATED)
     assert one.memory.encoder is None
-    host, encoder = apart.memory.host, apart.memory.encoder
+    host, encoder = disaggregated.memory.host, disaggregated.memory.encoder
     assert one.memory.host.total_bytes - host.total_bytes == bytes_of(CACHE)
     assert encoder.total_bytes == host.vision_bytes + bytes_of(CACHE)
     assert (encoder.cuda_pool_bytes, encoder.context_bytes) == (0, None)
@@ -29,9 +29,9 @@ def test_the_cache_moves_with_the_images() -> None:
 
 def test_an_engine_stays_the_same() -> None:
     """Where images are encoded is no part of what is built."""
-    one, apart = _reference(), _reference(placement="Disaggregated")
-    assert one.fingerprint == apart.fingerprint
-    assert (one.serving_plan.encoders, apart.serving_plan.encoders.addresses) == (
+    one, disaggregated = _reference(), _reference(placement="Disaggregated")
+    assert one.fingerprint == disaggregated.fingerprint
+    assert (one.serving_plan.encoders, disaggregated.serving_plan.encoders.addresses) == (
         None,
         ["m-encoders:8001"],
     )
@@ -40,9 +40,9 @@ def test_an_engine_stays_the_same() -> None:
 def test_encoders_on_gpus_have_one_process() -> None:
     """On a GPU: the vision engine, one context and the smallest pool; the server keeps its own."""
     one = planned("llava", {})
-    apart = planned("llava", {}, vision={"placement": "Disaggregated"})
-    assert one.memory.per_gpu == apart.memory.per_gpu
-    gpu, encoder = apart.memory.per_gpu[0], apart.memory.encoder
+    disaggregated = planned("llava", {}, vision={"placement": "Disaggregated"})
+    assert one.memory.per_gpu == disaggregated.memory.per_gpu
+    gpu, encoder = disaggregated.memory.per_gpu[0], disaggregated.memory.encoder
     vision = gpu.vision_engine_bytes + gpu.vision_activation_bytes
     assert encoder.vision_bytes == vision
     assert encoder.total_bytes == vision + PROCESS_BYTES + CUDA_MINIMUM_BYTES
@@ -50,7 +50,7 @@ def test_encoders_on_gpus_have_one_process() -> None:
 
 def test_a_limit_that_is_too_small_is_reported() -> None:
     """The Reference engine's encoder must fit into the memory that its pod may have."""
-    plan = _reference(**APART, resources={"limits": {"memory": "32Mi"}})
+    plan = _reference(**DISAGGREGATED, resources={"limits": {"memory": "32Mi"}})
     assert [error.path for error in plan.errors] == ["spec.vision.resources.limits.memory"]
     assert "lower spec.vision.featureCacheBytes" in plan.errors[0].message
 

@@ -201,8 +201,8 @@ def check_media(now: Case) -> Iterator[SpecError]:
 
 def check_disaggregated(target: Target) -> Iterator[SpecError]:
     """Yield errors for disaggregated encoders that vLLM takes no features of, or that are none."""
-    apart, engine = is_disaggregated(target.spec), target.spec.vision.engine
-    if apart and target.facts.vision is not None and not target.family.vllm_features:
+    disaggregated, engine = is_disaggregated(target.spec), target.spec.vision.engine
+    if disaggregated and target.facts.vision is not None and not target.family.vllm_features:
         taken = ", ".join(name for name, one in FAMILIES.items() if one.vllm_features)
         yield plan_error(
             "vision.placement",
@@ -210,13 +210,13 @@ def check_disaggregated(target: Target) -> Iterator[SpecError]:
             f"features of {target.family.name} are not what vLLM keeps of an image, or were not "
             f"compared with it (those of {taken} are): set it to Colocated",
         )
-    if apart != (engine == "Torch"):
+    if disaggregated != (engine == "Torch"):
         yield plan_error(
             "vision.engine",
             "EncoderEngine",
             "encoders in front of vLLM (vision.placement: Disaggregated) compute with torch: set "
             "it to Torch"
-            if apart
+            if disaggregated
             else "vLLM encodes images itself: remove the field, or set vision.placement to "
             "Disaggregated",
         )

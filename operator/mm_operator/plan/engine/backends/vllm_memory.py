@@ -134,9 +134,9 @@ def _later_bytes(ranks: int) -> int:
 
 
 def plan_cpu_memory(terms: Terms, pools: Pools) -> MemoryPlan:
-    """Return the bytes of a server without a GPU, whose room for keys and values is in GiB.
+    """Return the bytes of a server without a GPU, whose keys and values get whole GiB.
 
-    It is VLLM_CPU_KVCACHE_SPACE, which vLLM 0.32 calls a legacy setting and reads.
+    They are VLLM_CPU_KVCACHE_SPACE, which vLLM 0.32 reads, and calls a legacy setting.
     """
     target, limits, size = terms.target, terms.limits, DTYPE_BYTES[terms.dtype]
     facts, engine = target.facts, limits.engine

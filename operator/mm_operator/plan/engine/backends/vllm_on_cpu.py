@@ -93,7 +93,7 @@ class VllmOnCpu(Vllm):
         return found
 
     def reasons(self, sizes: Sizes) -> list[Reason]:
-        """Return the reasons of version, dtype, limits and the room for keys and values."""
+        """Return the reasons of version, dtype, limits, and of the memory for keys and values."""
         return [
             Reason(field="vllmVersion", value=self.vllm_version, reason=self.version_reason),
             sizes.dtype_reason,
