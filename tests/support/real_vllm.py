@@ -93,20 +93,24 @@ def real_vllm(
     folder: Path,
     *,
     limits: Mapping[str, int] = MappingProxyType({}),
-    apart: bool = False,
+    disaggregated: bool = False,
 ) -> Iterator[RealVllm]:
     """Stage a checkpoint into a folder and serve it in float32 until the block ends.
 
-    `apart`: an encoder computes features, and the tower that vLLM has is one of zeros.
+    `disaggregated`: an encoder computes features, and the tower that vLLM has is one of zeros.
     """
     if not PROGRAM.exists():
         pytest.skip("the real vLLM was not run: no .venv-vllm here, `make env-vllm` makes it")
     server_port, front = free_ports(2)
-    plan = _staged(checkpoint, folder, limits, apart=apart)
+    plan = _staged(checkpoint, folder, limits, disaggregated=disaggregated)
     staged = folder / "store" / "engines" / plan.fingerprint
-    served = blinded(staged / "checkpoint", folder / "blind") if apart else staged / "checkpoint"
+    served = (
+        blinded(staged / "checkpoint", folder / "blind") if disaggregated else staged / "checkpoint"
+    )
     command = _command(plan, served, server_port)
-    features = FeatureFolder(path=str(folder / "features"), most_bytes=8 << 20) if apart else None
+    features = (
+        FeatureFolder(path=str(folder / "features"), most_bytes=8 << 20) if disaggregated else None
+    )
     if features is not None:
         command += ["--ec-transfer-config", ec_transfer_config(features)]
     serve = VllmServe(version=VERSION, port=server_port, argv=command, features=features)
@@ -117,7 +121,7 @@ def real_vllm(
     more = ("--serving", str(folder / "serving.json"), "--server-metrics", "")
     with ExitStack() as stack:
         encoder = None
-        if apart:
+        if disaggregated:
             encoder, serving = stack.enter_context(_encoder(folder, staged, serving))
         (folder / "serving.json").write_text(serving.to_json())
         output = stack.enter_context((folder / "vllm.log").open("ab"))
@@ -170,14 +174,16 @@ def blinded(checkpoint: Path, folder: Path) -> Path:
     return folder
 
 
-def _staged(checkpoint: Path, folder: Path, limits: Mapping[str, int], *, apart: bool) -> BuildPlan:
+def _staged(
+    checkpoint: Path, folder: Path, limits: Mapping[str, int], *, disaggregated: bool
+) -> BuildPlan:
     source = published(checkpoint, folder / "published")
     facts = InspectResult.from_json(mm_runtime("inspect", "--source", source)).facts
     assert facts is not None
     made = build_plan(facts)
     changed = made.engine.limits.model_copy(update=dict(limits))
     update = {"backend": "VLLM", "limits": changed, "evaluation": "Off"}
-    if apart:
+    if disaggregated:
         assert made.engine.vision is not None
         vision = made.engine.vision.model_copy(update={"engine": "Torch"})
         update |= {"vision": vision, "disaggregated_encoders": "On"}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -14,7 +15,10 @@ from mm_api.families import FAMILIES as RECORDS
 from support.families import images, recordings
 from support.families.checkpoints import PATCH, one_head
 from support.families.expected import noise_image
+from support.families.recordings import recording_part
+from support.families.served import image_part
 from support.families.words import END, begin_texts
+from support.real_vllm import ANSWER_SECONDS
 
 QUESTION = "what is in the image ?"
 TOKENS = 12
@@ -205,3 +209,21 @@ class Upstream:
         ids = found.sequences[0, length:].tolist()
         text = self._processor.decode([one for one in ids if one != END])
         return Answer(without_blanks(text), len(ids), length)
+
+
+def answer_of(url: str, question: Question) -> Answer:
+    """Return the answer of the gateway before a server of the family's checkpoint."""
+    media = [*map(image_part, question.images), *map(recording_part, question.recordings)]
+    content = [*media, {"type": "text", "text": QUESTION}]
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": content}],
+        "temperature": 0,
+        "max_tokens": TOKENS,
+        "skip_special_tokens": False,
+    }
+    answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=ANSWER_SECONDS)
+    assert answer.status_code == 200, answer.text
+    usage, (choice,) = answer.json()["usage"], answer.json()["choices"]
+    text = without_blanks(choice["message"]["content"])
+    return Answer(text, usage["completion_tokens"], usage["prompt_tokens"])

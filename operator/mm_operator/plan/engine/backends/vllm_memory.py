@@ -134,7 +134,7 @@ def _later_bytes(ranks: int) -> int:
 
 
 def plan_cpu_memory(terms: Terms, pools: Pools) -> MemoryPlan:
-    """Return the bytes of a server without a GPU, whose keys and values get whole GiB.
+    """Return the bytes of a server without a GPU, whose keys and values get a number of GiB.
 
     They are VLLM_CPU_KVCACHE_SPACE, which vLLM 0.32 reads, and calls a legacy setting.
     """
