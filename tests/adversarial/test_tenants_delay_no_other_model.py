@@ -136,7 +136,6 @@ async def fill(client: Client, api: Api, until: float) -> int:
 
 @pytest.fixture
 def limit_bytes() -> int:
-    """The memory limit of the chart's operator."""
     values = yaml.safe_load((ROOT / "charts" / "multimodal-operator" / "values.yaml").read_text())
     return bytes_of(values["operator"]["resources"]["limits"]["memory"])
 

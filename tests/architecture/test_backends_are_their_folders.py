@@ -62,7 +62,6 @@ def test_what_knows_one_is_named(source: str) -> None:
 
 
 def test_every_backend_of_the_api_has_its_folder() -> None:
-    """One line of the registry each."""
     assert BACKENDS.keys() == backends.BACKENDS.keys()
     for one in BACKENDS.values():
         assert type(one).__module__.startswith("mm_runtime.backends.")

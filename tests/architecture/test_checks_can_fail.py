@@ -64,7 +64,6 @@ def test_document_check_names_a_path_that_does_not_exist(tmp_path: Path) -> None
 
 
 def test_document_check_names_a_link_to_nowhere(tmp_path: Path) -> None:
-    """A relative link needs its target."""
     page = tmp_path / "page.md"
     page.write_text("[here](page.md) [there](missing.md)\n", encoding="utf-8")
 
@@ -167,7 +166,6 @@ def test_the_sample_of_places_survives_edits_elsewhere() -> None:
 def test_a_mutant_is_caught_by_a_test_that_fails(
     tmp_path: Path, condition: str, *, caught: bool
 ) -> None:
-    """A bound that no test looks at survives."""
     (tmp_path / "fits.py").write_text(f"def fits(size, limit):\n    return {condition}\n")
     (tmp_path / "test_fits.py").write_text(
         "from fits import fits\n\ndef test_fits():\n    assert fits(2, 2) and not fits(10, 2)\n"
@@ -202,7 +200,6 @@ def test_a_mutant_that_no_conftest_can_import_is_caught(tmp_path: Path) -> None:
 def test_repeated_runs_stop_at_the_first_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A test that fails in its third run is found."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "test_third.py").write_text(
         "from pathlib import Path\n\n"

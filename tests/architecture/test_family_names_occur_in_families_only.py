@@ -90,5 +90,4 @@ def test_names_are_found(source: str, families: list[str]) -> None:
 
 
 def test_every_family_has_a_module() -> None:
-    """A family is found by its name."""
     assert {name.replace("-", "_") for name in FAMILIES} == _MODULES

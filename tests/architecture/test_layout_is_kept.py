@@ -116,17 +116,3 @@ def test_no_drawers() -> None:
     drawers = {"utils", "util", "common", "helpers", "misc"}
 
     assert [str(path.relative_to(ROOT)) for path in tracked("*.py") if path.stem in drawers] == []
-
-
-def test_every_test_states_its_behaviour() -> None:
-    """Each test has a docstring; helpers of its file need none."""
-    silent = [
-        f"{path.relative_to(ROOT)}: {node.name}"
-        for path in tracked("tests/test_*.py", "tests/*/test_*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
-        and not ast.get_docstring(node)
-    ]
-
-    assert silent == []

@@ -68,7 +68,6 @@ def test_no_module_compares_layouts() -> None:
     },
 )
 def test_comparisons_are_found(source: str, found: list[str]) -> None:
-    """Reading an attribute is no comparison."""
     assert list(compared(source)) == found
 
 

@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_each_marker_that_is_left_out_has_a_suite() -> None:
-    """Also by way of a target of the Makefile."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (left_out,) = re.findall(r"^\t\$\(PYTEST\) -n .* -m '(.*)'$", makefile, re.MULTILINE)
     run = " ".join(nightly.SUITES.values())
@@ -23,7 +22,6 @@ def test_each_marker_that_is_left_out_has_a_suite() -> None:
 
 
 def test_the_page_names_what_has_not_run_for_long() -> None:
-    """Counted from the newest run."""
     old, new = ({"date": day, "commit": "c", "result": "r"} for day in ("2026-01-01", "2026-02-01"))
     page = generate_nightly_page.page(dict.fromkeys(nightly.SUITES, new) | {"twin": old})
     assert "**Not run within 30 days of the newest run: `twin`.**" in page
@@ -43,5 +41,4 @@ def test_the_page_names_what_has_not_run_for_long() -> None:
     ],
 )
 def test_results_say_what_ran(output: str, code: int, result: str | None) -> None:
-    """Nothing is called passed that failed, or that ran no test."""
     assert nightly.closing(output, code) == result

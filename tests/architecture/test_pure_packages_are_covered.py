@@ -55,7 +55,6 @@ def test_lines_that_never_ran_are_counted(measured: Path) -> None:
 def test_a_package_below_the_floor_fails(
     missing: int, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each package by itself, however well the others are covered."""
     good = pure_coverage.Lines("mm_api", 10_000, {})
     other = pure_coverage.Lines("mm_operator.plan", 100, {"plan/a.py": list(range(7, 7 + missing))})
 
@@ -83,7 +82,6 @@ def test_tests_of_a_module_are_found(measured: Path) -> None:
 
 
 def test_lines_of_an_unmeasured_file_have_no_tests(measured: Path) -> None:
-    """A file that nothing ran is no error."""
     covered = CoverageMap(measured / ".coverage", measured)
 
     assert covered.lines_of("operator/mm_operator/gone.py") == {}

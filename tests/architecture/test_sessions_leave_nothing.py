@@ -28,7 +28,6 @@ WORKER, SESSION = "os.getpid()", "os.getppid()"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The folder of temporary files of the sessions of a test."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     return folder
@@ -66,7 +65,6 @@ def test_a_killed_workers_files_go_with_the_session(root: Path) -> None:
 
 
 def test_a_killed_sessions_files_go_with_the_next(root: Path) -> None:
-    """The first can remove nothing."""
     session(root, KILLED.format(process=SESSION))
     assert len(left_in(root)) == 1
     assert session(root, PASSES, workers=0).returncode == 0

@@ -38,5 +38,4 @@ def test_no_other_module_loads() -> None:
     ids=["class", "named", "state", "sizes"],
 )
 def test_a_second_loader_is_found(text: str) -> None:
-    """The check can fail."""
     assert loads(text)

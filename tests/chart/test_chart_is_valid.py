@@ -141,7 +141,6 @@ def test_generated_files_are_fresh() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Return a copy of the chart that a test may break."""
     return Path(shutil.copytree(CHART, tmp_path / "charts" / "copy"))
 
 

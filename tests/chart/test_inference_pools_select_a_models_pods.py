@@ -64,7 +64,6 @@ def test_a_pool_has_the_pods_of_the_models_service() -> None:
     },
 )
 def test_wrong_values_are_refused(values: dict[str, Any], message: str) -> None:
-    """Before anything is made, with what is wrong."""
     with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmError, match=message):
         chart.render(values, name=RELEASE, namespace=NAMESPACE)
 

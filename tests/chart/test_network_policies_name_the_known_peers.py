@@ -16,7 +16,6 @@ def operator(values: dict[str, Any]) -> Peer:
 
 
 def model_pod(component: str = labels.Component.SERVER) -> Peer:
-    """Return a pod of a model."""
     marks = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE, labels.APP_COMPONENT: component}
     return Peer(labels=marks, namespace="team-a", namespace_labels={"team": "a"})
 

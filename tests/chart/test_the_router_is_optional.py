@@ -125,7 +125,6 @@ def test_arguments_are_understood() -> None:
 
 
 def test_every_value_reaches_the_objects() -> None:
-    """None is silently ignored."""
     output = yaml.safe_dump(objects(SOME))
     texts = [
         *("replicas: 3", "high", "memory: 6Gi", "pool: edge", "key: edge", "LoadBalancer"),
@@ -342,7 +341,6 @@ def test_ports_are_those_of_the_program() -> None:
     },
 )
 def test_wrong_values_are_refused(router: dict[str, Any], message: str) -> None:
-    """Before anything is made, with what is wrong."""
     values = {"router": {"enabled": True, **router}}
     with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmError, match=message):
         chart.render(values, name=RELEASE, namespace=NAMESPACE)

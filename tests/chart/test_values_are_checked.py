@@ -65,6 +65,5 @@ def test_every_value_may_be_set() -> None:
     },
 )
 def test_wrong_value_is_refused(values: dict[str, Any], message: str) -> None:
-    """The error names the value and what was expected."""
     with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmValuesError, match=message):
         chart.validate_schema(values)

@@ -39,7 +39,6 @@ def host(installed: Installed) -> str:
 
 @pytest.fixture(scope="module")
 def hub(host: str) -> Iterator[Hub]:
-    """The tiny model on a Hub that wants a token."""
     with serving_hub(CHECKPOINT, host) as server:
         server.token = TOKEN
         yield server
@@ -184,7 +183,6 @@ def test_wrong_key_is_reported_with_a_message(space: Space, buckets: S3Server) -
 
 
 def test_missing_secret_is_reported_with_a_message(space: Space, hub: Hub) -> None:
-    """A pod that waits for a Secret is reported as that, by its name."""
     source = {
         "huggingFace": {
             "repo": REPOSITORY,

@@ -51,7 +51,6 @@ def served_model(installed: Installed) -> Iterator[Space]:
 
 @pytest.fixture(name="client")
 def openai_client(space: Space) -> Iterator[OpenAI]:
-    """Return a client of the model."""
     with client_of(space, MODEL) as client:
         yield client
 

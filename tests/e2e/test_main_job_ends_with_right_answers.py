@@ -10,7 +10,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def test_every_answer_is_right(answers: list[questions.Answer]) -> None:
-    """Each image is answered rightly, plain and streaming."""
     found = [(answer.text, answer.streamed) for answer in answers]
     expected = [(answer.question.expected, answer.streamed) for answer in answers]
     assert found == expected

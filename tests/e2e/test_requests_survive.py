@@ -36,7 +36,6 @@ LEAST_REQUESTS = 50
 
 @pytest.fixture(name="space")
 def served_model(installed: Installed, answers: list[questions.Answer]) -> Space:
-    """The namespace of the main job, whose model has answered."""
     assert answers
     return Space(installed, "demo")
 

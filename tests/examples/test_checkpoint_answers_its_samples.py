@@ -14,7 +14,6 @@ from support.tiny_llava import CHECKPOINT, Sample, samples
 
 @pytest.fixture(scope="module")
 def model() -> LlavaForConditionalGeneration:
-    """The checkpoint's weights."""
     return LlavaForConditionalGeneration.from_pretrained(CHECKPOINT).eval()
 
 

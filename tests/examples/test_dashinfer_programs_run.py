@@ -19,7 +19,6 @@ PROGRAMS = Path(__file__).parents[2] / "examples" / "dashinfer"
 
 @pytest.fixture
 def served(servers: Servers) -> Family:
-    """A model that sees several images, and videos."""
     return servers.of("qwen2-vl")
 
 

@@ -24,7 +24,6 @@ FRAMES = 4
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    """The checkpoint as an engine."""
     loaded = Pipeline.load(build(FAMILY.checkpoint, tmp_path_factory.mktemp("qwen")))
     yield loaded
     loaded.loaded.engine.stop()
@@ -70,6 +69,5 @@ def test_the_demo_shows_a_video() -> None:
 
 
 def test_the_checkpoint_is_small() -> None:
-    """It is committed."""
     sizes = {path.name: path.stat().st_size for path in FAMILY.checkpoint.iterdir()}
     assert sum(sizes.values()) < 2_500_000, json.dumps(sizes)

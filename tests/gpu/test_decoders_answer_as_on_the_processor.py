@@ -159,7 +159,6 @@ def test_beams(family: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def bounded() -> Iterator[list[float]]:
-    """Give the process all memory back after a test."""
     yield []
     torch.cuda.set_per_process_memory_fraction(1.0)
 

@@ -32,7 +32,6 @@ PART_SLOT = 3
 
 
 def seeded(device: torch.device) -> torch.Generator:
-    """Return a generator: two runs see the same values."""
     return torch.Generator(device).manual_seed(7)
 
 
@@ -85,7 +84,6 @@ def check(
 
 @pytest.fixture(scope="module")
 def kernels() -> Kernels:
-    """Those of the GPU; a GPU without any is a failure here."""
     found = open_kernels(open_device("CUDA"))
     assert found is not None
     return found
@@ -133,7 +131,6 @@ def test_both(
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
 @pytest.mark.parametrize("width", [64, 5504], ids=str)
 def test_norms_and_gates(kernels: Kernels, dtype: torch.dtype, width: int) -> None:
-    """With and without something to add first."""
     device = open_device("CUDA")
     chance = seeded(device)
     states, more, products = (

@@ -68,7 +68,6 @@ def test_readme_has_the_counts() -> None:
 
 
 def test_each_row_is_shown_by_a_collected_test(request: pytest.FixtureRequest) -> None:
-    """Pytest itself has collected, in each path, a test whose id has the keyword."""
     collected = request.config.stash.get(COLLECTED, None)
     if collected is None:
         pytest.skip("a part of the tests was collected")
@@ -87,7 +86,6 @@ def test_each_row_is_shown_by_a_collected_test(request: pytest.FixtureRequest) -
     ids=["keyword", "another-test", "longer-file", "folder", "longer-folder"],
 )
 def test_a_row_selects_by_path_and_keyword(test: str, *, shown: bool) -> None:
-    """As pytest does."""
     case = Case(1, "handled", ((("tests/a/test_b.py",), "refused"), (("tests/c",), "")))
     assert case.is_shown_by(test) == shown
     assert without_tests([case], [test]) == ([] if shown else [1])
@@ -110,7 +108,6 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     "lanes", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)], ids=["alone", "xdist"]
 )
 def test_the_folder_runs_the_tests_of_a_row(lanes: tuple[str, ...]) -> None:
-    """Only what the row names, and its outcome by row."""
     done = run("--row", "2", *lanes)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^   2 prevented    \d+ passed$", done.stdout, re.MULTILINE), done.stdout
@@ -120,7 +117,6 @@ def test_the_folder_runs_the_tests_of_a_row(lanes: tuple[str, ...]) -> None:
 
 @pytest.mark.slow
 def test_an_unknown_row_is_refused() -> None:
-    """A number without a row, or of a row that names no test."""
     done = run("--row", "20", "--row", "1000")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "no row of docs/known-problems.md with tests has number [20, 1000]" in done.stderr

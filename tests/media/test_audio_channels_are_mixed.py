@@ -73,13 +73,11 @@ def test_phases_that_change() -> None:
 
 
 def test_silence_stays_silence() -> None:
-    """No channel of nothing is anything."""
     assert not decode_audio(recording([NOTHING, NOTHING]), most_samples=MOST).any()
 
 
 @pytest.mark.parametrize("rate", [8_000, 11_025, 16_000, 22_050, 44_100, 96_000, 192_000])
 def test_rates(rate: int) -> None:
-    """Of telephones and of studios."""
     samples = tone(rate=rate)
     found = decode_audio(recording([samples, -samples], rate=rate), most_samples=MOST)
 

@@ -65,7 +65,6 @@ def test_flipped_bytes(kind: str, least: int) -> None:
 
 
 def test_a_lost_page() -> None:
-    """An Ogg numbers its pages."""
     content = recording([np.tile(SPOKEN, 3)], "ogg", "libopus")
     pages = [at for at in range(len(content)) if content[at : at + 4] == b"OggS"]
     assert len(pages) > 5
@@ -119,7 +118,6 @@ def test_samples_that_are_no_numbers(value: float, codec: str) -> None:
 
 
 def test_samples_beyond_the_scale() -> None:
-    """Are cut off, as by players."""
     found = decode_audio(recording([SPOKEN * 10], "wav", "pcm_f32le"), most_samples=MOST)
 
     assert 0.99 < np.abs(found).max() <= 1

@@ -80,12 +80,10 @@ def _length(content: bytes) -> float:
     },
 )
 def test_joined_files(content: bytes, seconds: int) -> None:
-    """All of the parts are played, and no tag is."""
     assert _length(content) == pytest.approx(seconds, abs=0.07 * seconds)
 
 
 def _louder(content: bytes, decibels: float) -> bytes:
-    """Return an Opus whose header says that players play it louder."""
     at = content.index(b"OpusHead") + 16
     gain = struct.pack("<h", round(256 * decibels))
     return _serial(content[:at] + gain + content[at + 2 :], 1)
@@ -125,7 +123,6 @@ def test_a_wav_ends_within_a_sample(wav: bytes, change: int, end: bytes) -> None
 
 @pytest.mark.parametrize("size", [0, 0xFFFFFFFF], ids=hex)
 def test_a_streamed_wav_ends_within_a_sample(size: int) -> None:
-    """Its header says no length."""
     at = WAV.index(b"data") + 4
     assert _length(WAV[:at] + struct.pack("<I", size) + WAV[at + 4 :] + b"\1") == 1
 
@@ -140,6 +137,5 @@ def test_a_streamed_wav_ends_within_a_sample(size: int) -> None:
     ids=["words", "a-tag-that-was-cut", "a-page-that-was-cut"],
 )
 def test_what_is_no_tag_is_damage(spoil: Callable[[], bytes]) -> None:
-    """With what to do."""
     with pytest.raises(BadRecordingError, match=r"damaged.*send it again"):
         _length(spoil())

@@ -82,7 +82,6 @@ def _audible(content: bytes) -> list[bool]:
     ids=["packets-are-gone", "times-jump"],
 )
 def test_a_gap(container: str, codec: str, shift: Shift, audible: list[bool]) -> None:
-    """Is as long as the file says."""
     assert _audible(_shifted(container, codec, shift)) == audible
 
 
@@ -102,7 +101,6 @@ def test_a_gap_of_years() -> None:
 
 
 def test_times_that_go_back() -> None:
-    """A fragment that was joined twice."""
     fragments = {
         "movflags": "frag_keyframe+empty_moov+default_base_moof",
         "frag_duration": "500000",

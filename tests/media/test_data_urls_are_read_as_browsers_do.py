@@ -77,7 +77,6 @@ def test_what_browsers_read_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_browsers_do_not_read_is_refused(name: str) -> None:
-    """With what to write instead."""
     url, words = REFUSED[name]
     with pytest.raises(BadImageError, match=words):
         decode(decode_data_url(url, max_bytes=LIMIT), max_pixels=LIMIT)
@@ -87,13 +86,11 @@ def test_what_browsers_do_not_read_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", READ)
 def test_recordings_are_read_alike(name: str) -> None:
-    """Any bytes do, until they are decoded."""
     found = checked(AudioReference(READ[name], "audio"), READ[name], None, max_bytes=LIMIT)
     assert found == IMAGE
 
 
 def test_recordings_are_refused_alike() -> None:
-    """And they are called recordings."""
     url = f"data:audio/wav;base64,{'A' * 2_000_000}"
     with pytest.raises(BadRecordingError, match="the recording has 1500000 bytes"):
         checked(AudioReference(url, "audio"), url, None, max_bytes=LIMIT)
@@ -103,13 +100,11 @@ def test_recordings_are_refused_alike() -> None:
     "head", ["data:image/gif;base64,", "data:video/mp4; BASE64,", "data:;base64,"]
 )
 def test_videos_are_read_alike(head: str) -> None:
-    """The bytes say that they are an animation."""
     url = head + base64.b64encode(animation("GIF")).decode().rstrip("=")
     assert len(read_video(url, VideoLimits(LIMIT, LIMIT, 8)).frames) == 3
 
 
 def test_rows_of_frames_are_read_alike() -> None:
-    """Each of them is base64 of its own."""
     frames = ",".join([ESCAPED, TEXT.rstrip("="), TEXT])
     url = f"data:Video/JPEG;charset=x; BASE64,{frames}"
     assert len(read_video(url, VideoLimits(LIMIT, LIMIT, 8)).frames) == 3

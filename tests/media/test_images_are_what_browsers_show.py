@@ -213,7 +213,6 @@ def _swapped_profile() -> bytes:
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_profiles_of_srgb_change_nothing(kind: str) -> None:
-    """Of any maker."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     plain, tagged = (
         decode(encode(photograph(), kind, **extra), max_pixels=LIMIT)
@@ -224,7 +223,6 @@ def test_profiles_of_srgb_change_nothing(kind: str) -> None:
 
 @pytest.mark.parametrize("profile", [b"no profile", b"\0" * 5_000_000], ids=["broken", "huge"])
 def test_profiles_that_browsers_drop_are_dropped(profile: bytes) -> None:
-    """The image is as it would be without."""
     tagged = decode(encode(photograph(), "JPEG", icc_profile=profile), max_pixels=LIMIT)
     assert pixels_of(tagged) == pixels_of(decode(encode(photograph(), "JPEG"), max_pixels=LIMIT))
 

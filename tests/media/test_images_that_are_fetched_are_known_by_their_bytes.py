@@ -60,14 +60,12 @@ async def _fetched(content: bytes, headers: dict[str, str]) -> bytes:
 
 @pytest.mark.parametrize("name", TAKEN)
 async def test_headers_say_nothing_of_the_image(name: str) -> None:
-    """As in browsers, which look at the bytes."""
     found = decode(await _fetched(*TAKEN[name]), max_pixels=LIMIT)
     assert np.array_equal(np.asarray(found), np.asarray(photograph()))
 
 
 @pytest.mark.parametrize("name", REFUSED)
 async def test_what_is_no_complete_image_is_refused(name: str) -> None:
-    """The message says what came."""
     content, headers, words = REFUSED[name]
     with pytest.raises((FetchRefusedError, BadImageError), match=words):
         decode(await _fetched(content, headers), max_pixels=LIMIT)

@@ -122,7 +122,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_message_says_what_is_wrong(name: str) -> None:
-    """And no pixel is made up."""
     content, words = REFUSED[name]
     with pytest.raises(BadImageError, match=words):
         decode(content, max_pixels=LIMIT)
@@ -172,6 +171,5 @@ def test_two_headers_that_disagree_are_refused() -> None:
 
 
 def test_plain_images_are_shown() -> None:
-    """The files that the others are made of are complete."""
     for content in (PNG, GIF, ANIMATED, *SMOOTH.values()):
         assert isinstance(decode(content, max_pixels=LIMIT), Image.Image)

@@ -55,7 +55,6 @@ def test_flipped_bytes(codec: str, container: str, least: int) -> None:
 
 @pytest.mark.parametrize(("codec", "container"), [one.values[:2] for one in FORMATS])
 def test_intact_videos(codec: str, container: str) -> None:
-    """All frames of the same video without damage are there."""
     frames = decode_video(_file(codec, container), LIMITS).frames
     apart = [abs(np.asarray(one).astype(int) - busy(at)).mean() for at, one in enumerate(frames)]
 
@@ -66,7 +65,6 @@ def test_intact_videos(codec: str, container: str) -> None:
 @pytest.mark.parametrize(("codec", "container"), [one.values[:2] for one in FORMATS])
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
 def test_truncated(codec: str, container: str, part: float) -> None:
-    """An upload that broke off."""
     content = _file(codec, container)
 
     with pytest.raises(BadImageError, match="damaged or truncated"):
@@ -102,7 +100,6 @@ def test_without_an_index() -> None:
 
 
 def test_without_a_key_frame() -> None:
-    """No frame can be decoded without the one that all refer to."""
     content = video_of([busy(at) for at in range(10)], container="matroska", options={"bf": "0"})
 
     with pytest.raises(BadImageError, match="no key frame"):
@@ -167,5 +164,4 @@ def test_an_open_group_at_the_start(codec: str, options: dict[str, str]) -> None
 
 
 def test_one_frame() -> None:
-    """The shortest video."""
     assert len(decode_video(video_of([plain(RED)]), LIMITS).frames) == 1

@@ -108,7 +108,6 @@ def test_sizes_that_blocks_do_not_fill(size: tuple[int, int]) -> None:
 
 
 def test_sizes_that_change() -> None:
-    """A window keeps its size."""
     limits = VideoLimits(1 << 22, 10**6, 4)
     frames = decode_video(bombs.grown_video(128, 128), limits).frames
 
@@ -170,7 +169,6 @@ def test_formats_of_pixels(codec: str, pixels: str) -> None:
 
 
 def test_grey() -> None:
-    """A video without colour."""
     content = video_of([plain(GREY)] * 2, pixels="gray", container="matroska")
 
     assert np.abs(np.asarray(_first(content)).astype(int) - GREY).max() <= 3
@@ -233,7 +231,6 @@ def test_high_dynamic_range(curve: int, white: float, paper: float) -> None:
 
 
 def test_a_song_with_a_cover() -> None:
-    """The image of a song is no video."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
         audio = output.add_stream("aac", rate=48_000, layout="mono")

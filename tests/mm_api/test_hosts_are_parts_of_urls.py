@@ -13,5 +13,4 @@ from support.cases import cases
     },
 )
 def test_a_host_is_written_as_urls_have_it(host: str, alone: str, with_port: str) -> None:
-    """With a port and without."""
     assert (bracketed(host), host_port(host, 80)) == (alone, with_port)

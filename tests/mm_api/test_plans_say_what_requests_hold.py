@@ -26,7 +26,6 @@ WHISPER = EncoderFacts(
 def test_of_a_plan(
     facts: dict[str, object], gateway: dict[str, object], expected: list[str]
 ) -> None:
-    """By the facts of the checkpoint and what the plan allows."""
     plan = toy_manifest().plan
     plan = plan.model_copy(update={"facts": plan.facts.model_copy(update=facts)})
 
@@ -42,5 +41,4 @@ def test_texts_alone() -> None:
 
 
 def test_modalities_are_listed_in_one_order() -> None:
-    """Texts come first."""
     assert held(images=True, video=True, audio=True, only_audio=False) == list(MODALITIES)

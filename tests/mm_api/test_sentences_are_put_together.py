@@ -39,7 +39,6 @@ def test_articles_follow_the_first_letter(noun: str, expected: str) -> None:
 
 
 def test_counts_agree() -> None:
-    """One of a thing has no s."""
     assert (count(1, "piece"), count(2, "piece"), count(0, "GPU"), count(2, "pass", "passes")) == (
         "1 piece",
         "2 pieces",

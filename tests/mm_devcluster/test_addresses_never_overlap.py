@@ -22,7 +22,6 @@ def test_no_two_slots_share_an_address(family: Family) -> None:
 
 
 def test_no_two_slots_share_a_port_or_an_interface() -> None:
-    """Loopback ports and interface names of all slots differ."""
     ports = [port for slot in range(SLOTS) for port in vars(ports_of(slot)).values()]
     interfaces = [network_of(slot).host_interface for slot in range(SLOTS)]
     assert (len(ports), len(interfaces)) == (len(set(ports)), len(set(interfaces)))

@@ -18,13 +18,11 @@ BINARIES = {name: Path("/bin") / name for name in (*NODE, *CONTROL_PLANE)}
 
 @pytest.fixture(name="node")
 def full_cluster() -> Blueprint:
-    """Describe a cluster with a node, in slot 3."""
     return build_full_cluster(LAYOUT, network_of(3), BINARIES, store=Path("/cache/0"), cgroup="c")
 
 
 @pytest.fixture(name="plane")
 def loopback_control_plane() -> Blueprint:
-    """Describe a control plane without a node, in slot 3."""
     return build_control_plane(LAYOUT, network_of(3), ports_of(3), BINARIES)
 
 
@@ -40,7 +38,6 @@ def test_the_node_accepts_cgroup_v1_and_keeps_to_its_own_cgroup(node: Blueprint)
 
 
 def test_the_node_never_collects_images(node: Blueprint) -> None:
-    """There is no registry to get them back from."""
     config = json.loads(node.files[LAYOUT.config / "kubelet.json"])
     assert config["imageGCHighThresholdPercent"] == 100
 

@@ -126,7 +126,6 @@ def test_two_run_side_by_side_and_leave_nothing(control_plane: ClusterInfo) -> N
 
 @pytest.mark.slow
 def test_a_cluster_ends_with_its_owner() -> None:
-    """A test that is killed leaves no cluster behind."""
     name = f"tests-orphan-{os.getpid()}"
     program = (
         "import os, time\n"

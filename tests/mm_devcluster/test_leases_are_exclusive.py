@@ -12,7 +12,6 @@ from mm_devcluster.slots import lease_slot, try_lock
 
 
 def test_a_second_cluster_gets_the_next_slot(tmp_path: Path) -> None:
-    """What is leased is not leased again."""
     first, second = (lease_slot(tmp_path, lambda _: True) for _ in range(2))
     numbers = (first.number, second.number)
     first.release()
@@ -67,7 +66,6 @@ def test_the_store_with_the_most_images_is_leased_first() -> None:
 
 @pytest.mark.usefixtures("stores")
 def test_a_store_in_use_is_not_purged() -> None:
-    """Only images that no one uses are deleted."""
     lease = lease_store()
     with pytest.raises(RuntimeError, match="is in use by another cluster"):
         purge_store(lease.number)

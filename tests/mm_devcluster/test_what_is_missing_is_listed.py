@@ -24,7 +24,6 @@ def test_an_absent_program_names_its_package_and_its_purpose() -> None:
 
 
 def test_one_message_holds_everything_and_the_other_way() -> None:
-    """No one wants to learn of the requirements one by one."""
     text = str(MissingRequirementsError(("root", *describe(NODE_PACKAGES))))
     expected = ["root", "containerd", "iptables", "apt-get install", "CLUSTER=current"]
     assert [word for word in expected if word not in text] == []
@@ -41,7 +40,6 @@ def test_the_disk_below_a_path_is_recognised(path: str, kind: str) -> None:
 
 
 def test_without_root_the_message_says_only_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else can be judged without it."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert [item.split(":")[0] for item in missing_for_node("x")] == ["root"]
 

@@ -52,7 +52,6 @@ def test_one_port_of_both_families(everywhere: str) -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_an_address_is_listened_on_alone(address: str) -> None:
-    """A server of this machine only stays one."""
     (one,) = listening_sockets(address, 0)
     with one:
         assert one.getsockname()[0] == address
@@ -106,7 +105,6 @@ def test_without_ipv6_the_other_one_serves(
 
 
 def test_a_port_that_is_taken_is_an_error_and_nothing_stays_open() -> None:
-    """In one family as in both."""
     with socket.create_server(("::", 0), family=socket.AF_INET6) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match="in use"):

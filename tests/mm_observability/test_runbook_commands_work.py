@@ -115,7 +115,6 @@ def test_every_page_has_commands() -> None:
 
 
 def test_errors_are_found_in_the_operators_log() -> None:
-    """What a page greps for is what the operator writes."""
     text = (ROOT / "docs/runbooks/MultimodalOperatorReconcileErrors.md").read_text(encoding="utf-8")
     [wanted] = re.findall(r"logs deploy/OPERATOR .*\| grep '([^']+)'", text)
     record = logging.LogRecord("mm_operator", logging.ERROR, "a.py", 1, "it failed", None, None)

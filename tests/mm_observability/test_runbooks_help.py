@@ -80,7 +80,6 @@ def test_a_page_has_its_four_parts(page: Path) -> None:
 
 @EACH
 def test_a_page_names_what_exists(page: Path) -> None:
-    """Fields of the resource and metrics that a page names are there."""
     text = page.read_text(encoding="utf-8")
     fields = set(re.findall(r"`(spec\.[A-Za-z.]+[A-Za-z])`", text))
     for requested in re.findall(r"get mmm .*jsonpath=(.+)", text):

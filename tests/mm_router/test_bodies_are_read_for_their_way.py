@@ -68,7 +68,6 @@ def test_another_name_is_the_only_change_of_a_form() -> None:
     },
 )
 def test_bodies_without_a_way_are_refused(body: bytes, message: str) -> None:
-    """The refusal says what is wrong with it."""
     with pytest.raises(InvalidRequestError) as refused:
         read_json(body, "")
 
@@ -88,7 +87,6 @@ def test_bodies_without_a_way_are_refused(body: bytes, message: str) -> None:
     },
 )
 def test_forms_without_a_way_are_refused(body: bytes, kind: str, message: str) -> None:
-    """The same for transcriptions."""
     with pytest.raises(InvalidRequestError) as refused:
         read_form(body, kind)
 

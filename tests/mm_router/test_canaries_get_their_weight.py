@@ -55,7 +55,6 @@ def test_a_larger_weight_moves_keys_to_it_alone() -> None:
 
 
 def test_a_version_that_is_added_takes_keys_from_all() -> None:
-    """What does not move to it stays where it was."""
     before, after = names_of_keys(parts(a=50, b=50)), names_of_keys(parts(a=50, b=50, c=10))
 
     assert {after[key] for key in KEYS if before[key] != after[key]} == {"blue/c"}
@@ -111,7 +110,6 @@ def test_a_version_that_is_not_ready_is_stood_in_for(
     ],
 )
 def test_what_is_no_split_is_refused(written: object, message: str) -> None:
-    """With the place, and what is expected there."""
     text = written if isinstance(written, str) else json.dumps(written)
     with pytest.raises(SplitError, match=message):
         read_splits(text.encode())

@@ -14,7 +14,6 @@ def ejected(failure: Failure = Failure.UNREACHABLE) -> Ejections:
 
 @cases("failure", {"no-connection": Failure.UNREACHABLE, "connection-ended": Failure.BROKEN})
 def test_connections_that_fail_eject_at_once(failure: Failure) -> None:
-    """No further request meets it."""
     assert ejected(failure).choosable(REPLICAS, 0.5) == ["b"]
 
 

@@ -84,7 +84,6 @@ async def setup(
 
 
 def events_of(text: str) -> list[str]:
-    """Return the content of each event; comments are none."""
     return [part.removeprefix("data: ") for part in text.split("\n\n") if part.startswith("data: ")]
 
 

@@ -27,7 +27,6 @@ def test_a_new_replica_takes_its_share_only() -> None:
 
 
 def test_keys_of_a_replica_that_goes_move_alone() -> None:
-    """Keys of the others keep their replica."""
     before = {one.key: first(one, ["a", "b", "c"]) for one in KEYS}
     after = {one.key: first(one, ["a", "b"]) for one in KEYS}
 

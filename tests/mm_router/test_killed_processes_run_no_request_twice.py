@@ -70,7 +70,6 @@ def site(folder: Path, replicas: int, routers: int = 1) -> Iterator[Site]:
 
 
 def body_of(number: int) -> dict[str, Any]:
-    """Return a request; every second one is a stream."""
     messages = [{"role": "user", "content": f"chat {number}"}]
     return {"model": MODEL, "messages": messages, "stream": bool(number % 2)}
 

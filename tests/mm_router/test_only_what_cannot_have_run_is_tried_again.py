@@ -28,5 +28,4 @@ def test_a_replica_that_drains_is_known_by_its_refusal() -> None:
     },
 )
 def test_other_answers_are_the_answer(status: int, headers: dict[str, str], content: bytes) -> None:
-    """The request may have run."""
     assert not is_draining(status, headers, content)

@@ -101,7 +101,6 @@ async def test_what_was_not_used_is_given_back(tmp_path: Path) -> None:
 
 
 async def test_a_refusal_is_the_owners(tmp_path: Path) -> None:
-    """With its reason and time; and nothing of it is counted."""
     async with pair(tmp_path, tokens_per_minute=60) as one, one.other.admission.counted(KEY) as use:
         await use.reserve(50)
         with pytest.raises(KeyLimitError, match="`alice` may use 60 tokens a minute") as refused:
@@ -112,7 +111,6 @@ async def test_a_refusal_is_the_owners(tmp_path: Path) -> None:
 
 
 async def test_of_a_router_that_dies_all_that_was_reserved_counts(tmp_path: Path) -> None:
-    """No router reports what its request used."""
     async with pair(tmp_path, tokens_per_minute=1000, concurrent_requests=2) as one:
         async with one.other.admission.counted(KEY) as use:
             await use.reserve(600)

@@ -37,7 +37,6 @@ def quick_builds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def language_model() -> "LanguageModel":
-    """The tiny model's language model with four slots."""
     from support.engines import load_language_model  # noqa: PLC0415 (see module)
 
     return load_language_model()
@@ -45,7 +44,6 @@ def language_model() -> "LanguageModel":
 
 @pytest.fixture
 def start_engine(language_model: "LanguageModel") -> "StartEngine":
-    """Start engines on the shared model, one at a time."""
     from support.engines import engine_starter  # noqa: PLC0415
 
     return engine_starter(language_model)

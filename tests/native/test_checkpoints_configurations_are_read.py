@@ -26,7 +26,6 @@ def directory(folder: Path, family: str, **files: dict[str, Any]) -> EngineDirec
 
 
 def test_generation_defaults(tmp_path: Path) -> None:
-    """A checkpoint that samples by default is sampled."""
     chosen = {"do_sample": True, "temperature": 0.7, "top_p": 0.8}
     found = directory(tmp_path, "llava", config={}, generation_config=chosen)
     _, serving = native_engine("llava")

@@ -134,7 +134,6 @@ def test_anything_else_is_refused(change: Callable[[dict[str, Any]], None], word
 
 
 def test_versions_have_their_own_names() -> None:
-    """A configuration of one version is not taken for the other."""
     config, engine = written("llava", OLDEST)
     with pytest.raises(RefusedError, match="min_length"):
         check_config(config, template(NEWEST), engine)

@@ -28,7 +28,6 @@ QUESTION = "USER: <image>\nwhat is in the image ? ASSISTANT:"
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_answers_are_of_the_encoders_features(dtype: str, tmp_path: Path) -> None:
-    """The server encodes nothing itself, and answers as one pod does."""
     image = make_image(tmp_path / "image", VERSION)
     engine = native_engine_of(FAMILY, tmp_path, VERSION, {"dtype": dtype})
     assert engine.plan.engine.dtype == dtype

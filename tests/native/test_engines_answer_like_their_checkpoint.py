@@ -31,13 +31,11 @@ BASE, ADAPTED = 6, 2
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> NativeImage:
-    """An image of the newest version."""
     return make_image(tmp_path_factory.mktemp("image"), VERSION)
 
 
 @pytest.fixture(scope="module")
 def llava(tmp_path_factory: pytest.TempPathFactory) -> NativeEngine:
-    """The committed LLaVA with its adapter."""
     return evaluated_engine("llava", tmp_path_factory.mktemp("evaluated"), VERSION, ADAPTERS)
 
 

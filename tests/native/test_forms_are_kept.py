@@ -59,7 +59,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
 
 @pytest.fixture(scope="module")
 def client(pair: RealGateway) -> Iterator[OpenAI]:
-    """The official client."""
     with OpenAI(base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=120) as client:
         yield client
 
@@ -127,7 +126,6 @@ def test_choices(pair: RealGateway, client: OpenAI) -> None:
 
 
 def test_calls_that_must_be_made(pair: RealGateway, client: OpenAI) -> None:
-    """Of one of two functions, and of the one that is named."""
     tools = [{"type": "function", "function": one} for one in (RAIN, SNOW)]
     named = {"type": "function", "function": {"name": "snow"}}
     for choice, names in (("required", {"rain", "snow"}), (named, {"snow"})):

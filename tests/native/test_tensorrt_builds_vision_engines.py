@@ -53,7 +53,6 @@ def installed() -> Iterator[ModuleType]:
 def engine(
     request: pytest.FixtureRequest, tensorrt: ModuleType, tmp_path_factory: pytest.TempPathFactory
 ) -> EngineDirectory:
-    """An engine of one family."""
     assert tensorrt
     folder = tmp_path_factory.mktemp(request.param)
     return build(write(request.param, folder / "checkpoint"), folder / "store", vision="TensorRT")

@@ -57,7 +57,6 @@ def test_an_encoder_pulls_its_engine(version: str, folder: str) -> None:
 def test_other_features_have_another_identity(
     version: str, folder: str, file: str, *, differs: bool
 ) -> None:
-    """What features depend on is part of the identity, and nothing else is."""
     changed = built(folder, **{file.format(folder): "9"})
     before = vision_identity(manifest(version, built(folder)))
     assert differs == (before != vision_identity(manifest(version, changed)))

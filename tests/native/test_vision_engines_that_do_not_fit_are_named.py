@@ -86,14 +86,12 @@ def write_engine(folder: Path, **changes: Any) -> None:
 
 
 def test_an_image_without_tensorrt(tmp_path: Path) -> None:
-    """The module that is missing, and which image has it."""
     with pytest.raises(ValueError, match=r"no Python module tensorrt.*tritonserver"):
         open_tensorrt(tmp_path, SQUARE, VISION)
 
 
 @pytest.mark.usefixtures("tensorrt")
 def test_an_engine_of_another_version(tmp_path: Path) -> None:
-    """TensorRT loads engines of its own version only."""
     write_engine(tmp_path, tensorrt="10.9.0.34")
     with pytest.raises(ValueError, match=r"TensorRT 10\.10\.0\.31 cannot load this engine"):
         open_tensorrt(tmp_path, SQUARE, VISION)
@@ -206,7 +204,6 @@ def test_a_batch_that_it_was_not_built_for(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("tensorrt")
 def test_tensors_of_another_name(tmp_path: Path) -> None:
-    """An engine of another family takes other tensors."""
     write_engine(tmp_path)
     runner = open_tensorrt(tmp_path, TILES, VISION)
     with pytest.raises(ValueError, match=r"takes \['input'\]"):

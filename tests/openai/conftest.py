@@ -19,7 +19,6 @@ def _build(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model's checkpoint."""
     return made_once(tmp_path_factory, "calling-engine", _build) / "checkpoint"
 
 

@@ -241,7 +241,6 @@ def test_what_is_refused(client: OpenAI, endpoint: str, name: str, value: object
 
 @pytest.mark.parametrize("endpoint", ALL)
 def test_other_models_are_not_found(client: OpenAI, endpoint: str) -> None:
-    """404, as the client expects it."""
     with pytest.raises(NotFoundError) as refusal:
         query(client, endpoint, {"model": "other"})
     assert refusal.value.code == "model_not_found"

@@ -16,7 +16,6 @@ SAMPLED: dict[str, Any] = {**GIVEN, "temperature": 0.05, "seed": 7}
 
 
 def test_each_is_answered_as_it_is_alone(client: OpenAI) -> None:
-    """In their order, and usage is the sum."""
     alone = [client.completions.create(**GIVEN, prompt=prompt) for prompt in PROMPTS]
     together = client.completions.create(**GIVEN, prompt=PROMPTS)
     texts = [one.choices[0].text for one in alone]
@@ -105,7 +104,6 @@ def test_a_stream_says_which(client: OpenAI) -> None:
 def test_one_that_is_wrong_refuses_all(
     client: OpenAI, fields: dict[str, Any], param: str, says: str
 ) -> None:
-    """By its number among them."""
     with pytest.raises(BadRequestError) as refusal:
         client.completions.create(**GIVEN, **fields)
     assert refusal.value.param == param

@@ -45,11 +45,9 @@ def test_rows(client: OpenAI, row: Row) -> None:
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # by OpenAI, for its own model
 @pytest.mark.parametrize("row", [*map(_named, OF_AUDIO)])
 def test_rows_of_audio(listener: OpenAI, row: Row) -> None:
-    """The same of transcriptions and translations."""
     check(listener, row)
 
 
 def test_rows_have_names_of_their_own() -> None:
-    """A row can be found by its name."""
     names = [(row.path, row.name) for row in ROWS]
     assert len(names) == len(set(names))

@@ -12,12 +12,10 @@ MODELS = ("ensemble", "tensorrt_llm_bls")
 
 @pytest.fixture(scope="session")
 def host() -> Iterator[ImageHost]:
-    """A host of images that the server may fetch from."""
     with serve_images() as images:
         yield images
 
 
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> str:
-    """Each model that clients query."""
     return str(request.param)

@@ -32,7 +32,6 @@ ACTIVE = 'nv_trt_llm_request_metrics{request_type="active",'
 
 @pytest.fixture
 def bls(served: Served) -> Iterator[Ensemble]:
-    """A fresh stream to `tensorrt_llm_bls`."""
     with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
         yield client
 

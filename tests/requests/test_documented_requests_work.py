@@ -86,5 +86,4 @@ def test_example(usual: Addresses, example: Example) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("example", _ids("tiny-t5"))
 def test_text_to_text(tiny_t5: Addresses, example: Example) -> None:
-    """The same for an encoder-decoder."""
     assert example.answer == example.run(tiny_t5)

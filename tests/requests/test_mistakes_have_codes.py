@@ -61,7 +61,6 @@ def number(value: int) -> Any:
 
 
 def data_url(content: bytes, kind: str = "png") -> str:
-    """Return a data: URL."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
@@ -129,7 +128,6 @@ def _by_triton(found: list[Row]) -> list[Any]:
 
 @pytest.mark.parametrize("row", _by_triton(rows()))
 def test_grpc(served: Served, model: str, host: ImageHost, row: Row) -> None:
-    """The code and the words of ModelStreamInfer."""
     status, message = query(served, model, tensors_of(row.mistake, host))
     assert row.grpc == status
     assert row.message in message
@@ -170,7 +168,6 @@ def test_http(served: Served, host: ImageHost, model: str, row: Row, call: str) 
 def gateway(
     built_engine: BuiltEngine, served: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The real gateway before the server; its address."""
     with gateway_before(built_engine, served.grpc_url, tmp_path_factory.mktemp("gateway")) as url:
         yield url
 

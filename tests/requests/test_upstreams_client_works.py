@@ -106,7 +106,6 @@ def serving_at_once(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="module")
 def complete(built_engine: BuiltEngine, serving_at_once: Path) -> Iterator[Served]:
-    """A server of that plan."""
     with start_serving(built_engine.manifest, serving_at_once) as server:
         server.wait_until_ready()
         yield server

@@ -52,7 +52,6 @@ def test_a_model_is_ready_without_them(cluster: ImaginedCluster) -> None:
 
 
 def test_a_single_encoder_is_named_in_the_singular() -> None:
-    """One encoder answers; two answer."""
     cluster = ImaginedCluster()
     cluster.apply("llava", {"vision": {"placement": "Disaggregated", "replicas": 1}})
     cluster.inspected(tiny_facts())

@@ -16,7 +16,6 @@ CHANGED = DIGEST.replace("0", "f")
 
 @pytest.fixture
 def cluster() -> ImaginedCluster:
-    """Return an empty namespace."""
     return ImaginedCluster()
 
 

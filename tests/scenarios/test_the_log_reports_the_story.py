@@ -41,7 +41,6 @@ def test_a_first_life_is_four_lines(cluster: ImaginedCluster) -> None:
 
 
 def test_a_failed_build_is_reported_with_each_attempt(cluster: ImaginedCluster) -> None:
-    """What failed is named, and the attempt that follows by itself has lines of its own."""
     cluster.apply("llava", SMALLER)
     cluster.broke(
         BuildFailure(
@@ -77,7 +76,6 @@ def test_a_change_of_the_replicas_is_reported(cluster: ImaginedCluster) -> None:
 
 
 def test_an_engine_of_another_model_is_no_build(cluster: ImaginedCluster) -> None:
-    """A sibling with the same engine says whose it takes."""
     cluster.apply("second")
     cluster.inspected(tiny_facts())
     cluster.pods_ready("second")

@@ -138,7 +138,6 @@ def test_the_mark_of_a_turn_goes_with_its_end() -> None:
 
 
 def test_a_stop_names_who_failed() -> None:
-    """The condition names the model and what ends the stop."""
     cluster = served()
     upgrade(cluster)
     grant(cluster, STOPPED)

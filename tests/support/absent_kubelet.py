@@ -17,7 +17,6 @@ from support.models import tiny_facts
 
 
 def inspected(api: Api, model: str, facts: ModelFacts | None = None) -> None:
-    """Let the inspect pod of a model end well."""
     message = InspectResult(facts=facts or tiny_facts()).to_json()
     selector = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.INSPECT}"
     end_pod(api, wait_for_pod(api, selector), message=message)
@@ -69,7 +68,6 @@ def serving(api: Api, model: str) -> None:
 
 
 def wait_for_pod(api: Api, selector: str) -> dict[str, Any]:
-    """Return the first pod that has not ended, once there is one."""
     found = eventually(lambda: pods(api, selector))
     assert found, f"no pod of {selector} was made"
     return found[0]
@@ -102,14 +100,12 @@ def end_pod(
 
 
 def set_status(api: Api, pod: dict[str, Any], status: dict[str, Any]) -> None:
-    """Write a pod's status."""
     body = json.dumps({"status": status})
     name = pod["metadata"]["name"]
     api.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", body)
 
 
 def get(api: Api, kind: str, name: str) -> dict[str, Any]:
-    """Return one object."""
     found: dict[str, Any] = api.read(kind, name)
     return found
 

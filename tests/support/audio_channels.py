@@ -12,7 +12,6 @@ RATE = 48_000
 
 
 def tone(seconds: float = 1.0, hertz: float = 440, rate: int = RATE) -> NDArray[np.float32]:
-    """Return a tone of half of the full scale."""
     at = np.arange(int(seconds * rate)) / rate
     return np.asarray(0.5 * np.sin(2 * np.pi * hertz * at), np.float32)
 

@@ -23,5 +23,4 @@ def encode_audio(
     *,
     rate: int = RATE,
 ) -> bytes:
-    """Return a file of an audio clip, written by FFmpeg."""
     return recording([audio.astype(np.float32)], container, codec, rate=rate)

@@ -59,7 +59,6 @@ def commented_gif(blocks: int) -> bytes:
 
 
 def chunked_png(chunks: int) -> bytes:
-    """Return a PNG of so many empty chunks."""
     content = encode(plain_image((8, 8)))
     return content[:33] + _chunk(b"IDAT", b"") * chunks + content[33:]
 

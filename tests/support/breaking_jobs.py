@@ -18,23 +18,19 @@ Bytes = NDArray[np.uint8]
 
 
 def echo(content: bytes) -> Bytes:
-    """Return the file itself."""
     return np.frombuffer(content, np.uint8)
 
 
 def black(content: bytes) -> Bytes:
-    """Return as many zeros as the content says."""
     return np.zeros(int(content), np.uint8)
 
 
 def process(content: bytes) -> Bytes:
-    """Return the id of the process."""
     del content
     return np.array([os.getpid()], np.uint32).view(np.uint8)
 
 
 def spin(content: bytes) -> Bytes:
-    """Compute without end."""
     while True:
         del content
         content = b""
@@ -48,19 +44,16 @@ def sleep(content: bytes) -> Bytes:
 
 
 def fill(content: bytes) -> Bytes:
-    """Take 4 GiB."""
     del content
     return np.ones(4 << 30, np.uint8)
 
 
 def crash(content: bytes) -> Bytes:
-    """End as a defect of a codec does."""
     os.kill(os.getpid(), signal.SIGSEGV)
     return echo(content)
 
 
 def leave(content: bytes) -> Bytes:
-    """Exit."""
     del content
     os._exit(0)
 
@@ -89,7 +82,6 @@ def lie(content: bytes) -> Bytes:
 
 
 def fail(content: bytes) -> Bytes:
-    """Raise what no decoder raises."""
     raise KeyError(len(content))
 
 

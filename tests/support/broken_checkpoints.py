@@ -15,7 +15,6 @@ Tensors = dict[str, tuple[dict[str, Any], bytes]]
 
 
 def copied(example: str, folder: Path) -> Path:
-    """Return a copy of an example's checkpoint."""
     return Path(
         shutil.copytree(Path("examples") / example / "checkpoint", folder, dirs_exist_ok=True)
     )

@@ -17,19 +17,16 @@ class Site:
 
     @property
     def paths(self) -> BuildPaths:
-        """Where this build keeps what."""
         return BuildPaths(self.store, self.plan.fingerprint)
 
     @property
     def plan_file(self) -> Path:
-        """The plan on disk, as the Job mounts it."""
         path = self.store.parent / "plan.json"
         path.write_text(self.plan.to_json())
         return path
 
     @property
     def arguments(self) -> list[str]:
-        """Command line of the build."""
         where = ["--plan", str(self.plan_file), "--source", str(self.source)]
         return ["build", *where, "--store", str(self.store)]
 

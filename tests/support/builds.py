@@ -15,7 +15,6 @@ BUILD = f"{labels.APP_COMPONENT}={labels.Component.BUILD}"
 
 
 def build_only(space: Space, name: str, path: str, **parts: dict[str, Any]) -> dict[str, Any]:
-    """Describe a model whose engine is built and that runs no pod."""
     model = space.model(name, path, **parts)
     model["spec"]["replicas"] = 0
     return model
@@ -28,7 +27,6 @@ def first_build(space: Space, model: str) -> str:
 
 
 def build_pods(space: Space, job: str) -> list[dict[str, Any]]:
-    """Return the pods of a build Job, the oldest first."""
     pods = space.get("pods", "-l", f"{BUILD},job-name={job}").get("items", [])
     return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 

@@ -36,7 +36,6 @@ class Waits:
 
     @property
     def p99(self) -> float:
-        """Seconds within which 99 of 100 answers came."""
         ordered = sorted(self.seconds)
         return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
 

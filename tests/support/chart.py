@@ -169,5 +169,4 @@ def _rendered(values: str) -> str:
 
 
 def of_kind(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the rendered objects of one kind."""
     return [item for item in rendered(values) if item["kind"] == kind]

@@ -95,12 +95,10 @@ class Sent:
 
 
 def chat(client: str, *messages: dict[str, Any], refused: str = "", **fields: Any) -> Sent:
-    """Return a chat; without messages it has one question."""
     return Sent(client, {"messages": list(messages) or [QUESTION], **fields}, refused=refused)
 
 
 def part(*parts: dict[str, Any]) -> dict[str, Any]:
-    """Return a message of the user's with parts."""
     return {"role": "user", "content": list(parts)}
 
 

@@ -71,7 +71,6 @@ def kubectl(
 
 
 def kubectl_json(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
-    """Run ``kubectl ... -o json`` and return the document."""
     document: dict[str, Any] = json.loads(kubectl(cluster, *arguments, "-o", "json"))
     return document
 
@@ -91,7 +90,6 @@ def read(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
 
 
 def apply(cluster: ClusterInfo, *manifests: dict[str, Any]) -> None:
-    """Apply objects."""
     items = {"kind": "List", "apiVersion": "v1", "items": list(manifests)}
     kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(items))
 

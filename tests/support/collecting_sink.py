@@ -22,7 +22,6 @@ class CollectingSink:
 
     @property
     def ids(self) -> list[int]:
-        """All tokens so far."""
         return [token for piece in self.pieces for token in piece.ids]
 
     def wait(self) -> list[int]:
@@ -33,7 +32,6 @@ class CollectingSink:
         return self.ids
 
     def wait_ended(self) -> None:
-        """Wait for any end."""
         assert self._ended.wait(DEADLINE_SECONDS), "the request never ended"
 
     def send(self, piece: Piece) -> None:
@@ -46,16 +44,13 @@ class CollectingSink:
             self._ended.set()
 
     def fail(self, error: Exception) -> None:
-        """Keep the error."""
         assert not self._ended.is_set(), "an error after the end"
         self.error = error
         self._ended.set()
 
     def cancelled(self) -> None:
-        """Note that the engine dropped the request."""
         self.was_cancelled = True
         self._ended.set()
 
     def is_cancelled(self) -> bool:
-        """Report the engine whether the client has gone."""
         return self.walked_away

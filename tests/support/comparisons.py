@@ -16,7 +16,6 @@ FINGERPRINT = "a" * 64
 
 
 def deployment(changes: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the Deployment of a model as the operator makes it."""
     return children(inspected(changes, built=True))["Deployment/server"]
 
 
@@ -58,6 +57,5 @@ def comparing(api: Api, *more: str, config: Path | None = None) -> Iterator[subp
 
 
 def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Return exit code, output and errors."""
     output, errors = process.communicate(timeout=60)
     return process.returncode, output, errors

@@ -29,7 +29,6 @@ class Line:
 
     @property
     def endpoint(self) -> str:
-        """Base URL."""
         return f"http://{self.host}:{self.port}"
 
     def accept(self, listener: socket.socket) -> None:
@@ -43,7 +42,6 @@ class Line:
             threading.Thread(target=self._join, args=(client,), daemon=True).start()
 
     def take_down(self) -> None:
-        """End everything."""
         self._over.set()
 
     def _join(self, client: socket.socket) -> None:

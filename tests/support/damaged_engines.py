@@ -34,7 +34,6 @@ def damaged(engine: BuiltEngine, folder: Path, damage: Callable[[Path], Path]) -
 
 
 def weights(engine: Path) -> Path:
-    """Turn the sign of the last layer's perceptron."""
     return _negate(next(iter(sorted((engine / "llm").glob("*.safetensors")))), "down_proj")
 
 

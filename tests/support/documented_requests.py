@@ -57,12 +57,10 @@ class Example:
 
 
 def examples(served: str) -> list[Example]:
-    """Return the sections that a model answers."""
     return [one for one in all_examples() if one.served == served]
 
 
 def all_examples() -> list[Example]:
-    """Return every section that has an example."""
     return [_example(found) for page in PAGES for found in _EXAMPLE.finditer(page.read_text())]
 
 

@@ -10,7 +10,6 @@ SECONDS = 60
 
 
 def image_tensors(number: int) -> Tensors:
-    """Return a request with one image; below zero it is a wrong one."""
     return {"IMAGE": np.array([number])}
 
 

@@ -56,7 +56,6 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """All pieces, joined."""
         return "".join(self.pieces)
 
 
@@ -79,7 +78,6 @@ class Ensemble:
         self.close()
 
     def close(self) -> None:
-        """Close the stream; what still runs is cancelled."""
         self._client.stop_stream(cancel_requests=True)
         self._client.close()
 
@@ -108,7 +106,6 @@ class Ensemble:
                 return answer
 
     def wait_for_a_piece(self) -> None:
-        """Wait until the request that was sent has given out something."""
         _, error = self._responses.get(timeout=DEADLINE_SECONDS)
         if error is not None:
             raise EnsembleError(str(error))

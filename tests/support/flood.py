@@ -33,7 +33,6 @@ async def flood(attacks: Iterable[Attack], *, at_once: int) -> Counter[int]:
 
 
 def said(port: int, *parts: bytes, seconds: float = 60.0) -> Attack:
-    """Return an attack that sends these bytes and reads the answer."""
     return lambda: say(port, *parts, seconds=seconds)
 
 

@@ -81,7 +81,6 @@ class Clients:
 
     @property
     def total(self) -> int:
-        """Requests that were answered, without the twins."""
         return sum(one.total() for one in self.found.values())
 
     async def send(self, one: Generated, *, strays: bool = False, has_twin: bool = False) -> None:

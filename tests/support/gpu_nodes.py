@@ -23,5 +23,4 @@ def node_object(name: str, product: str, **changes: str | None) -> dict[str, Any
 
 
 def node(name: str, product: str, **changes: str | None) -> GpuNode:
-    """Return what the operator's cache keeps of such a node."""
     return gpu_node(node_object(name, product, **changes))

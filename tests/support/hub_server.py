@@ -55,11 +55,9 @@ class Hub:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that lead a command here."""
         return {"HF_ENDPOINT": self.endpoint, **({"HF_TOKEN": self.token} if self.token else {})}
 
     def content(self, name: str) -> bytes:
-        """Return the bytes of a file."""
         return (self.directory / name).read_bytes()
 
     def sibling(self, path: Path) -> dict[str, Any]:
@@ -77,7 +75,6 @@ class Hub:
 
 
 def blob_id(content: bytes) -> str:
-    """Return git's name of a file's content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324 (git's)
 
 

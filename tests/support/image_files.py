@@ -19,7 +19,6 @@ COLOURS = bytes([10, 20, 30, 200, 100, 50, 0, 255, 0, 1, 2, 3])
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:
-    """Return a chunk of a PNG."""
     return struct.pack(">I", len(content)) + kind + content + _crc(kind + content)
 
 
@@ -43,17 +42,14 @@ def png(
 
 
 def words(*values: int) -> bytes:
-    """Return 16-bit numbers as PNG has them."""
     return struct.pack(f">{len(values)}H", *values)
 
 
 def clear(*colour: int) -> Chunk:
-    """Return what makes one colour of a PNG transparent."""
     return b"tRNS", words(*colour)
 
 
 def gamma(value: int) -> Chunk:
-    """Return the gamma of a PNG, times 100,000."""
     return b"gAMA", struct.pack(">I", value)
 
 
@@ -87,24 +83,20 @@ def gif(
 
 
 def photograph(size: tuple[int, int] = (64, 48)) -> Image.Image:
-    """Return an image with soft colours, as cameras make."""
     noise = np.random.default_rng(5).integers(0, 255, (12, 16, 3), dtype=np.uint8)
     return Image.fromarray(noise).resize(size, Image.Resampling.BICUBIC)
 
 
 def jpeg(**options: object) -> bytes:
-    """Return the photograph as JPEG."""
     return encode(photograph(), "JPEG", quality=90, **options)
 
 
 def of_height(content: bytes, height: int) -> bytes:
-    """Return a JPEG whose header promises so many rows."""
     at = next(content.index(mark) for mark in (b"\xff\xc0", b"\xff\xc2") if mark in content)
     return content[: at + 5] + words(height) + content[at + 7 :]
 
 
 def without_segment(content: bytes, marker: bytes) -> bytes:
-    """Return a JPEG without the first segment of a kind."""
     at = content.index(marker)
     return content[:at] + content[at + 2 + int.from_bytes(content[at + 2 : at + 4], "big") :]
 
@@ -127,5 +119,4 @@ def animation(kind: str, **options: object) -> bytes:
 
 
 def pixels_of(image: Image.Image) -> list[tuple[int, ...]]:
-    """Return the pixels of an image, row by row."""
     return [tuple(one) for one in np.asarray(image).reshape(-1, 3).tolist()]

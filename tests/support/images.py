@@ -11,17 +11,14 @@ RED = (220, 20, 20)
 def plain_image(
     size: tuple[int, int] = (64, 64), colour: object = RED, mode: str = "RGB"
 ) -> Image.Image:
-    """Return an image of one colour."""
     return Image.new(mode, size, colour)  # type: ignore[arg-type]
 
 
 def encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
-    """Return an image as a file of some format."""
     buffer = io.BytesIO()
     image.save(buffer, format=kind, **options)
     return buffer.getvalue()
 
 
 def data_url(content: bytes, media_type: str = "image/png") -> str:
-    """Return bytes as a data URL."""
     return f"data:{media_type};base64,{base64.b64encode(content).decode()}"

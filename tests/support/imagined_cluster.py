@@ -116,24 +116,19 @@ class ImaginedCluster:
         return name
 
     def open_jobs(self) -> list[str]:
-        """Return the names of the Jobs that have not ended well, sorted."""
         return sorted(n for n, job in self.jobs.items() if job.phase is not JobPhase.SUCCEEDED)
 
     def start(self, part: str) -> None:
-        """Start the pod of a Job."""
         self._job(self.job(part), "its pod runs", phase=JobPhase.RUNNING)
 
     def block(self, part: str, waiting: str) -> None:
-        """Keep the pod of a Job from running."""
         self._job(self.job(part), waiting, phase=JobPhase.PENDING, waiting=waiting)
 
     def inspected(self, facts: ModelFacts) -> None:
-        """End the inspect Job well."""
         text = InspectResult(facts=facts).to_json()
         self.end("inspect", PodEnd("pod", succeeded=True, exit_code=0, message=text))
 
     def refused(self, error: InspectError) -> None:
-        """End the inspect Job with a refusal."""
         text = InspectResult(error=error).to_json()
         self.end("inspect", PodEnd("pod", succeeded=False, exit_code=3, message=text))
 
@@ -161,7 +156,6 @@ class ImaginedCluster:
         self.end(part, end)
 
     def broke(self, failure: BuildFailure, part: str = "engine-") -> None:
-        """End a build Job with a failure it reports."""
         result = BuildResult(fingerprint=self.fingerprint(part), failure=failure)
         text = result.to_json()
         self.end(part, PodEnd("pod", succeeded=False, exit_code=3, message=text))
@@ -182,7 +176,6 @@ class ImaginedCluster:
         )
 
     def fingerprint(self, part: str) -> str:
-        """Return the fingerprint that a build Job builds."""
         job = self.objects[Ref("Job", self.job(part))]
         fingerprint: str = job["metadata"]["annotations"][labels.INPUTS_HASH]
         return fingerprint
@@ -290,17 +283,14 @@ class ImaginedCluster:
         }
 
     def message(self, name: str, kind: str) -> str:
-        """Return the message of one condition."""
         found = [one for one in self.models[name].status["conditions"] if one["type"] == kind]
         text: str = found[0]["message"]
         return text
 
     def names(self, kind: str) -> list[str]:
-        """Return the names of all objects of a kind."""
         return sorted(ref.name for ref in self.objects if ref.kind == kind)
 
     def say(self, line: str) -> None:
-        """Write a line of the log."""
         self.log.append(line)
 
     def _end_of_rest(self) -> None:

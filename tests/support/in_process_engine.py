@@ -39,5 +39,4 @@ class InProcessEngine:
         yield Ended(FinishReason.LENGTH if full else FinishReason.STOP, len(tokens))
 
     async def is_ready(self) -> bool:
-        """Say that it is."""
         return True

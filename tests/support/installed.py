@@ -41,7 +41,6 @@ class Installed:
 
     @property
     def target(self) -> Target:
-        """The cluster, as the demo sees it."""
         return self.session.target
 
 
@@ -53,7 +52,6 @@ class Space:
     name: str
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Run kubectl in this namespace."""
         everything = ("--namespace", self.name, *arguments)
         return kubectl(self.installed.cluster, *everything, stdin=stdin, check=check)
 
@@ -62,11 +60,9 @@ class Space:
         return read(self.installed.cluster, "--namespace", self.name, *arguments)
 
     def names(self, kind: str) -> list[str]:
-        """Return the sorted names of all objects of a kind."""
         return sorted(item["metadata"]["name"] for item in self.get(kind).get("items", []))
 
     def apply(self, *documents: dict[str, Any]) -> None:
-        """Apply documents."""
         apply(self.installed.cluster, *documents)
 
     def upload(self, directory: Path, path: str) -> None:
@@ -101,11 +97,9 @@ class Space:
         }
 
     def read(self, model: str) -> dict[str, Any]:
-        """Return a model with its status."""
         return self.get("mmm", model)
 
     def condition(self, model: str, kind: str) -> Condition:
-        """Return a condition of the model's present generation."""
         return conditions_of(self.read(model)).get(kind, NOT_THERE)
 
     def wait(
@@ -144,11 +138,9 @@ class Space:
         return "\n".join((f"generation {generation}: {found.get('status')}", *ends, *lines[-20:]))
 
     def wait_ready(self, model: str, timeout: float = READY_TIMEOUT) -> Condition:
-        """Wait until a model is Ready."""
         return self.wait(model, "Ready", lambda condition: condition.holds, timeout)
 
     def wait_reason(self, model: str, kind: str, *reasons: str) -> Condition:
-        """Wait until a condition has one of some reasons."""
         return self.wait(model, kind, lambda condition: condition.reason in reasons)
 
 
@@ -189,7 +181,6 @@ def model_space(installed: Installed, name: str) -> Iterator[Space]:
 
 
 def operator_pods(installed: Installed) -> list[dict[str, Any]]:
-    """Return the operator's pods."""
     return list(read(installed.cluster, "pods", "-n", settings.SYSTEM_NAMESPACE)["items"])
 
 

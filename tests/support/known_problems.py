@@ -37,7 +37,6 @@ def is_within(test: str, path: str) -> bool:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Return the rows that name tests."""
     rows = [row for area in load_tool("generate_known_problems").areas() for row in area.rows]
     return tuple(_cases(rows))
 
@@ -62,6 +61,5 @@ def paths_of(chosen: Iterable[Case]) -> list[str]:
 
 
 def without_tests(chosen: Iterable[Case], tests: Iterable[str]) -> list[int]:
-    """Return the numbers of rows that none of some tests shows."""
     ids = list(tests)
     return [case.number for case in chosen if not any(map(case.is_shown_by, ids))]

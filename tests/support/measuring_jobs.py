@@ -22,5 +22,4 @@ def faults(content: bytes) -> NDArray[np.uint8]:
 
 
 def variable(name: bytes) -> NDArray[np.uint8]:
-    """Return an environment variable of the process."""
     return np.frombuffer(os.environb[name], np.uint8)

@@ -24,7 +24,6 @@ class MemoryGroup:
 
     @property
     def killed(self) -> int:
-        """Processes that the kernel ended for want of memory."""
         name = "memory.events" if is_unified() else "memory.oom_control"
         counts = dict(line.split() for line in (self.path / name).read_text().splitlines())
         return int(counts["oom_kill"])

@@ -68,7 +68,6 @@ def folder_of(family: str) -> Path:
 
 @cache
 def facts_of(family: str) -> ModelFacts:
-    """Return the facts of a family's model."""
     return facts_of_folder(folder_of(family), InspectOptions())
 
 
@@ -105,12 +104,10 @@ def inputs_of(
 
 
 def planned(family: str, engine: Mapping[str, Any] | None = None, **more: Any) -> ModelPlan:
-    """Return the document of the plan of a family's model."""
     return model_plan(inputs_of(family, engine, **more))
 
 
 def planned_engine(inputs: Inputs) -> EnginePlan:
-    """Return a plan that nothing is wrong with."""
     plan = plan_engine(inputs)
     assert isinstance(plan, EnginePlan), plan
     return plan
@@ -119,7 +116,6 @@ def planned_engine(inputs: Inputs) -> EnginePlan:
 def reference_inputs(
     facts: ModelFacts, changes: Mapping[str, Any] | None = None, *, builder: str = "1"
 ) -> Inputs:
-    """Return what a model on the Reference engine is planned from."""
     return Inputs(model="m", spec=spec_of(changes), facts=facts, builder_version=builder)
 
 

@@ -37,7 +37,6 @@ def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]
 
 
 def adapters(*names: str) -> list[dict[str, Any]]:
-    """Return LoRA adapters of these names, all from one place."""
     return [{"name": name, "source": SMALLEST_SPEC["model"]["source"]} for name in names]
 
 

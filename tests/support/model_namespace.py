@@ -21,7 +21,6 @@ class Api:
     namespace: str
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Run kubectl in the namespace; see `support.clusters.kubectl`."""
         return kubectl(self.cluster, "-n", self.namespace, *arguments, stdin=stdin, check=check)
 
     def apply(self, document: dict[str, Any], *options: str) -> str:
@@ -29,17 +28,14 @@ class Api:
         return self.kubectl("apply", "-f", "-", *options, stdin=yaml.dump(document), check=False)
 
     def read(self, *arguments: str) -> dict[str, Any]:
-        """Return objects of the namespace; see `support.clusters.read`."""
         return read(self.cluster, "-n", self.namespace, *arguments)
 
     def names(self, kind: str, *chosen: str) -> list[str]:
-        """Return the sorted names of all objects of a kind."""
         return sorted(one["metadata"]["name"] for one in self.read(kind, *chosen)["items"])
 
 
 @pytest.fixture
 def api(control_plane: ClusterInfo) -> Iterator[Api]:
-    """A namespace of a test's own, where models can be created."""
     install_definition(control_plane)
     with namespace(control_plane, f"test-{uuid4().hex[:8]}") as name:
         yield Api(control_plane, name)

@@ -128,7 +128,6 @@ def _direct(file: Path) -> tuple[frozenset[str], tuple[Path, ...]]:
 
 
 def with_parents(name: str) -> frozenset[str]:
-    """Return a module's name and those of the packages around it."""
     parts = name.split(".")
     return frozenset(".".join(parts[:count]) for count in range(1, len(parts) + 1))
 

@@ -48,13 +48,11 @@ class Client(CollectingSink):
     """A sink that knows what it should get."""
 
     def __init__(self, expected: Sequence[Piece] | None) -> None:
-        """Expect the pieces of an answer; None: an error."""
         super().__init__()
         self.expected = expected
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes."""
         return self._ended.is_set()
 
     def check(self) -> None:
@@ -76,7 +74,6 @@ class Deaf(Client):
     """A client whose connection breaks at its second piece."""
 
     def send(self, piece: Piece) -> None:
-        """Keep one piece."""
         if self.pieces:
             raise OSError("the connection is broken")
         super().send(piece)

@@ -29,12 +29,10 @@ class NodeDisk:
 
     @property
     def path(self) -> str:
-        """Where the node has it."""
         return f"{VOLUMES}/{self.name}"
 
     @property
     def files(self) -> Path:
-        """Where this process reads and writes it."""
         return Path(f"/proc/{self.pid}/root{self.path}")
 
     def engines(self) -> list[str]:
@@ -43,16 +41,13 @@ class NodeDisk:
         return sorted(name for name in names if not name.startswith("."))
 
     def remount(self, options: str) -> None:
-        """Change the mount for everyone who uses it."""
         self._run("mount", "-o", f"remount,{options}", self.path)
 
     def fill(self, free: int) -> None:
-        """Leave no more than some bytes free."""
         with (self.files / BALLAST).open("wb") as file:
             file.write(bytes(self._free() - free))
 
     def relieve(self) -> None:
-        """Take away what `fill` has put there."""
         (self.files / BALLAST).unlink()
 
     def _free(self) -> int:

@@ -34,7 +34,6 @@ class OperatorProcess:
         self.port = self._port()
 
     def metrics(self) -> str:
-        """Return the text of /metrics."""
         return self.get("/metrics")
 
     def get(self, path: str) -> str:
@@ -47,22 +46,18 @@ class OperatorProcess:
                 return refusal.read().decode()
 
     def writes(self) -> int:
-        """Return how many writes it sent, the Lease's left out."""
         return sum(
             int(float(n)) for resource, n in _WRITE.findall(self.metrics()) if resource != "leases"
         )
 
     def leads(self) -> bool:
-        """Return whether it leads."""
         return "\nmm_operator_leader 1.0" in self.metrics()
 
     def stop(self) -> int:
-        """Send SIGTERM and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=_STOP_SECONDS)
 
     def kill(self) -> None:
-        """End it at once, as a node that loses power does."""
         self.process.kill()
         self.process.wait(timeout=_STOP_SECONDS)
 

@@ -30,5 +30,4 @@ def start(before: str, arguments: Sequence[str]) -> Fork:
 
 
 def run(before: str, arguments: Sequence[str]) -> int:
-    """Run a builder to its end; return its exit code."""
     return start(before, arguments).wait(BUILD_SECONDS)

@@ -72,17 +72,14 @@ class PlainKernels:
                 ).flatten()
 
     def gate(self, products: torch.Tensor, out: torch.Tensor) -> None:
-        """Compute in the dtype of the rows."""
         gates, values = products.chunk(2, dim=-1)
         out.copy_(silu(gates) * values)
 
     def multiply(self, rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:
-        """Multiply as torch does."""
         multiply(rows, linear, out)
 
     def multiply_gated(
         self, rows: torch.Tensor, linear: Linear, products: torch.Tensor, out: torch.Tensor
     ) -> None:
-        """Multiply, then gate."""
         multiply(rows, linear, products)
         self.gate(products, out)

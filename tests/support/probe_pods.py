@@ -12,7 +12,6 @@ USER = 65532
 
 
 def load_probe(cluster: ClusterInfo) -> None:
-    """Load the probe's image into a cluster's node."""
     load_image(cluster.name, build_probe_image(ensure_binaries(["probe"])["probe"]))
 
 
@@ -60,7 +59,6 @@ def build_probe_pod(name: str, namespace: str, *arguments: str, **extra: Any) ->
 def run_probe(
     cluster: ClusterInfo, name: str, namespace: str, *arguments: str, **extra: Any
 ) -> dict[str, Any]:
-    """Run a pod to its end and return it."""
     apply(cluster, build_probe_pod(name, namespace, *arguments, **extra))
     return await_phase(cluster, name, namespace, "Succeeded", "Failed")
 

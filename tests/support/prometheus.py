@@ -70,7 +70,6 @@ class Prometheus:
             raise AssertionError(f"{path} {parameters}: {error.read().decode()}") from error
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """Return the series of an instant query, now."""
         return list(self.api("query", query=expression)["result"])
 
     def ready(self) -> bool:

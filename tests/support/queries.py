@@ -7,7 +7,6 @@ from mm_observability.rules.rule import Alert
 
 
 def every_alert() -> tuple[Alert, ...]:
-    """Return every alert."""
     return tuple(rule for group in every_group() for rule in group.rules if isinstance(rule, Alert))
 
 

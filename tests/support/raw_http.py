@@ -21,12 +21,10 @@ class RawAnswer:
 
     @property
     def status(self) -> int:
-        """Status of the first answer; 0: none came."""
         return int(self.content.split(b" ", 2)[1]) if self.content else 0
 
     @property
     def error(self) -> dict[str, Any]:
-        """OpenAI's error object."""
         error: dict[str, Any] = json.loads(self.content.partition(b"\r\n\r\n")[2])["error"]
         return error
 

@@ -53,15 +53,12 @@ class RealGateway:
     start_server: Callable[[], subprocess.Popen[bytes]]
 
     def restart_server(self) -> None:
-        """Start a server on the ports of the one that has ended."""
         self.server = self.start_server()
 
     def triton_metrics(self) -> str:
-        """Return Triton's own metrics."""
         return httpx.get(f"{self.triton}/metrics", timeout=60).text
 
     def stop(self, process: subprocess.Popen[bytes], seconds: float = 60) -> int:
-        """Send SIGTERM and return the exit code."""
         process.send_signal(signal.SIGTERM)
         return process.wait(seconds)
 

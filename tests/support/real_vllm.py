@@ -66,7 +66,6 @@ class RealVllm:
         )
 
     def wait(self) -> None:
-        """Return when the server listens; raise when it has ended."""
         eventually(self._listens, seconds=READY_SECONDS, showing=self._tail)
 
     def _listens(self) -> bool:
@@ -81,7 +80,6 @@ class RealVllm:
         return self.log.read_text(errors="replace")[-3000:]
 
     def metric(self, name: str) -> float:
-        """Return the sum of a metric of the server's own page."""
         page = httpx.get(f"http://{self.address}/metrics", timeout=30).text
         rows = (line for line in page.splitlines() if line.startswith((f"{name} ", f"{name}{{")))
         return sum(float(row.rpartition(" ")[2]) for row in rows)

@@ -30,17 +30,14 @@ class RecordedServer:
 
     @property
     def log(self) -> str:
-        """Everything it has written."""
         return self.log_file.read_text()
 
     @property
     def requested(self) -> list[dict[str, Any]]:
-        """The requests that it took, in order."""
         return self._lines("request")
 
     @property
     def prompts(self) -> list[str]:
-        """Their prompts."""
         return self._lines("prompt")
 
     def _lines(self, word: str) -> list[Any]:

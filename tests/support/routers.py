@@ -25,12 +25,10 @@ class RunningRouter:
     router: Router
 
     def count(self, name: str, **labels: str) -> float:
-        """Return a sample of its metrics; 0 where there is none."""
         return self.router.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
 def address_of(gateway: Running) -> str:
-    """Return a gateway's address, as an EndpointSlice has it."""
     return f"127.0.0.1:{gateway.port}"
 
 

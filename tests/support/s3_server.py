@@ -35,7 +35,6 @@ class S3Server:
 
     @property
     def endpoint(self) -> str:
-        """Base URL."""
         return f"http://{self.host}:{self.port}"
 
     @property
@@ -83,7 +82,6 @@ class S3Server:
             self.process = None
 
     def bucket(self, name: str) -> S3Store:
-        """Make a bucket; return a client of it."""
         # The server's own way of keeping a bucket: a directory below its root.
         (self.directory / name).mkdir()
         return open_bucket(name, "STORE", self.environment)
@@ -114,6 +112,5 @@ def serving_s3(directory: Path, host: str = "127.0.0.1") -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """One server for all tests; each makes buckets of its own."""
     with serving_s3(tmp_path_factory.mktemp("s3") / "root") as server:
         yield server

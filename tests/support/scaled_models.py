@@ -50,23 +50,19 @@ def start(api: Api, model: dict[str, Any]) -> None:
 
 
 def scaling(api: Api) -> dict[str, Any]:
-    """Return status.scaling."""
     found: dict[str, Any] = get(api, "mmm", "llava").get("status", {}).get("scaling", {})
     return found
 
 
 def replicas(api: Api) -> int:
-    """Return spec.replicas."""
     return int(get(api, "mmm", "llava")["spec"]["replicas"])
 
 
 def active(api: Api) -> dict[str, Any]:
-    """Return the condition ScalingActive."""
     conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
     return next((one for one in conditions if one["type"] == "ScalingActive"), {})
 
 
 def load(api: Api, gateways: ScriptedGateways, **values: float) -> None:
-    """Let every serving pod report the same."""
     names = [pod["metadata"]["name"] for pod in pods(api, SERVERS)]
     gateways.serve_only(api.namespace, *names, **values)

@@ -47,7 +47,6 @@ class Clock:
     ahead: float = 0.0
 
     def __call__(self) -> float:
-        """Return the time as the operator sees it."""
         return time.time() + self.ahead
 
 
@@ -101,13 +100,11 @@ class Site:
         return {**status, "condition": (view.active, str(view.reason)), "message": view.message}
 
     async def model(self) -> dict[str, Any]:
-        """Return the model as the API server holds it."""
         found = await self.client.get(MODEL, self.api.namespace, NAME)
         assert found is not None
         return found
 
     async def replicas(self) -> int:
-        """Return what is requested."""
         return int((await self.model())["spec"]["replicas"])
 
     async def settle(self, replicas: int) -> None:
@@ -129,7 +126,6 @@ class Site:
             self.api.kubectl("patch", "pod", name, *patch)
 
     def report(self, *names: str, **load: float) -> None:
-        """Let these pods report the same from now on, and no others."""
         self.gateways.serve_only(self.api.namespace, *names, **load)
 
     async def _watched(self) -> None:

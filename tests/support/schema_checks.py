@@ -35,7 +35,6 @@ class Document:
                 yield from self.branches(one)
 
     def admits(self, schema: Schema, value: object) -> bool:
-        """Return whether a value is of a schema."""
         # References begin at the document's root.
         rooted = {**schema, "components": self.content.get("components", {})}
         return bool(_Validator(rooted).is_valid(value))

@@ -23,7 +23,6 @@ class Sent:
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> "Sent":
-        """Return what Triton sends of an array."""
         strings = array.dtype == np.object_
         content = serialize_byte_tensor(array).item() if strings else array.tobytes()
         return cls(np_to_triton_dtype(array.dtype), array.shape, content)

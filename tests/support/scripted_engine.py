@@ -65,7 +65,6 @@ class ScriptedEngine:
         return (*texts, Ended(reason, len(texts)))
 
     async def is_ready(self) -> bool:
-        """Say what `ready` says."""
         return self.ready
 
 

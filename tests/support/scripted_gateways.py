@@ -40,7 +40,6 @@ class ScriptedGateways:
                 self.serve(namespace, pod, **values)
 
     def text(self) -> str:
-        """Return one exposition and let the counters grow."""
         with self._turn:
             return self.broken or "".join(self._families())
 

@@ -38,5 +38,4 @@ def train(kind: str, texts: Sequence[str], path: Path) -> Path:
 
 
 def write_config(folder: Path, **values: Any) -> None:
-    """Write tokenizer_config.json."""
     (folder / "tokenizer_config.json").write_text(json.dumps(values))

@@ -46,27 +46,22 @@ class Served:
 
     @property
     def http_url(self) -> str:
-        """Address of Triton's HTTP endpoint."""
         return f"http://127.0.0.1:{self.http}"
 
     @property
     def metrics_url(self) -> str:
-        """Where Triton's metrics are."""
         return f"http://127.0.0.1:{self.metrics}"
 
     @property
     def grpc_url(self) -> str:
-        """host:port of Triton's gRPC endpoint."""
         return f"127.0.0.1:{self.grpc}"
 
     @property
     def log(self) -> str:
-        """Everything the command and tritonserver have written."""
         return self.log_file.read_text(errors="replace")
 
     @property
     def server_pid(self) -> int:
-        """The server's process: the command's only child."""
         pid = self.process.pid
         (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(child)
@@ -87,11 +82,9 @@ class Served:
             time.sleep(0.1)
 
     def terminate(self) -> None:
-        """Send SIGTERM, as the kubelet does."""
         self.process.send_signal(signal.SIGTERM)
 
     def wait(self) -> int:
-        """Wait for the command's end; return its exit code."""
         return self.process.wait(STOP_SECONDS)
 
 

@@ -27,7 +27,6 @@ Weigh = Callable[[Work], Work]
 
 
 def by_tokens(work: Work) -> Work:
-    """Weigh a request as the router does."""
     return work
 
 

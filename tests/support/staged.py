@@ -81,12 +81,10 @@ def inspected(
 
 
 def planned(snapshot: Snapshot) -> tuple[Snapshot, Plan]:
-    """Return a snapshot and its plan."""
     return snapshot, decide(snapshot)
 
 
 def problems_of(given: Mapping[str, Any]) -> tuple[Problem, ...]:
-    """Return what validation says of a document, judged once."""
     return _problems(json.dumps(given))
 
 

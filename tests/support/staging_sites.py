@@ -28,11 +28,9 @@ class StagingSite(Site):
 
     @property
     def staged(self) -> Path:
-        """The staged checkpoint of a finished build."""
         return self.paths.engine / "checkpoint"
 
     def build(self) -> tuple[BuildResult, ExitCode]:
-        """Build in this process."""
         where = (self.plan, str(self.source), self.store, STEP_SECONDS)
         options = BuildOptions(*where, steps=hollow_steps)
         return build(options, StopSignal())

@@ -41,7 +41,6 @@ class Sample:
 
     @property
     def id(self) -> str:
-        """Name of the test that queries it."""
         return f"{self.image.stem}-{self.question}"
 
 
@@ -64,7 +63,6 @@ class BuiltEngine:
 
     @property
     def manifest(self) -> Path:
-        """The engine's manifest."""
         return self.directory / "manifest.json"
 
 
@@ -77,7 +75,6 @@ def shared_engine(factory: pytest.TempPathFactory, **limits: int) -> BuiltEngine
 
 
 def engine_in(folder: Path) -> BuiltEngine:
-    """Return the engine that `build_adapted` has built in a folder."""
     plan = BuildPlan.from_json((folder / "plan.json").read_bytes())
     return BuiltEngine(folder / "store" / "engines" / plan.fingerprint, folder / "serving.json")
 

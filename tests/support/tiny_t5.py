@@ -18,11 +18,9 @@ class Sentence:
 
     @property
     def prompt(self) -> str:
-        """What the model was trained to read."""
         return PREFIX + self.english
 
 
 def sentences() -> list[Sentence]:
-    """Return every sentence of `sentences.json`."""
     pairs: dict[str, str] = json.loads((EXAMPLE / "sentences.json").read_text())
     return [Sentence(english, german) for english, german in pairs.items()]

@@ -72,18 +72,15 @@ class Toy:
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
         return f"127.0.0.1:{self.port}"
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
         self.process.kill()
         self.process.wait(START_SECONDS)
 
 
 @contextmanager
 def running(*arguments: str | Path) -> Iterator[Toy]:
-    """Run a process until the block ends."""
     with started(*arguments) as process:
         yield listening(process)
 

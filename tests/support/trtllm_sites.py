@@ -41,7 +41,6 @@ class Site:
 
     @property
     def paths(self) -> BuildPaths:
-        """Where this build keeps what."""
         return BuildPaths.of(self.store, self.plan)
 
     @property
@@ -62,11 +61,9 @@ class TrtllmSite(Site):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of a process that builds here."""
         return {**os.environ, **self.tools.environment(os.environ["PATH"])}
 
     def build(self, *, step_seconds: float = 240) -> tuple[BuildResult, ExitCode]:
-        """Build in this process; its environment must be this site's."""
         where = (self.plan, self.source, self.store, step_seconds)
         options = BuildOptions(*where, steps=hollow_steps, trtllm_root=self.tools.root)
         return build(options, StopSignal())
@@ -176,7 +173,6 @@ def printed(site: TrtllmSite) -> list[list[str]]:
 
 
 def use_site(monkeypatch: pytest.MonkeyPatch, site: TrtllmSite) -> TrtllmSite:
-    """Give this process the site's environment."""
     for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
     return site

@@ -33,7 +33,6 @@ def pinned(file: Path) -> dict[str, str]:
 
 
 def normalised(name: str) -> str:
-    """Return a distribution's name as registries compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -45,7 +44,6 @@ class Twin:
 
     @property
     def folder(self) -> Path:
-        """Return what `make twin` writes."""
         return ROOT / f".venv-twin-{self.version}"
 
     @property

@@ -59,7 +59,6 @@ class Attacked:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
 
@@ -204,6 +203,5 @@ def _sample(attacked: Attacked, watched: Watched, ended: threading.Event) -> Non
 
 
 def tree(pid: int) -> list[psutil.Process]:
-    """Return a process and all below it."""
     process = psutil.Process(pid)
     return [process, *process.children(recursive=True)]

@@ -17,7 +17,6 @@ Colour = tuple[int, int, int]
 
 
 def plain(colour: Colour, width: int = 64, height: int = 48) -> NDArray[np.uint8]:
-    """Return a frame of one colour."""
     return np.full((height, width, 3), colour, np.uint8)
 
 

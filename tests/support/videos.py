@@ -32,7 +32,6 @@ def video(
 
 
 def grey(number: int, frames: int) -> int:
-    """Return the grey of a frame."""
     return 20 + 180 * number // max(1, frames - 1)
 
 

@@ -56,7 +56,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealVllm]:
 
 
 def query(served: RealVllm, path: str = CHAT, **fields: Any) -> httpx.Response:
-    """Send a question with fields beside it."""
     plain = {"messages": [{"role": "user", "content": "Will it rain?"}]} if path == CHAT else {}
     body = {"model": "tiny", "temperature": 0, "max_tokens": 24, **plain, **fields}
     return httpx.post(f"{served.url}{path}", json=body, timeout=120)

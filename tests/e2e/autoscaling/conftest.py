@@ -14,14 +14,12 @@ from support.scripted_gateways import ScriptedGateways, scripted_gateways
 
 @pytest.fixture
 def gateways() -> Iterator[ScriptedGateways]:
-    """The metrics of gateways, written by the test."""
     with scripted_gateways() as served:
         yield served
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a Prometheus keeps its data."""
     place = tmp_path / "prometheus"
     place.mkdir()
     return place
@@ -29,13 +27,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def prometheus(gateways: ScriptedGateways, folder: Path) -> Iterator[Prometheus]:
-    """A real Prometheus that scrapes the gateways every second."""
     with running_prometheus(folder, scraping(a=gateways), port=free_ports(1)[0]) as server:
         yield server
 
 
 @pytest.fixture
 async def site(api: Api, gateways: ScriptedGateways, prometheus: Prometheus) -> AsyncIterator[Site]:
-    """A model that is followed by it."""
     async with followed(api, gateways, {"addresses": [prometheus.address]}) as one:
         yield one

@@ -39,7 +39,6 @@ def server_of_engines(
 
 @pytest.fixture(name="line")
 def line_to_the_server(server: S3Server) -> Iterator[Line]:
-    """Lay a line to the server that a test may cut."""
     with line_to(server.host, server.port) as line:
         yield line
 

@@ -68,7 +68,6 @@ def test_the_image_token_is_that_of_the_class() -> None:
 
 @pytest.mark.parametrize("kind", sorted(TEXT_DEFAULTS))
 def test_language_models_are_those_of_their_class(kind: str) -> None:
-    """The same for the language model inside of a model that sees."""
     full = stated(CONFIG_MAPPING[kind]().to_dict())
 
     assert text_facts({"model_type": kind}) == text_facts({**full, "model_type": kind})

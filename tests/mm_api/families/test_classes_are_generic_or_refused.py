@@ -102,7 +102,6 @@ def test_sizes_that_follow_from_others(
 
 
 def test_a_width_for_each_layer() -> None:
-    """The plan counts with the largest."""
     text = {"intermediate_size": [4096, 8192]}
     config = {"model_type": "gemma3n", "text_config": text}
 

@@ -134,12 +134,10 @@ def test_a_smaller_one_shares_its_matrices() -> None:
     },
 )
 def test_tiles_distinguish_it_from_vila(changes: dict[str, Any], family: str) -> None:
-    """Both call themselves llava_llama."""
     assert resolve(NVILA | changes, None) == family
 
 
 def section(key: str, **changes: Any) -> dict[str, Any]:
-    """Return a section of the configuration with some keys changed."""
     return {key: NVILA[key] | changes}
 
 
@@ -184,7 +182,6 @@ def section(key: str, **changes: Any) -> dict[str, Any]:
     },
 )
 def test_what_the_class_does_not_read_is_refused(changes: dict[str, Any], words: str) -> None:
-    """The key and what is expected of it."""
     with pytest.raises(CheckpointError) as refused:
         vision_of(NVILA | changes)
 

@@ -24,7 +24,6 @@ VIEWS = [name for name in WITH_IMAGES if FAMILIES[name].layout.processor == "vie
 
 
 def vision_of(family: str) -> VisionFacts:
-    """Return the vision facts of a family's model."""
     vision = facts_of(family).vision
     assert vision is not None
     return vision

@@ -97,7 +97,6 @@ def test_the_pattern_is_the_table() -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("host", [*NEVER, *OTHER_NOTATIONS])
 def test_the_api_server_refuses_it(api: Api, host: str) -> None:
-    """With the words of `validate`."""
     answer = api.apply(model(host), "--dry-run=server")
     assert "spec.gateway.allowedHosts: Invalid value" in answer
     assert all(one.message in answer for one in validate(model(host))), answer
@@ -106,12 +105,10 @@ def test_the_api_server_refuses_it(api: Api, host: str) -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("host", MALFORMED)
 def test_the_api_server_refuses_what_is_no_host(api: Api, host: str) -> None:
-    """By the pattern of its schema."""
     assert "spec.gateway.allowedHosts[1]" in api.apply(model(host), "--dry-run=server")
 
 
 @pytest.mark.cluster
 def test_the_api_server_takes_the_others(api: Api) -> None:
-    """All at once."""
     accepted = document(at("gateway", {"allowedHosts": TAKEN}))
     assert "created (server dry run)" in api.apply(accepted, "--dry-run=server")

@@ -158,7 +158,6 @@ HOSTILE = (
 
 @pytest.mark.parametrize(("model", "bounds"), BEYOND)
 def test_no_bucket_shows_the_target(model: dict[str, Any], bounds: str) -> None:
-    """With the bounds, which are those of the histogram."""
     (problem,) = validate(model)
     assert (problem.path, f"must be from {bounds}," in problem.message) == (
         "spec.autoscaling.objectives[0].target",
@@ -220,7 +219,6 @@ def test_what_can_be_followed_is_taken(model: dict[str, Any]) -> None:
     [*(pytest.param(one.values[0], id=one.id) for one in BEYOND), *GROWING, *UNNAMED, *EMPTY],
 )
 def test_the_api_server_refuses_it(api: Api, model: dict[str, Any]) -> None:
-    """With the words of `validate`, at the same field."""
     (problem,) = validate(model)
     answer = api.apply(model, "--dry-run=server")
     assert (f"{problem.path}: " in answer, problem.message in answer) == (True, True), answer
@@ -229,5 +227,4 @@ def test_the_api_server_refuses_it(api: Api, model: dict[str, Any]) -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("model", [*WITHIN, *MOVING])
 def test_the_api_server_takes_it(api: Api, model: dict[str, Any]) -> None:
-    """What `validate` takes the API server takes."""
     assert "created (server dry run)" in api.apply(model, "--dry-run=server")

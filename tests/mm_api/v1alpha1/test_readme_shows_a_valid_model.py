@@ -22,7 +22,6 @@ def test_set_up_is_two_commands() -> None:
 
 
 def test_manifest_is_valid() -> None:
-    """The one manifest has no problem."""
     manifests = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
 
     assert [validate(yaml.safe_load(one)) for one in manifests] == [[]]

@@ -69,5 +69,4 @@ def test_unsupported_values_are_values_of_the_api() -> None:
 
 
 def test_smallest_document_is_valid() -> None:
-    """A source is all that a user has to write."""
     assert validate(document()) == []

@@ -28,7 +28,6 @@ def spec_with(options: Any) -> EngineSpec:
     },
 )
 def test_what_no_option_can_be_is_refused(options: Any, message: str) -> None:
-    """The error is at the field."""
     with pytest.raises(ValidationError, match=message) as caught:
         spec_with(options)
     assert caught.value.errors()[0]["loc"][0] == "extraLlmApiOptions"

@@ -176,5 +176,4 @@ def test_metadata_as_people_have_it() -> None:
     },
 )
 def test_a_pattern_comes_with_an_example(field: str, wrong: object, example: str) -> None:
-    """A pattern alone is for machines."""
     assert [one for one in validate(document(at(field, wrong))) if example in one.message]

@@ -35,7 +35,6 @@ def _specs() -> Iterator[dict[str, Any]]:
 
 
 def _documents() -> dict[str, dict[str, Any]]:
-    """Return documents by name: a name that breaks a rule keeps it."""
     named = [(one.bad, one.model_name) for one in RULE_EXAMPLES if one.model_name != "llava"]
     named += [(spec, f"llava-{number}") for number, spec in enumerate(_specs())]
     return {name: document(spec, name) for spec, name in named}
@@ -59,7 +58,6 @@ def _unsaid(refusal: str, problems: list[Problem]) -> list[str]:
 
 
 def test_verdicts_and_messages_are_the_same(api: Api) -> None:
-    """What one accepts the other does; what one refuses the other does, at the same fields."""
     documents = _documents()
     text = yaml.safe_dump_all(documents.values())
 

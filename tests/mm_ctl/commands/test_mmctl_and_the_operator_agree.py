@@ -213,7 +213,6 @@ REFUSED: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_both_refuse(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the same words: what was found, what was expected, what to do."""
     change, words = REFUSED[case]
     source = copied("tiny-llava", tmp_path / "source")
     change(source)

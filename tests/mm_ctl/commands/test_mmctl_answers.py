@@ -121,7 +121,6 @@ def test_unreadable_files_are_reported(
 
 
 def test_missing_files_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    """A path that does not exist is named."""
     assert main(["validate", "-f", "/no/such/file"]) == 2
     assert "/no/such/file" in capsys.readouterr().err
 
@@ -152,7 +151,6 @@ def test_a_plan_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_failed_inspection_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The refusal of an inspection is repeated instead of a plan."""
     refused = InspectError(reason=InspectReason.CONFIG_MISSING, message="no config.json there")
     model = written(tmp_path, document({"engine": {"backend": "Reference"}}))
 
@@ -189,7 +187,6 @@ def test_a_state_reads_as_sentences() -> None:
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` works for each command."""
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
 

@@ -21,13 +21,11 @@ pytestmark = pytest.mark.s3
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A checkpoint."""
     return write_checkpoint(tmp_path / "checkpoint")
 
 
 @pytest.fixture
 def bucket(s3: S3Server, folder: Path) -> str:
-    """A bucket of the test's own, with the checkpoint below `x/`."""
     name = f"planned-{uuid.uuid4().hex}"
     s3.upload(folder, name, "x")
     return name
@@ -73,7 +71,6 @@ def test_the_plan_is_printed(
 def test_what_cannot_be_read_is_a_sentence(
     s3: S3Server, bucket: str, address: str, changes: dict[str, str], words: str
 ) -> None:
-    """What is wrong, and what to do."""
     with pytest.raises(UsageError, match=words):
         facts(address.format(id=bucket), {**s3.environment, **changes})
 
@@ -81,7 +78,6 @@ def test_what_cannot_be_read_is_a_sentence(
 def test_an_unknown_scheme_is_refused(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With those that are known."""
     spec = tmp_path / "model.yaml"
     spec.write_text(json.dumps(document({})))
     assert main(["plan", "-f", str(spec), "--checkpoint", f"gs://{folder}"]) != 0

@@ -22,13 +22,11 @@ TOKEN = "hf_of_a_test"
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    """A Hub with a checkpoint."""
     with serving_hub(write_checkpoint(tmp_path / "on-the-hub")) as server:
         yield server
 
 
 def test_facts_are_those_of_the_folder(hub: Hub) -> None:
-    """With the digest that the operator plans for."""
     found = facts_of_checkpoint(ADDRESS, InspectOptions(), environment=hub.environment)
 
     same = facts_of_checkpoint(str(hub.directory), InspectOptions())
@@ -38,7 +36,6 @@ def test_facts_are_those_of_the_folder(hub: Hub) -> None:
 def test_the_plan_is_printed(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command itself, with the mirror of the environment."""
     monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
     spec = tmp_path / "model.yaml"
     spec.write_text(json.dumps(document({"engine": {"backend": "Reference"}})))
@@ -108,13 +105,11 @@ def test_the_environments_mirror_comes_first(hub: Hub) -> None:
     },
 )
 def test_what_is_not_there_is_reported(hub: Hub, address: str, words: str) -> None:
-    """What was expected, and of which server."""
     with pytest.raises(UsageError, match=words):
         facts_of_checkpoint(address, InspectOptions(), environment=hub.environment)
 
 
 def test_gated_repositories_are_reported(hub: Hub) -> None:
-    """With what to do."""
     hub.gated = True
     with pytest.raises(UsageError, match="accept its terms on the Hub"):
         facts_of_checkpoint(ADDRESS, InspectOptions(), environment=hub.environment)

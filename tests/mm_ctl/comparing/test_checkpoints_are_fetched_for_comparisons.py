@@ -63,12 +63,10 @@ def fetching(changes: dict[str, Any], commit: str | None = None) -> dict[str, An
 def test_only_engines_without_their_checkpoint_need_its_source(
     engine: dict[str, Any], *, needed: bool
 ) -> None:
-    """The store holds the others' files."""
     assert needs_source(spec_of({"engine": engine})) == needed
 
 
 def test_the_hub_is_reached_at_the_inspected_commit_through_the_proxy() -> None:
-    """And the token comes from its Secret."""
     network = {"proxy": {"https": "http://proxy:3128", "noProxy": ["10.0.0.0/8"]}}
     spec = fetching({"model": {"source": HUB}, "network": network}, COMMIT)
     (own,) = spec["containers"]
@@ -138,7 +136,6 @@ def test_a_claim_is_read_only_and_attached_once() -> None:
 
 
 def test_the_builders_account_reads_the_source() -> None:
-    """A role of a cloud is bound to it."""
     account = {"serviceAccountName": "reads-checkpoints"}
     spec = fetching({"model": {"source": CLAIM}, "build": account})
     assert spec["serviceAccountName"] == "reads-checkpoints"

@@ -37,7 +37,6 @@ NEEDED = 14_127_000_000 + (1 << 30)
 
 @pytest.fixture(scope="module")
 def pool() -> str:
-    """Return the nodes' label."""
     return f"pool-{uuid4().hex[:8]}"
 
 
@@ -112,7 +111,6 @@ def test_the_pod_requests_a_disk_and_has_the_charts_network(api: Api, pool: str)
 
 @pytest.mark.slow
 def test_a_checkpoint_larger_than_every_disk_gets_no_pod(api: Api, pool: str) -> None:
-    """The message has both sizes."""
     with node(api.cluster, pool, "10Gi"), comparing(api) as process:
         code, _, errors = outcome(process)
     assert code == 1

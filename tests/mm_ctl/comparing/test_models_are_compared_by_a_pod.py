@@ -73,14 +73,12 @@ def test_the_pod_is_the_models_own_without_a_server() -> None:
 
 
 def test_an_engine_in_a_bucket_is_pulled_first() -> None:
-    """As by the model's own pods."""
     bucket = {"build": {"store": {"s3": {"bucket": "engines"}}}}
     pod = compare_pod(deployment(bucket), URL, memory="3Gi", seconds=60)
     assert [one["name"] for one in pod["spec"]["initContainers"]] == ["pull"]
 
 
 def test_pages_have_a_verdict_and_figures() -> None:
-    """And what is not there is said."""
     page = as_page("demo/llava", AGREES)
     assert page.splitlines()[0] == ("demo/llava agrees with its checkpoint (transformers, float32)")
     for words in (
@@ -117,7 +115,6 @@ def api(control_plane: ClusterInfo) -> Iterator[Api]:
 
 
 def annotation(api: Api) -> str:
-    """Return what is recorded; empty: nothing."""
     model = api.read("multimodalmodel", "llava")
     found = (model["metadata"].get("annotations") or {}).get(labels.COMPARISON, "")
     return str(found)
@@ -132,7 +129,6 @@ def annotation(api: Api) -> str:
     ],
 )
 def test_a_report_is_printed_and_recorded(api: Api, report: EvaluationReport, code: int) -> None:
-    """The pod is gone afterwards."""
     set_status(api)
     with comparing(api) as process:
         end_pod(api, wait_for_pod(api, OURS), message=report.to_json())
@@ -168,7 +164,6 @@ def test_a_report_is_printed_and_recorded(api: Api, report: EvaluationReport, co
 def test_what_fails_records_nothing(
     api: Api, message: str, ending: dict[str, Any], words: str
 ) -> None:
-    """And the pod is gone."""
     set_status(api)
     before = annotation(api)
     with comparing(api) as process:
@@ -193,7 +188,6 @@ def test_what_fails_records_nothing(
 def test_models_that_cannot_be_compared_get_no_pod(
     api: Api, status: dict[str, str], words: str
 ) -> None:
-    """Exit code 4."""
     set_status(api, **status)
     with comparing(api) as process:
         code, _, errors = outcome(process)

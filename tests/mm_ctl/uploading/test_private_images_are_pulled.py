@@ -34,7 +34,6 @@ UPLOAD = ["--claim", "checkpoints", "--image", "example.org/image:1"]
     },
 )
 def test_the_pod_names_them(options: list[str], expected: list[dict[str, str]] | None) -> None:
-    """Without the option the pod is as it was."""
     parser = argparse.ArgumentParser()
     configure(parser)
     given = parser.parse_args([".", *UPLOAD, *options]).image_pull_secret

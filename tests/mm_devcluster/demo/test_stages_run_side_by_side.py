@@ -37,7 +37,6 @@ def test_stages_without_order_overlap() -> None:
 
 
 def test_a_stage_waits_for_all_it_needs() -> None:
-    """Stages run in the order of their needs."""
     order: list[str] = []
 
     def work(name: str) -> Stage:

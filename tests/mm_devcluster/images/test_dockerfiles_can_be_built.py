@@ -57,7 +57,6 @@ def test_every_instruction_is_known(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_copied_exists(name: str) -> None:
-    """From the repository, or from a stage of the same file."""
     found = parsed(name)
     stages = {one.text.rpartition(" AS ")[2] for one in found if " AS " in one.text}
     sources = [(stage, source) for stage, several, _ in copies(found) for source in several]

@@ -69,7 +69,6 @@ def test_changes_are_reported_with_their_reasons(
 
 
 def test_programs_get_json(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    """The same as JSON, with the profile that it holds for."""
     assert simulated(files, "-o", "json") == 0
     body = json.loads(capsys.readouterr().out)
 

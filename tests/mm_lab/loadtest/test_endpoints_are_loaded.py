@@ -85,7 +85,6 @@ async def test_progress_is_reported_while_it_runs(
 async def test_a_trace_is_replayed(
     running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each line of a trace is one request, with its own images."""
     trace = tmp_path / "trace.csv"
     trace.write_text(
         "seconds,images\n" + "".join(f"{number},{number % 3}\n" for number in range(9))

@@ -77,7 +77,6 @@ async def test_places_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_a_grid_is() -> None:
-    """Pairs in the order in which they run."""
     assert Grid.parse("4,1x64,0").cells == [(4, 64), (4, 0), (1, 64), (1, 0)]
 
 

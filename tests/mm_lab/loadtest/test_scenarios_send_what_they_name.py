@@ -81,7 +81,6 @@ def test_texts_are_prompts() -> None:
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Running]:
-    """A gateway whose engine answers three tokens."""
     toy = toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=8, max_queue_size=100)
     async with serve(toy) as gateway:
         yield gateway
@@ -111,7 +110,6 @@ async def test_a_hundred_requests_are_a_hundred(
 async def test_turns_have_latencies_of_their_own(
     running: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As many as a chat has, each as often."""
     options = ["--scenario", "multi-turn", "--turns", "3", "--users", "2", "--requests", "12"]
     _, report = await report_of(capsys, f"{running.url}/v1", *options, "--picture-size", "56")
     assert report.answered == 12

@@ -55,7 +55,6 @@ def test_equal_endpoints_do_not_differ() -> None:
 
 
 def test_what_one_lacks_is_left_out() -> None:
-    """Without an answer there is no ratio."""
     assert list(ratios(results(0.1), results(0.1, failed=300))) == []
 
 
@@ -74,7 +73,6 @@ def test_pages_need_nothing_besides_themselves() -> None:
 
 
 def test_a_page_without_answers_has_no_plots() -> None:
-    """The table says why."""
     assert "<svg" not in as_page("t", "", {"A": results(0.1, 3, failed=3)})
 
 
@@ -110,7 +108,6 @@ async def test_both_get_the_load(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 async def test_one_that_answers_nothing_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is named."""
 
     async def refuse(exchange: Exchange) -> None:
         await exchange.answer(503)

@@ -70,7 +70,6 @@ def test_apa(expected: int, current: int, use: float, up_rate: float, down_rate:
 
 
 def test_kpa_follows_the_stable_window() -> None:
-    """`StableModeIncreaseWithConcurrencyDefault`, `StableModeDecrease`."""
     up = baselines.Kpa(10, max_up_rate=10, max_down_rate=10)
     down = baselines.Kpa(10, max_up_rate=10, max_down_rate=10)
 

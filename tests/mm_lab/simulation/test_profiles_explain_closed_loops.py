@@ -68,7 +68,6 @@ def test_a_time_of_zero_or_less_is_an_error_with_a_message(
 
 
 def test_nothing_measured_is_an_error_with_a_message(fitting: ModuleType) -> None:
-    """A server that answered no one has no profile."""
     with pytest.raises(fitting.FitError, match="no closed loop was answered"):
         fitting.fitted([], name="none", slots=4, queue_size=64)
 

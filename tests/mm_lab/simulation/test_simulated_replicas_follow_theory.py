@@ -174,7 +174,6 @@ def test_a_pod_that_dies_loses_its_requests() -> None:
 
 
 def test_the_same_seed_gives_the_same_score() -> None:
-    """A run can be repeated."""
     trace = [Request(second * 0.3, 0, 0, 5) for second in range(500)]
 
     assert simulate(trace, Constant(3), plan(3)) == simulate(trace, Constant(3), plan(3))

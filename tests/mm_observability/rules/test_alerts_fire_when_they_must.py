@@ -75,7 +75,6 @@ def test_changes_of_replicas_are_marked(scrape: str, tmp_path: Path) -> None:
 
 
 def test_every_alert_has_both_kinds_of_case() -> None:
-    """No alert is without a case in which it fires, and one in which it must not."""
     alerts = {alert.name for alert in every_alert()}
 
     assert expectations(firing=True) == alerts

@@ -131,7 +131,6 @@ def test_a_replica_goes_only_when_latencies_are_low(
 
 
 def test_objectives_report_whether_they_are_met() -> None:
-    """Each objective is reported with its value and target."""
     (outcome,) = one(4, traffic(0.9, latency=4.0), before=0.9).objectives
 
     assert (outcome.name, outcome.value_seconds, outcome.target_seconds, outcome.met) == (

@@ -70,7 +70,6 @@ def test_what_moved_in_the_period_counts() -> None:
 
 
 def test_a_period_forgets() -> None:
-    """What moved before the period does not count."""
     assert pace(1, 36, down=DOWN, changes={90.0: -4}).replicas == 32
 
 
@@ -82,7 +81,6 @@ def test_doubling_is_rounded_up() -> None:
 
 
 def test_a_window_down_holds_the_highest_wish() -> None:
-    """Over the window the highest recommendation counts."""
     held = pace(3, 10, down=ScalingRules(300.0), recommendations={400.0: 9, 200.0: 7, 100.0: 4})
 
     assert (held.replicas, tuple(one.veto for one in held.vetoed)) == (7, (Veto.STABILIZATION,))

@@ -54,7 +54,6 @@ def test_silence_never_lowers(seen: Observation) -> None:
 
 @given(ticks())
 def test_the_same_tick_gives_the_same_answer(seen: Observation) -> None:
-    """Nothing outside the arguments counts."""
     state = watched(seen.replicas, 0.4, SIMPLE)
 
     assert decide(seen, state, SIMPLE)[0].replicas == decide(seen, state, SIMPLE)[0].replicas

@@ -201,7 +201,6 @@ def test_the_custom_query_may_request_more() -> None:
 
 
 def test_the_numbers_are_reported() -> None:
-    """A decision carries what it was made of."""
     inputs = one(2, traffic(1.0), before=1.0).inputs
 
     assert {

@@ -44,7 +44,6 @@ def test_a_step_down_leaves_room_for_the_peak() -> None:
     },
 )
 def test_vetoes_hold(vetoes: list[Veto], changes: dict[str, float]) -> None:
-    """Each veto alone is enough, and all of them are reported."""
     decision = one(4, traffic(0.4), **changes)
 
     assert (4, vetoes) == (decision.replicas, [one.veto for one in decision.vetoes])

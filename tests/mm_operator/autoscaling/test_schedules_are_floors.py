@@ -59,7 +59,6 @@ def test_a_schedule_raises_the_replicas() -> None:
 
 
 def test_a_schedule_holds_in_silence() -> None:
-    """A schedule needs no Prometheus."""
     always: Objectives = replace(SIMPLE, schedules=(ScheduleFloor("a", "* * * * *", HOUR, 6),))
     silent = Observation(at=berlin(2, 12), replicas=2, ready=2)
 

@@ -26,12 +26,10 @@ def test_ten_minutes_of_silence_lower_nothing() -> None:
 
 
 def test_after_a_minute_the_fallback_may_raise() -> None:
-    """The fallback raises, after four ticks."""
     assert silence(5, replace(SIMPLE, fallback_replicas=7)) == [4, 4, 4, 7, 7]
 
 
 def test_the_fallback_never_lowers() -> None:
-    """A fallback below what runs changes nothing."""
     assert silence(10, replace(SIMPLE, fallback_replicas=2)) == [4] * 10
 
 
@@ -56,14 +54,12 @@ def test_silence_is_reported() -> None:
     },
 )
 def test_numbers_that_cannot_be_hold(wrong: Traffic) -> None:
-    """What no load can be is no answer."""
     decision = one(4, wrong)
 
     assert (decision.replicas, decision.reason) == (4, ScalingReason.NO_METRICS)
 
 
 def test_nothing_more_is_requested_while_pods_wait_for_a_gpu() -> None:
-    """More is needed, and requesting more would not bring it."""
     decision = one(4, traffic(5.0), ready=3, unschedulable=1, unschedulable_seconds=90.0)
 
     assert (decision.replicas, decision.reason, decision.capacity_limited) == (
@@ -74,7 +70,6 @@ def test_nothing_more_is_requested_while_pods_wait_for_a_gpu() -> None:
 
 
 def test_a_pod_that_was_just_made_is_not_scarcity() -> None:
-    """The scheduler gets a minute."""
     scarce = {"ready": 3, "unschedulable": 1, "unschedulable_seconds": 10.0}
     decision = one(4, traffic(3.0), before=3.0, **scarce)
 

@@ -53,7 +53,6 @@ def test_the_limit(requested: dict[str, object], expected: dict[str, object]) ->
 
 
 def test_the_limit_is_the_sum_of_what_the_gateway_bounds() -> None:
-    """Bodies, decoders, and the process itself."""
     plan = _plan()
     parts = body_bytes(plan) + DECODERS * decoder_bytes(plan)
     assert 512 * _MIB <= gateway_bytes(plan, encodes=False) - parts < 600 * _MIB
@@ -68,7 +67,6 @@ def test_the_limit_is_the_sum_of_what_the_gateway_bounds() -> None:
     },
 )
 def test_larger_images_raise_it(changes: dict[str, int], least: int) -> None:
-    """By what they take in both decoders, or in a body."""
     assert (
         gateway_bytes(_plan(**changes), encodes=False) - gateway_bytes(_plan(), encodes=False)
         >= least

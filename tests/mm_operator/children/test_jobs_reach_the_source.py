@@ -55,7 +55,6 @@ def environment_of(container: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_build_fetches_the_commit_that_was_inspected() -> None:
-    """Inspect requests the revision, the build for what it stood for."""
     found = {name: source_of(one) for name, one in containers(huggingFace=HUB).items()}
     assert {"inspect": "hf://acme/llava@v1", "build": f"hf://acme/llava@{COMMIT}"} == found
 

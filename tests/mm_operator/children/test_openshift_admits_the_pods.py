@@ -56,7 +56,6 @@ def test_a_pod_is_admitted(api: Api, pod: dict[str, Any]) -> None:
 
 
 def test_every_kind_of_pod_was_tried() -> None:
-    """Jobs, servers, encoders."""
     kinds = {"Job/inspect", "Job/build", "Deployment/server", "Deployment/encoder"}
     assert kinds <= ALL.keys()
 

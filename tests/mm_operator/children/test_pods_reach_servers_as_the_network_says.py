@@ -116,7 +116,6 @@ def test_the_bundle_is_mounted_where_the_variable_says() -> None:
 
 
 def test_without_a_network_nothing_is_added() -> None:
-    """Pods of other models stay as they are."""
     for pod in pods({}):
         assert set().union(*outward(pod).values()) == set()
         assert "authorities" not in {one["name"] for one in pod["volumes"]}

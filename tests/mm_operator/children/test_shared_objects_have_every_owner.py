@@ -54,7 +54,6 @@ def test_a_starting_job_gets_its_own_models_plan() -> None:
 
 
 def test_a_plan_under_anothers_fingerprint_is_not_kept() -> None:
-    """The fingerprint is computed from the plan, not read from it."""
     _, plan = stage = inspected(built=True)
     assert plan.build_plan is not None
     other = plan.build_plan.engine.model_copy(update={"dtype": "float64"})

@@ -72,7 +72,6 @@ def test_a_published_triton_listens_everywhere() -> None:
 
 
 def test_who_may_connect_restarts_no_pod() -> None:
-    """Peers are no part of a revision."""
     peers = [{"podSelector": {"matchLabels": {"app": "client"}}}]
     revisions = {
         _objects(triton={"expose": True, "allowFrom": allowed})["Deployment/server"]["spec"][

@@ -22,7 +22,6 @@ def pod(**runtime: Any) -> dict[str, Any]:
 
 
 def server(**runtime: Any) -> dict[str, Any]:
-    """Return its container `server`, a sidecar."""
     (found,) = (one for one in pod(**runtime)["initContainers"] if one["name"] == "server")
     return dict(found)
 

@@ -15,14 +15,12 @@ from support.operator_process import running_operator
 
 @pytest.fixture(scope="session")
 def defined(control_plane: ClusterInfo) -> ClusterInfo:
-    """The control plane, once models can be created."""
     install_definition(control_plane)
     return control_plane
 
 
 @pytest.fixture
 def api(defined: ClusterInfo) -> Iterator[Api]:
-    """A namespace of its own under Pod Security `restricted`."""
     with namespace(defined, f"models-{uuid4().hex[:8]}") as name:
         yield Api(defined, name)
 

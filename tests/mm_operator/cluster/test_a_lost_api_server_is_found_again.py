@@ -24,7 +24,6 @@ def observed(api: Api, name: str) -> bool:
 
 
 def applied(api: Api, model: dict[str, Any]) -> bool:
-    """Apply a model; return whether the API server took it."""
     return api.apply(model).rstrip().endswith(("created", "configured", "unchanged"))
 
 

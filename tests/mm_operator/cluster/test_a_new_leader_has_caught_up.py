@@ -72,7 +72,6 @@ class SilentServer:
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[SilentServer, Client]]:
-    """The server and a client of it."""
     silent = SilentServer()
     async with client_of(silent.answer) as client:
         yield silent, client

@@ -123,7 +123,6 @@ async def test_it_is_taken_after_silence(site: Site) -> None:
 
 
 async def test_it_is_taken_when_the_leader_lease_is_gone(site: Site) -> None:
-    """An uninstallation removes it."""
     del site.leases.held["away", "theirs"]
 
     assert await site.served.admits("team")

@@ -37,13 +37,11 @@ def item(name: str, version: int, **marks: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def reported() -> list[Key]:
-    """Collects the keys that a cache reports."""
     return []
 
 
 @pytest.fixture
 def cache(reported: list[Key]) -> Cache:
-    """Return an empty cache."""
     return Cache(on_change=reported.append)
 
 
@@ -58,7 +56,6 @@ def test_own_writes_start_no_reconciliation(cache: Cache, reported: list[Key]) -
 
 
 def test_old_events_lose(cache: Cache, reported: list[Key]) -> None:
-    """An event that is older than what is held changes nothing."""
     cache.put("ConfigMap", item("a", 7, model="llava", data={"x": "new"}))
     cache.put("ConfigMap", item("a", 6, model="llava", data={"x": "old"}))
 

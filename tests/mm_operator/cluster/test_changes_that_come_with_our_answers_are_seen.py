@@ -25,7 +25,6 @@ def _seen(version: int, *, generation: int, replicas: int = 1) -> dict[str, Any]
 
 @pytest.fixture
 def reported() -> list[Key]:
-    """Collects the keys that a cache reports."""
     return []
 
 

@@ -48,7 +48,6 @@ def names_in(queue: EventQueue) -> list[str]:
 
 
 def test_warnings_go_first() -> None:
-    """Among warnings and among the others, the oldest goes first."""
     queue = EventQueue(pytest.fail)
     for one in (waiting("a"), waiting("B", warns=True), waiting("c"), waiting("D", warns=True)):
         queue.put(one)

@@ -90,7 +90,6 @@ def test_events_become_one_trouble(
     },
 )
 def test_only_pods_that_never_began_wait(pod: dict[str, Any], *, waits: bool) -> None:
-    """Others have their own reasons, and no Event is read for them."""
     since = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert waits_on_its_node(pod) == (since if waits else None)
 

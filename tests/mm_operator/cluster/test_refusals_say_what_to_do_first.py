@@ -106,7 +106,6 @@ def test_the_useful_part_comes_first(error: ClusterError, reason: str, message: 
 
 
 def test_an_error_without_a_name_shows_no_gap() -> None:
-    """A list has no name."""
     assert str(ClusterError(403, "Lease", "", "no")) == "Lease: HTTP 403: no"
 
 
@@ -138,5 +137,4 @@ def test_a_claim_that_cannot_grow_names_the_field() -> None:
 
 @cases("there sent", {"new-claim": (None, "2Gi"), "other-change": ("1Gi", "1Gi")})
 def test_other_refusals_of_a_claim_are_others(there: str | None, sent: str) -> None:
-    """A refusal that is not about growth reads as any other."""
     assert growth_refused(REFUSED, claim(sent), claim(there) if there else None) is None

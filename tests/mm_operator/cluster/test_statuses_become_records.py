@@ -220,7 +220,6 @@ def test_a_message_needs_no_log() -> None:
 
 
 def test_running_pods_have_not_ended() -> None:
-    """Only pods in an end phase count as ends."""
     assert pod_end(pod(container(running={}), phase="Running")) is None
 
 

@@ -60,7 +60,6 @@ def test_250_config_maps_take_a_few_megabytes(size: int, owners: list[dict[str, 
 
 
 def test_objects_of_a_thousand_models_are_held() -> None:
-    """Each model brings the room that its own objects need."""
     cache = Cache()
     for number in range(1000):
         owner = {**OWNER, "uid": f"u{number}"}

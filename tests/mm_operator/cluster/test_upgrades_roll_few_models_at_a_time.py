@@ -39,7 +39,6 @@ def images(api: Api) -> dict[str, str]:
 
 
 def condition(api: Api, model: str, kind: str = "RollingOut") -> dict[str, Any]:
-    """Return one condition of a model; empty before it was written."""
     found = get(api, "mmm", model).get("status", {}).get("conditions", [])
     return next((one for one in found if one["type"] == kind), {})
 

@@ -38,7 +38,6 @@ def test_owners_do_not_change_the_digest() -> None:
     },
 )
 def test_status_patches(old: dict[str, Any], new: dict[str, Any], expected: Any) -> None:
-    """A status is written as its difference."""
     assert merge_patch(old, new) == expected
 
 

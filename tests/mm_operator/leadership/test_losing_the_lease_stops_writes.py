@@ -89,7 +89,6 @@ class Work:
 
 @pytest.fixture
 def lease() -> LeaseInMemory:
-    """Return a Lease no one holds."""
     return LeaseInMemory()
 
 

@@ -122,7 +122,6 @@ def test_a_rollout_under_way_is_looked_at_once_it_is_auto() -> None:
     },
 )
 def test_others_do_not_look(spec: dict[str, Any], *, recreate: bool, choice: str) -> None:
-    """No node is read for them."""
     found = rollout(spec)
     assert (found.need, found.recreate, found.choice) == (None, recreate, choice)
 

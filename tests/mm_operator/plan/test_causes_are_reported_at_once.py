@@ -171,7 +171,6 @@ def test_what_is_missing_needs_a_person(stage: Any, waiting: str, reason: str) -
 )
 @pytest.mark.parametrize("stage", [inspecting, building], ids=["inspection", "build"])
 def test_an_image_that_cannot_be_pulled_needs_a_person(stage: Any, waiting: str) -> None:
-    """With a reason of its own, and the field that names the image."""
     found = reported(stage(JobPhase.PENDING, waiting=waiting))
     assert (found["Degraded"][:2], "spec.build.image" in found["Degraded"][2]) == (
         ("True", "ImagePullFailed"),

@@ -134,7 +134,6 @@ def test_commands_name_the_quantization(words: list[str], expected: str | None) 
     "name", ["FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"]
 )
 def test_planned_quantizations_are_recognised(name: str) -> None:
-    """What the planner writes is what is read."""
     plan = planned("llava", {"quantization": name}).build_plan
     assert plan is not None
     assert quantization_of(plan) == name

@@ -93,7 +93,6 @@ def test_limits(family: str, engine: dict[str, Any], expected: dict[str, int]) -
     ],
 )
 def test_limits_that_cannot_be(family: str, engine: dict[str, Any], code: str) -> None:
-    """What the family cannot do is refused with the field."""
     (refused,) = reference_plan(facts_of(family), {"engine": engine}).errors
 
     assert (code, f"spec.engine.{next(iter(engine))}") == (refused.code, refused.path)

@@ -96,7 +96,6 @@ def test_what_is_not_served_takes_no_gpu(family: str) -> None:
 
 @pytest.mark.parametrize("family", WITHOUT_ENGINES)
 def test_a_family_without_engines_is_refused_by_name(family: str) -> None:
-    """The message says which family, and which backends have it."""
     problem = planned(family, {"backend": "TensorRT"}, version="0.20.0").errors[0]
     record = FAMILIES[family]
     served = (

@@ -45,7 +45,6 @@ def frozen_by(**fields: Any) -> Plan:
     },
 )
 def test_frozen(fields: dict[str, Any], reason: str, words: str) -> None:
-    """The plan is frozen and carries the problem."""
     plan = frozen_by(**fields)
     assert plan.problem is not None
     assert (True, reason, True) == (plan.frozen, plan.problem.reason, words in plan.inspect.message)
@@ -62,7 +61,6 @@ def test_claims_that_no_pod_serves_from_pass(store: dict[str, Any]) -> None:
 
 
 def test_known_family_passes() -> None:
-    """A spec that names the family it has is planned."""
     assert not decide(snapshot_of({"model": {"family": "llava"}})).frozen
 
 
@@ -71,5 +69,4 @@ def test_known_family_passes() -> None:
     {"answer": ("Job a: HTTP 409: exists", 409), "no-answer": ("Job a: no answer: exists", 0)},
 )
 def test_errors_of_the_cluster_are_sentences(expected: str, status: int) -> None:
-    """Equal errors have equal text."""
     assert expected == str(ClusterError(status, "Job", "a", "exists"))

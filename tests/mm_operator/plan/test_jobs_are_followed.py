@@ -152,7 +152,6 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
     },
 )
 def test_inspect_jobs(job: JobState, step: Step, reason: str, words: str) -> None:
-    """Each state of the inspect Job leads to one decision."""
     actual = decide(seen(job)).inspect
     assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
 
@@ -242,7 +241,6 @@ def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int
     },
 )
 def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> None:
-    """Each state of the build Job leads to one decision."""
     actual = decide(snapshot).build
     assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
 
@@ -363,7 +361,6 @@ def test_result_is_taken_from_the_pod_before_its_job_ends() -> None:
     },
 )
 def test_attempts_are_read(expected: int, text: str) -> None:
-    """A Job that does not say its attempt is the first."""
     job = JobState("a", "b", JobPhase.PENDING, EPOCH, annotations={labels.ATTEMPT: text})
     assert expected == attempt_of(job)
 

@@ -159,14 +159,12 @@ def test_what_is_too_big_has_its_numbers() -> None:
 
 
 def test_a_memory_limit_of_0_is_none() -> None:
-    """As Kubernetes reads it: nothing is above it."""
     plan = planned(llava_7b_facts(), {"runtime": {"resources": {"limits": {"memory": 0}}}})
 
     assert (plan.fit.verdict, host_of(llava_7b_facts()).limit_bytes) == ("Fits", None)
 
 
 def test_every_choice_has_a_reason() -> None:
-    """Nothing is chosen in silence."""
     reasons = planned(tiny_facts()).reasons
     assert [one.field for one in reasons if one.reason] == [
         "dtype",

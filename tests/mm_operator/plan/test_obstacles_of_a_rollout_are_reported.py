@@ -191,7 +191,6 @@ def pod(**fields: object) -> PodState:
 def test_first_obstacle(
     state: DeploymentState, pods: tuple[PodState, ...], expected: tuple[str, str] | None
 ) -> None:
-    """The first checker that recognises something wins."""
     assert expected == first_obstacle(state, pods)
 
 

@@ -50,7 +50,6 @@ def test_planner_refuses_what_the_api_refuses(name: str) -> None:
 
 @pytest.mark.parametrize("name", BEFORE_INSPECTION)
 def test_operator_refuses_what_the_api_refuses(name: str) -> None:
-    """The same before anything is inspected."""
     one = example(name)
     problem = first_problem(spec_of(one.bad))
 

@@ -16,7 +16,6 @@ def recorded(**changed: object) -> ConfigState:
 
 
 def test_a_recorded_gpu_is_read_back() -> None:
-    """What the operator wrote, it reads."""
     assert read_gpu(recorded()) == GPU
 
 

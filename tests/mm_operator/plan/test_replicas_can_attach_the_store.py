@@ -77,7 +77,6 @@ def test_a_claim_that_exists_counts_as_it_is() -> None:
 
 @pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteMany"])
 def test_the_claim_is_made_with_the_mode(mode: str) -> None:
-    """The field reaches the claim."""
     children = build(*inspected(at("build.store.accessMode", mode)))
 
     (claim,) = [one for one in children if one["kind"] == "PersistentVolumeClaim"]

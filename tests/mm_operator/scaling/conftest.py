@@ -12,7 +12,6 @@ from support.scripted_gateways import ScriptedGateways, scripted_gateways
 
 @pytest.fixture
 def gateways() -> Iterator[ScriptedGateways]:
-    """The metrics of gateways, written by the test."""
     with scripted_gateways() as served:
         yield served
 

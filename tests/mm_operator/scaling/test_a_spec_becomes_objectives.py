@@ -42,7 +42,6 @@ def test_bounds_and_latencies_are_those_of_the_spec() -> None:
 
 
 def test_schedules_become_floors() -> None:
-    """With their length in seconds and their zone."""
     row = {"name": "workdays", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 3}
 
     assert objectives(schedules=[{**row, "timeZone": "Europe/Berlin"}]).schedules == (

@@ -94,7 +94,6 @@ async def test_a_name_is_judged_by_its_addresses(name: str) -> None:
 
 
 def test_numbers_of_a_zone_are_judged() -> None:
-    """A zone names a link."""
     assert "link-local" in why_not_reached("fe80::1%eth0")
 
 

@@ -31,7 +31,6 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let servers that answer have time to."""
     monkeypatch.setattr(Prometheus.__init__, "__defaults__", (3600.0, time.monotonic))
     monkeypatch.setattr(scaler_module, "_TENANT_SECONDS", 60.0)
 

@@ -107,7 +107,6 @@ async def test_a_bad_answer_is_a_sentence(answer: Answer, sentence: str) -> None
 
 
 async def test_an_absent_server_is_a_sentence() -> None:
-    """A closed port is reported as what it is."""
     with pytest.raises(MetricsError, match="cannot be reached"):
         await query(Endpoint(("http://127.0.0.1:1",)))
 

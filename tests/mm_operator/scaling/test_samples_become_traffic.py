@@ -214,7 +214,6 @@ def test_labels_that_cannot_be_are_reported(labels: Any) -> None:
 
 
 def test_a_bucket_without_a_bound_is_left_out() -> None:
-    """A bound that is no number hides no other bucket."""
     found = buckets("fast", b1=5)
     odd = [
         Sample({**found["TimeToFirstToken_fast"][0].labels, "le": le}, 9.0) for le in ("x", "NaN")
@@ -225,7 +224,6 @@ def test_a_bucket_without_a_bound_is_left_out() -> None:
 
 
 def test_a_number_of_400_digits_is_no_value() -> None:
-    """JSON has no largest number; a float has."""
     huge = {"data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, 10**400]}]}}
     for read_it in (read_vector, read_number):
         with pytest.raises(MetricsError, match=r"without (values|a value)"):
@@ -255,7 +253,6 @@ def test_a_pod_that_answers_nan_counts_like_the_others() -> None:
 
 
 def test_what_is_no_number_is_left_out() -> None:
-    """NaN and infinities are no samples."""
     found = read_vector(vector(({"a": "1"}, "NaN"), ({"a": "2"}, "+Inf"), ({"a": "3"}, "0.5")))
 
     assert [(one.labels["a"], one.value) for one in found] == [("3", 0.5)]
@@ -284,7 +281,6 @@ def test_a_query_of_ones_own_must_answer_one_number(document: object, sentence: 
 
 
 def test_a_scalar_and_a_single_series_are_numbers() -> None:
-    """Both shapes of one number are taken."""
     scalar = {"data": {"resultType": "scalar", "result": [NOW, "3"]}}
 
     assert (read_number(scalar), read_number(vector(({}, "2.5")))) == (3.0, 2.5)

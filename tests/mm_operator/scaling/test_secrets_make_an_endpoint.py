@@ -97,7 +97,6 @@ def test_a_user_and_a_password_are_read(api: Api) -> None:
     },
 )
 def test_what_is_missing_is_reported(api: Api, reference: dict[str, str], sentence: str) -> None:
-    """A Secret or a key that is not there is named, with what to do."""
     api.kubectl("create", "secret", "generic", "prom", "--from-literal=token=abc")
 
     with pytest.raises(MetricsError, match=sentence):

@@ -122,7 +122,6 @@ def fills(server: Exposition) -> None:
 
 
 async def test_a_full_pool_wakes_its_model_once(fleet: Fleet) -> None:
-    """News come once; what stays as it was wakes no one."""
     first, second = fleet.serve(HERE), fleet.serve(THERE)
     fleet.pod("a", HERE)
     fleet.pod("b", THERE)
@@ -158,7 +157,6 @@ async def test_a_warm_up_that_fails_wakes_its_model(fleet: Fleet) -> None:
 
 
 async def test_pods_of_ipv6_are_queried(fleet: Fleet) -> None:
-    """A pod of an IPv6-only cluster has no other address."""
     try:
         server = fleet.serve("::1")
     except ServerFailedError:

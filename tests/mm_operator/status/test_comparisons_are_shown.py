@@ -78,7 +78,6 @@ def test_a_difference_degrades_a_model() -> None:
     "text", {"nothing": "", "no-json": "{", "no-report": '{"prompts": 20}', "not-of-mmctl": BY_PODS}
 )
 def test_other_texts_are_none(text: str | EvaluationReport) -> None:
-    """An annotation is written by users."""
     assert "evaluation" not in status_of(text)
 
 

@@ -42,7 +42,6 @@ def literal_reasons(source: str) -> Iterator[str]:
 
 
 def test_every_type_is_documented() -> None:
-    """Each type has its row, in the order of the status."""
     assert list(TYPES) == list(ConditionType)
 
 
@@ -56,7 +55,6 @@ def test_every_reason_is_documented() -> None:
     "path", [pytest.param(one, id=str(one.relative_to(ROOT))) for one in SOURCES]
 )
 def test_reasons_written_as_text_are_documented(path: Path) -> None:
-    """A reason that is no constant of an enumeration is documented all the same."""
     assert set(literal_reasons(path.read_text(encoding="utf-8"))) <= GUIDE
 
 

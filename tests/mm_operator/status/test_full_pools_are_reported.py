@@ -87,7 +87,6 @@ def test_a_larger_pool_that_is_planned_is_reported_instead() -> None:
 
 
 def test_a_full_pinned_pool_names_its_own_field() -> None:
-    """Both pools full: both are reported, each with its field."""
     message = degraded(*served(full(), full("pinned", size=256 << 20)))["message"]
 
     assert "Set spec.runtime.memoryPools.cuda to " in message

@@ -102,7 +102,6 @@ def conditions(stage: tuple[Snapshot, Plan], outcome: Outcome = NOTHING) -> dict
     },
 )
 def test_conditions(stage: tuple[Snapshot, Plan], expected: dict[str, str]) -> None:
-    """Each stage has its conditions."""
     actual = conditions(stage)
     assert expected == {kind: actual[kind] for kind in expected}
 

@@ -44,12 +44,10 @@ def status(*conditions: tuple[str, str, str, str]) -> dict[str, Any]:
     },
 )
 def test_one_condition(condition: tuple[str, str, str, str], expected: tuple[Event, ...]) -> None:
-    """A condition that is new is reported when it says something."""
     assert expected == transitions({}, status(condition))
 
 
 def test_same_reason_is_reported_once() -> None:
-    """A message that changes is no transition."""
     before = status(("RollingOut", "True", "PodsStarting", "0 of 2"))
     after = status(("RollingOut", "True", "PodsStarting", "1 of 2"))
     assert transitions(before, after) == ()

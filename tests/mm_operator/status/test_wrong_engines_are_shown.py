@@ -74,7 +74,6 @@ def test_a_wrong_engine_is_named_with_prompt_token_and_distance() -> None:
 
 
 def test_a_good_engine_has_its_figures() -> None:
-    """No condition speaks of it."""
     stage = served(GOOD, ready=True)
     written = derive(*stage, Outcome())["evaluation"]
     assert (written["prompts"], written["tokens"], written["agreed"]) == (6, 40, 40)

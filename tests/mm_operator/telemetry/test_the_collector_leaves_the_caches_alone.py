@@ -14,7 +14,6 @@ from support.eventually import eventually_async
 
 @pytest.fixture
 def thresholds() -> Iterator[None]:
-    """Leave the collector as it was."""
     former = gc.get_threshold()
     yield
     gc.set_threshold(*former)

@@ -50,7 +50,6 @@ def served_by(backend: str, plan: BuildPlan = PLAN, **engine: object) -> BuildPl
     },
 )
 def test_names_and_order(plan: BuildPlan, expected: tuple[str, ...]) -> None:
-    """Steps come in the order in which they need each other."""
     assert expected == tuple(step.name for step in steps(plan))
 
 
@@ -96,7 +95,6 @@ def test_verification_has_its_own_reason() -> None:
 
 
 def test_dry_run_prints_the_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--dry-run` names every step with its command and touches nothing."""
     path = tmp_path / "plan.json"
     path.write_text(PLAN.to_json())
     where = ["--source", "/mnt/source", "--store", str(tmp_path / "store")]

@@ -147,7 +147,6 @@ async def answered(
 
 
 async def test_tokens_are_counted() -> None:
-    """The chunk of the role has none."""
     chunks: list[dict[str, Any]] = [{"choices": [one]} for one in (ROLE, WORD, END)]
     first, second, end = await answered(200, *chunks, USAGE)
     assert isinstance(first, Text)
@@ -168,7 +167,6 @@ async def test_tokens_are_counted() -> None:
 async def test_errors_are_the_clients_or_not(
     status: int, error: dict[str, Any], kind: type[GatewayError], message: str
 ) -> None:
-    """What the client must change, and what no client can."""
     with pytest.raises(kind, match=message):
         await answered(status, error)
 

@@ -62,12 +62,10 @@ def test_time_ends_a_command(program: str) -> None:
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_command_in_time_keeps_its_code(code: int) -> None:
-    """Nothing is added to a command that ended before."""
     assert run(IN_TIME, str(code)) == code
 
 
 def test_a_limit_that_is_none_is_refused() -> None:
-    """The variable is named, with what it should be."""
     done = subprocess.run(
         [sys.executable, "-m", "mm_runtime", "inspect", "--source", "/nowhere"],
         env={**os.environ, TIME_LIMIT_VARIABLE: "soon"},

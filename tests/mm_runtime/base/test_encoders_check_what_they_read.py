@@ -48,7 +48,6 @@ def test_a_damaged_file_is_found_by_those_who_open_it(
 
 
 def test_an_encoder_leaves_most_of_an_engine_to_others(random_engine: EngineFiles) -> None:
-    """What is left out is what is large."""
     files = manifests.read(random_engine.manifest).files
     left = {file.path for file in files} - {file.path for file in needed_files(files, Role.ENCODER)}
     assert left == {"llm/model.safetensors"}

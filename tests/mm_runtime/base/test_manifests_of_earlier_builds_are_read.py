@@ -24,6 +24,5 @@ def test_a_recorded_answer_is_left_out(tmp_path: Path) -> None:
 
 
 def test_any_other_unknown_field_is_refused(tmp_path: Path) -> None:
-    """It is of a later version, or damaged."""
     with pytest.raises(EngineCorruptError, match="goldens: Extra inputs are not permitted"):
         manifests.read(_written(tmp_path, goldens={}))

@@ -229,7 +229,6 @@ def test_the_first_error_is_quoted(log: str, expected: str) -> None:
 
 
 def test_an_end_without_an_error_has_its_last_lines() -> None:
-    """One that was killed says nothing: what it did last is all there is."""
     lines = [f"I1128 10:00:01.000000 17 model.cc:1] loading {number}" for number in range(40)]
     assert quoted("\n".join(lines)).split("\n  ") == ["; last lines:", *lines[-10:]]
 

@@ -50,7 +50,6 @@ def test_another_checkpoint_than_the_engines_is_refused(
 
 
 def test_a_source_must_be_named(manifest: EngineManifest, tmp_path: Path) -> None:
-    """The engine holds no checkpoint."""
     with pytest.raises(PermanentError, match="name where it is"):
         checkpoint_beside(manifest, tmp_path, None, tmp_path, steps)
 
@@ -58,7 +57,6 @@ def test_a_source_must_be_named(manifest: EngineManifest, tmp_path: Path) -> Non
 def test_what_transformers_does_not_run_is_refused(
     manifest: EngineManifest, tmp_path: Path
 ) -> None:
-    """Pickles that only a converter reads."""
     facts = manifest.plan.facts.model_copy(update={"weight_format": "pickle", "family": "nmt"})
     engine = manifest.plan.engine.model_copy(update={"family": "nmt"})
     plan = manifest.plan.model_copy(update={"facts": facts, "engine": engine})

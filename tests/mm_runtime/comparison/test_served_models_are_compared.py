@@ -36,7 +36,6 @@ TOKEN = "of-a-test"
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """The committed model, built by the real commands."""
     return shared_engine(tmp_path_factory)
 
 
@@ -127,7 +126,6 @@ async def test_encoder_decoders_have_rouge(tmp_path: Path) -> None:
 
 
 async def test_another_revision_ends_the_comparison(engine: BuiltEngine, tmp_path: Path) -> None:
-    """Answers say which engine they are of."""
     other, log = tmp_path / "other", tmp_path / "log"
     other.mkdir()
     for path in engine.directory.iterdir():
@@ -164,7 +162,6 @@ async def test_nothing_that_listens_is_a_failure(engine: BuiltEngine, tmp_path: 
 async def test_what_cannot_be_compared_says_why(
     engine: BuiltEngine, tmp_path: Path, changes: dict[str, str], words: str
 ) -> None:
-    """Before anything is computed."""
     log, manifest = tmp_path / "log", json.loads(engine.manifest.read_text())
     serving = json.loads(engine.serving.read_text())
     if "backend" in changes:

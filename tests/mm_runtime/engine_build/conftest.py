@@ -23,13 +23,11 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A LLaVA with random weights."""
     return write_random_llava(tmp_path_factory.mktemp("random") / "llava")
 
 
 @pytest.fixture
 def vision_site(tmp_path: Path, checkpoint: Path) -> Site:
-    """An entire build: fetch, export, verify."""
     store = tmp_path / "store"
     store.mkdir()
     return Site(checkpoint, build_plan(inspect(checkpoint, InspectOptions())), store)

@@ -31,7 +31,6 @@ FLAGS += ["--lora_target_modules", "attn_q", "attn_v"]
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    """The recorded tools of one version."""
     return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
 
 

@@ -95,7 +95,6 @@ def _without_a_merge(text: str) -> str:
 def test_what_does_not_belong_together_is_reported(
     published: Path, tmp_path: Path, change: Callable[[str], str], words: str
 ) -> None:
-    """Before transformers looks at it."""
     context = fetched(published, tmp_path)
     path = context.paths.fetched("vocab.json")
     path.write_text(change(path.read_text()))

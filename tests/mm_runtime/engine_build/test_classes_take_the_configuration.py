@@ -127,7 +127,6 @@ def test_quantized_weights_are_those_of_the_class(quantized: Path) -> None:
 def test_quantized_weights_that_are_missing_are_refused(
     quantized: Path, tmp_path: Path, name: str
 ) -> None:
-    """They are compared as others are, without a number of them."""
     source = Path(shutil.copytree(quantized, tmp_path / "source"))
     weights = load_file(source / SINGLE)
     (source / SINGLE).unlink()
@@ -179,7 +178,6 @@ def test_what_is_not_compared_is_said_in_the_plan(
 
 
 def test_a_build_without_torch_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the last to look at the weights."""
     monkeypatch.setattr(verify_weights, "memory_limit", lambda: None)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(PermanentError, match=r"no torch or no transformers.*spec\.build\.image"):

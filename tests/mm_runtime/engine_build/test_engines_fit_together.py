@@ -59,7 +59,6 @@ def verify(site: TrtllmSite, configs: dict[str, dict[str, Any]]) -> EngineReport
 
 @pytest.mark.parametrize("family", WIDTH)
 def test_engines_that_fit(tmp_path: Path, family: str) -> None:
-    """Nothing is reported of engines that agree."""
     site, configs = built(tmp_path, family)
     assert verify(site, configs).engines == sorted(configs)
 
@@ -115,7 +114,6 @@ def test_engines_that_fit(tmp_path: Path, family: str) -> None:
 def test_engines_that_do_not_fit(
     tmp_path: Path, *, family: str, engine: str, path: str, value: object, words: str
 ) -> None:
-    """Each disagreement is named with both sides."""
     site, configs = built(tmp_path, family)
     changed = json.loads(json.dumps(configs[engine]))
     *parents, key = path.split(".")

@@ -22,7 +22,6 @@ RENAMED = [name for name in WITH_ENGINES if FAMILIES[name].trtllm.model_name]
 
 @pytest.fixture(scope="module")
 def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
-    """The recorded tools of every version."""
     root = tmp_path_factory.mktemp("tools")
     return {version: install(root / version, version) for version in VERSIONS}
 

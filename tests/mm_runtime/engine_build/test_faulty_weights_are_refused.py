@@ -106,7 +106,6 @@ def write(family: str, folder: Path) -> None:
 def of_family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> Path:
-    """A copy of a family's checkpoint."""
     made = made_once(tmp_path_factory, f"weights-{request.param}", partial(write, request.param))
     return Path(shutil.copytree(made, tmp_path / "checkpoint"))
 
@@ -152,7 +151,6 @@ def test_a_sample_of_the_weights(of_family: Path, fault: str) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_weight(of_family: Path, fault: str) -> None:
-    """The same of every weight of every family."""
     expected, named = refusals(of_family, fault, None)
     assert expected == named
 

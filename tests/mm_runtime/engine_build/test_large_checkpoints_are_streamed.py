@@ -60,7 +60,6 @@ def test_streamed_answers_are_the_same(
 
 
 def test_layers_stay_on_disk(tmp_path: Path) -> None:
-    """What stands in memory is what surrounds them."""
     import transformers  # noqa: PLC0415 (seconds)
 
     kind = transformers.LlavaForConditionalGeneration

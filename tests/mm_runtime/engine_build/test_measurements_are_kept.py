@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("quick_builds")
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    """The recorded tools of one version."""
     return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
 
 

@@ -74,7 +74,6 @@ def run(site: Either, *, kill_at: str = "") -> BuildResult | None:
 
 
 def files_of(site: Either) -> dict[str, str]:
-    """Return path -> digest of what is served from; logs hold times."""
     manifest = manifests.read(site.paths.manifest)
     manifests.verify(site.paths.engine, manifest)
     return {file.path: file.sha256 for file in manifest.files if not file.path.startswith("build/")}

@@ -17,7 +17,6 @@ DEADLINE_SECONDS = 60
 
 @pytest.fixture(scope="module")
 def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
-    """The recorded tools of every version."""
     root = tmp_path_factory.mktemp("tools")
     return {version: install(root / version, version) for version in VERSIONS}
 

@@ -40,7 +40,6 @@ AFTER = "import mm_runtime.engine_build.seal as m\nm.sync_directory = lambda pat
 
 @pytest.fixture(params=["reference", pytest.param("staged", marks=pytest.mark.slow)])
 def either(request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Site | StagingSite:
-    """An engine of the Reference backend, and a staged checkpoint."""
     if request.param == "reference":
         return site
     return staging_site(tmp_path / "staged", source=write("qwen2-vl", tmp_path / "source"))

@@ -46,7 +46,6 @@ class Case:
 
 
 def with_end(ids: list[int], _: SentencePieceProcessor) -> list[int]:
-    """T5: the model's own ids and </s>."""
     return [*ids, 1]
 
 
@@ -63,7 +62,6 @@ def fairseq_of_2020(ids: list[int], pieces: SentencePieceProcessor) -> list[int]
 
 
 def with_begin(ids: list[int], _: SentencePieceProcessor) -> list[int]:
-    """LLaMA: <s> and the model's own ids."""
     return [1, *ids]
 
 
@@ -149,7 +147,6 @@ def test_what_is_no_model_is_reported(tmp_path: Path) -> None:
 
 
 def test_an_unknown_class_is_reported(tmp_path: Path) -> None:
-    """With what a person can do."""
     case = replace(CASES["mt5"], config={"tokenizer_class": "NoSuchTokenizer"})
     context = fetched(case, tmp_path)
     with pytest.raises(PermanentError, match=r"spiece.model.*save_pretrained"):

@@ -27,13 +27,11 @@ VERSION = "1.1.0"
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    """The recorded tools."""
     return install(tmp_path_factory.mktemp("tools") / VERSION, VERSION)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> StagingSite:
-    """A staged checkpoint."""
     site = staging_site(tmp_path_factory.mktemp("staged"), version=VERSION)
     site.build()
     return site

@@ -31,7 +31,6 @@ STEP = steps(build_plan(FACTS))[0]
 
 @pytest.fixture
 def runner(site: Site) -> StepRunner:
-    """A runner that a test gives any program to."""
     site.paths.logs.mkdir(parents=True)
     return StepRunner(site.source, site.paths, 30, StopSignal(), Progress(None, "a" * 64))
 
@@ -115,7 +114,6 @@ def test_failures_say_how(runner: StepRunner, text: str, code: int, words: str) 
 
 
 def test_deadline_ends_a_step_with_its_children(site: Site) -> None:
-    """A step that hangs is ended with everything it has started."""
     site.paths.logs.mkdir(parents=True)
     runner = StepRunner(site.source, site.paths, 3, StopSignal(), Progress(None, "a" * 64))
     with pytest.raises(StepFailedError) as caught:

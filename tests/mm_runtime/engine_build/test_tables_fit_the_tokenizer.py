@@ -39,7 +39,6 @@ def _table(names: list[str], ends: list[int]) -> dict[str, object]:
 
 
 def test_a_table_that_fits_stays(tmp_path: Path) -> None:
-    """Byte for byte."""
     table = _table(WORDS, [2])
     context = _context(tmp_path, table)
     fit_tokenizer_info(context)
@@ -64,7 +63,6 @@ def test_tokens_without_logits_are_left_out(tmp_path: Path) -> None:
     },
 )
 def test_tables_that_would_mark_other_tokens(tmp_path: Path, table: object, words: str) -> None:
-    """Refused with the way out."""
     with pytest.raises(VerificationFailedError, match=words) as refusal:
         fit_tokenizer_info(_context(tmp_path, table))
     assert "guidedDecoding to Off" in str(refusal.value)

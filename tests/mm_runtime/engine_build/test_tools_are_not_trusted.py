@@ -36,7 +36,6 @@ def llava(folder: Path) -> TrtllmSite:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrtllmSite:
-    """A build of a test's own."""
     return use_site(monkeypatch, llava(tmp_path))
 
 
@@ -156,7 +155,6 @@ def test_a_repaired_tool_continues(site: TrtllmSite) -> None:
 
 @pytest.mark.slow
 def test_a_tool_that_hangs_is_ended(converted: TrtllmSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deadline ends it, and its children."""
     with spoilt(use_site(monkeypatch, converted), "#!/bin/sh\nsleep 1000\n"):
         reason, step, message, again = failed(converted, step_seconds=5)
     assert (reason, step, again) == (BuildReason.STEP_FAILED, "build-llm", True)

@@ -65,6 +65,5 @@ def test_its_engines_are_built(
 
 
 def test_strangers_are_refused() -> None:
-    """A tensor that Whisper does not have is named."""
     with pytest.raises(PermanentError, match=r"tensor lm_head\.weight, which is not Whisper's"):
         openai_name("lm_head.weight")

@@ -48,6 +48,5 @@ async def real_client(real: RealGateway) -> "AsyncIterator[AsyncOpenAI]":
 
 @pytest.fixture
 async def real_http(real: RealGateway) -> AsyncIterator[httpx.AsyncClient]:
-    """A plain HTTP client on the real pair."""
     async with httpx.AsyncClient(base_url=real.url, timeout=60) as client:
         yield client

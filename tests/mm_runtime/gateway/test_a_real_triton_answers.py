@@ -38,7 +38,6 @@ def _active(real: RealGateway) -> float:
 async def test_every_image_is_answered_right(
     real: RealGateway, real_client: AsyncOpenAI, sample: Sample
 ) -> None:
-    """Known images, known answers."""
     answer = await real_client.chat.completions.create(
         model=real.model, messages=_query(sample), temperature=0
     )

@@ -17,7 +17,6 @@ ADAPTERS = ("french", MODEL)
 
 @pytest.fixture
 def engine() -> ScriptedEngine:
-    """An engine that keeps what it was queried."""
     return ScriptedEngine()
 
 

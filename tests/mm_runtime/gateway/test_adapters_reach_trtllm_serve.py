@@ -59,7 +59,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]:
-    """The recorded server with room for both."""
     options = {"lora_config": CONFIG, "cuda_graph_config": None}
     with recorded_server(tmp_path_factory.mktemp("recorded"), options=options) as server:
         yield server
@@ -89,7 +88,6 @@ def body(model: str) -> dict[str, Any]:
 
 
 async def test_adapters_are_listed_as_models(openai: AsyncOpenAI) -> None:
-    """By their names, behind the model."""
     assert [one.id async for one in openai.models.list()] == [MODEL, *NAMES]
 
 
@@ -127,7 +125,6 @@ async def test_a_name_is_answered_by_its_adapter(
 
 
 async def test_the_model_itself_has_no_adapter(openai: AsyncOpenAI, server: RecordedServer) -> None:
-    """Also after requests with one."""
     await openai.chat.completions.create(**body("french"))
     answer = await openai.chat.completions.create(**body(MODEL))
     assert answer.choices[0].message.content == "A recorded answer about 0 images."
@@ -171,7 +168,6 @@ def queried(server: RecordedServer, adapter: Mapping[str, object]) -> tuple[int,
 def test_the_recorded_server_refuses_what_upstream_refuses(
     server: RecordedServer, tmp_path: Path, made: dict[str, Any] | None, message: str
 ) -> None:
-    """So that a plan or a gateway that does not is seen."""
     path = tmp_path / "other" if made is None else write(tmp_path / "other", **made)
     status, text = queried(server, {"lora_name": "other", "lora_int_id": 7, "lora_path": str(path)})
     assert (status, message in text) == (400, True), text

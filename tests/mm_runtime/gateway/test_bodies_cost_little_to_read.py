@@ -87,14 +87,12 @@ def test_an_escape_may_lie_across_what_is_counted_at_a_time(shift: int) -> None:
 
 
 def test_the_first_of_many_wrong_parts_is_named() -> None:
-    """Reading ends there."""
     with pytest.raises(InvalidRequestError) as caught:
         parse_chat(_body([{}] * MAX_PARTS), JSON)
     assert caught.value.param == "messages[0].content[0]"
 
 
 def test_more_parts_than_a_message_has_are_refused() -> None:
-    """Valid ones, too."""
     with pytest.raises(InvalidRequestError, match="at most 1024 items") as caught:
         parse_chat(_body([{"type": "text", "text": ""}] * (MAX_PARTS + 1)), JSON)
     assert caught.value.param == "messages[0].content"
@@ -107,7 +105,6 @@ def test_thousands_of_unknown_keys_are_not_written_out() -> None:
 
 
 def test_metadata_has_openais_limit() -> None:
-    """Sixteen pairs."""
     with pytest.raises(InvalidRequestError) as caught:
         parse_chat(_body("x", metadata={str(number): "" for number in range(17)}), JSON)
     assert caught.value.param == "metadata"

@@ -67,7 +67,6 @@ def test_the_orientation_is_read_beside_other_entries(kind: str, order: str) -> 
 
 
 def test_the_orientation_of_xmp_counts_where_exif_has_none() -> None:
-    """Programs that write XMP only."""
     xmp = b'<rdf:Description tiff:Orientation="8"/>'
     content = encode(plain_image((40, 20)), "JPEG", xmp=xmp)
     assert decode(content, max_pixels=LIMIT).size == (20, 40)
@@ -96,7 +95,6 @@ def test_the_orientation_of_xmp_counts_where_exif_has_none() -> None:
     },
 )
 def test_images_of_too_many_parts(bomb: bytes, words: str) -> None:
-    """The message says which part, and what to do."""
     with pytest.raises(BadImageError, match=words):
         decode(bomb, max_pixels=LIMIT)
 
@@ -123,7 +121,6 @@ def test_padding_between_segments_is_bounded(padding: bytes) -> None:
     },
 )
 def test_what_cameras_and_programs_write_is_decoded(content: bytes) -> None:
-    """The bounds are far from it."""
     found = np.asarray(decode(content, max_pixels=LIMIT)).reshape(-1, 3).mean(axis=0)
     assert found == pytest.approx(RED, abs=4)
 
@@ -137,7 +134,6 @@ def test_an_animation_has_one_budget_of_frames_and_pixels() -> None:
 
 
 def test_a_frame_that_grows_beyond_the_canvas_is_refused() -> None:
-    """The canvas of a GIF grows with its frames."""
     limits = VideoLimits(max_bytes=9_000_000, max_pixels=10_000, max_frames=4)
     with pytest.raises(BadImageError, match="200 x 200 = 40000 pixels"):
         decode_video(bombs.growing_gif(200), limits)
@@ -189,7 +185,6 @@ def test_no_decoder_but_the_listed_ones_runs_while_a_video_is_probed() -> None:
     },
 )
 def test_audio_clips_that_grow_when_they_are_resampled(bomb: bytes, words: str) -> None:
-    """They are refused before they are resampled."""
 
     def refused() -> None:
         with pytest.raises(BadRecordingError, match=words):

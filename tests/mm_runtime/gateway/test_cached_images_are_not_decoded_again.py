@@ -52,7 +52,6 @@ def through(
 
 
 def shades(known: DecodedImageCache, decoder: Decoder, *wanted: int, count: int = 1) -> list[int]:
-    """Request images of these shades; return those that came."""
     return [int(through(known, decoder, shade, count)[0, 0, 0]) for shade in wanted]
 
 

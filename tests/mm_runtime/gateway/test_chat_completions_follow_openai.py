@@ -15,7 +15,6 @@ QUESTION = {"type": "text", "text": "what is it ?"}
 
 @pytest.fixture
 def engine() -> ScriptedEngine:
-    """An engine that says `a red square`."""
     return ScriptedEngine()
 
 
@@ -84,7 +83,6 @@ async def test_a_stream_ends_with_usage_when_requested(client: AsyncOpenAI) -> N
 
 
 async def test_reaching_max_tokens_finishes_with_length(client: AsyncOpenAI) -> None:
-    """An answer that is cut says so."""
     answer = await client.chat.completions.create(
         model=MODEL, messages=_user(QUESTION), max_completion_tokens=2
     )
@@ -97,7 +95,6 @@ async def test_reaching_max_tokens_finishes_with_length(client: AsyncOpenAI) -> 
 async def test_a_stop_string_is_cut_and_ends_the_generation(
     client: AsyncOpenAI, engine: ScriptedEngine
 ) -> None:
-    """The stop string is not in the answer, and the engine stops at once."""
     answer = await client.chat.completions.create(
         model=MODEL, messages=_user(QUESTION), stop=["red"]
     )
@@ -173,6 +170,5 @@ async def test_without_a_seed_every_request_gets_its_own(
 
 
 async def test_the_model_is_listed(client: AsyncOpenAI) -> None:
-    """Clients find the one model, by list and by name."""
     assert [model.id async for model in client.models.list()] == [MODEL]
     assert (await client.models.retrieve(MODEL)).id == MODEL

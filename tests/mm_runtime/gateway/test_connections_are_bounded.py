@@ -56,7 +56,6 @@ async def test_half_a_head_after_a_request_has_one_too(tmp_path: Path) -> None:
 
 
 async def test_a_body_behind_its_answer_has_one_too(tmp_path: Path) -> None:
-    """A refused body is read on for a moment only."""
     limits = ConnectionLimits(head_seconds=0.2)
     async with serve(toy_gateway(tmp_path, ScriptedEngine()), limits) as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.port)

@@ -39,7 +39,6 @@ MEMORY = 512 << 20
 
 @pytest.fixture(autouse=True)
 def _jobs_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let decoders import the jobs of this test."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
 
 
@@ -63,7 +62,6 @@ def decoders() -> Iterator[Decoders]:
 
 @pytest.fixture
 async def hasty() -> AsyncIterator[Decoders]:
-    """One decoder with two seconds for a file."""
     async for one in _decoders(2):
         yield one
 
@@ -92,7 +90,6 @@ async def _process_of(decoders: Decoders) -> int:
 
 
 async def test_an_image_is_decoded_in_another_process(decoders: Decoders) -> None:
-    """And the next one in the same process."""
     job = image_job(UNREDUCED.reduced, 1, 10_000)
     pixels = await _decode(decoders, job, encode(plain_image((30, 20))))
     assert pixels.shape == (20, 30, 3)

@@ -55,7 +55,6 @@ def test_few_faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_settings_of_the_pod_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others act beside it."""
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
     with closing(_Ended()) as decoder:
         given = decoder.made(variable, b"GLIBC_TUNABLES").tobytes()

@@ -41,7 +41,6 @@ def server_of(version: str, folder: Path, frames: int = 0) -> Iterator[RecordedS
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RecordedServer, str]]:
-    """A server of each kind of version, with the version."""
     for one in server_of(request.param, tmp_path_factory.mktemp("recorded")):
         yield one, request.param
 
@@ -50,7 +49,6 @@ def server(
 async def client(
     tmp_path: Path, server: tuple[RecordedServer, str]
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a gateway before it."""
     async with toy_qwen_client(tmp_path, *server) as one:
         yield one
 
@@ -61,7 +59,6 @@ async def send(client: httpx.AsyncClient, *messages: object, **fields: object) -
 
 
 def user(*parts: object) -> dict[str, Any]:
-    """Return a message; texts are parts, too."""
     shown = [{"type": "text", "text": one} if isinstance(one, str) else one for one in parts]
     return {"role": "user", "content": shown}
 

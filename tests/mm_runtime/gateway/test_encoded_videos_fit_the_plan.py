@@ -71,7 +71,6 @@ def _state(word: str) -> int:
 
 
 def _begin() -> int:
-    """Return what is held now; the most begins again from here."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     return _state("VmRSS")
@@ -89,7 +88,6 @@ def _video() -> dict[str, object]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RecordedServer]:
-    """What the videos are sent on to."""
     with recorded_server(tmp_path, VERSION) as server:
         yield server
 

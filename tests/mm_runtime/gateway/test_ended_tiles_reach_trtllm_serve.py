@@ -40,7 +40,6 @@ def manifest() -> EngineManifest:
 
 @pytest.fixture
 def server(tmp_path: Path) -> "AsyncIterator[RecordedServer]":
-    """The recorded server."""
     with recorded_server(tmp_path / "recorded") as server:
         yield server
 

@@ -34,7 +34,6 @@ def test_fields() -> None:
 
 
 def test_of_two_fields_the_last_counts() -> None:
-    """As in other servers' forms."""
     assert parse_transcription(_form(MODEL, FILE, ("model", b"other")), TYPE).model == "other"
 
 
@@ -62,6 +61,5 @@ def test_of_two_fields_the_last_counts() -> None:
     },
 )
 def test_refused(body: bytes, kind: str, words: str) -> None:
-    """Each mistake is reported with a message."""
     with pytest.raises(InvalidRequestError, match=words):
         parse_transcription(body, kind)

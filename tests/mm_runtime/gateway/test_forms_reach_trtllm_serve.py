@@ -72,7 +72,6 @@ async def _client(
 async def client(
     tmp_path: Path, server: tuple[RecordedServer, TrtllmServe]
 ) -> AsyncIterator[AsyncOpenAI]:
-    """The official client of a gateway before it."""
     async with _client(tmp_path, *server) as found:
         yield found
 
@@ -91,7 +90,6 @@ async def test_schemas(client: AsyncOpenAI) -> None:
 
 
 async def test_patterns(client: AsyncOpenAI) -> None:
-    """And choices: as the server has them."""
     assert await _answer(client, structured_outputs={"regex": "red"}) == "red"
     assert await _answer(client, structured_outputs={"choice": ["blue", "green"]}) == "blue"
 
@@ -146,7 +144,6 @@ async def test_what_is_not_kept_is_refused(
 async def test_a_server_without_the_option_is_sent_no_form(
     tmp_path: Path, server: tuple[RecordedServer, TrtllmServe]
 ) -> None:
-    """It would answer with any text."""
     off = _planned(server[1].version, "Off")
     async with _client(tmp_path, server[0], off) as client:
         with pytest.raises(BadRequestError, match="must not be Off"):

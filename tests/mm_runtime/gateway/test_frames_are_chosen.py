@@ -34,7 +34,6 @@ def test_places(choice: FrameChoice, kept: list[int]) -> None:
 
 
 def test_short_videos_are_kept() -> None:
-    """No frame is shown twice."""
     assert list(FrameChoice(num_frames=5).places(2, 1.0, MOST)) == [0, 1]
 
 

@@ -45,7 +45,6 @@ def test_a_gateway_is_a_process_before_any_address(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["http://127.0.0.1:8000/", "127.0.0.1:8000"])
 def test_addresses(text: str) -> None:
-    """A URL, or host and port."""
     found = parser().parse_args(_command(text))
     assert found.openai_server == "127.0.0.1:8000"
 
@@ -57,7 +56,6 @@ def test_a_pods_gateway_has_no_address() -> None:
 
 @pytest.mark.parametrize("text", ["https://127.0.0.1:8000", "http://host:8000/v1", "host"])
 def test_other_addresses_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With what was expected."""
     with pytest.raises(SystemExit):
         parser().parse_args(_command(text))
     assert "expected http://HOST:PORT, without a path" in capsys.readouterr().err

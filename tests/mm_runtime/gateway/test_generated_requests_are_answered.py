@@ -115,7 +115,6 @@ async def test_some(tmp_path: Path) -> None:
 @pytest.mark.adversarial
 @pytest.mark.timeout(3600)
 async def test_many(tmp_path: Path) -> None:
-    """`MM_GENERATED_REQUESTS` of them."""
     logging.disable(logging.INFO)  # pytest keeps every record
     try:
         clients = await answered(tmp_path, MANY, seed=SEED)

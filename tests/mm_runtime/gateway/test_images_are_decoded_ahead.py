@@ -47,7 +47,6 @@ async def decoders(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Decoders]:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Decode no image until there is `end` in this folder."""
     job = partial(breaking_jobs.held, str(tmp_path))
     monkeypatch.setattr(images, "image_job", lambda *_, **__: job)
     return tmp_path

@@ -23,7 +23,6 @@ SECONDS = 60
 
 @pytest.fixture
 def names() -> dict[str, str]:
-    """What the proxy resolves; filled when ports are known."""
     return {}
 
 

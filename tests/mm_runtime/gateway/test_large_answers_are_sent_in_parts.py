@@ -32,12 +32,10 @@ class Client:
 
 
 def replying(client: Client) -> Reply:
-    """Return the answer to a client."""
     return Reply(client.send, dict, lambda: None)
 
 
 def test_a_slow_client_gets_all_of_it() -> None:
-    """In parts of which each has its time, and one end."""
     client = Client(seconds=module._STALLED_SECONDS / 2)  # times 16
 
     async def send() -> None:
@@ -85,7 +83,6 @@ async def test_comments_are_not_within_an_event(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_who_takes_nothing_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a small answer."""
     monkeypatch.setattr(module, "_STALLED_SECONDS", 0.05)
     with pytest.raises(ClientGoneError):
         await replying(Client(seconds=60)).send_encoded(200, ANSWER)

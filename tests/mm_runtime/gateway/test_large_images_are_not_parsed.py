@@ -117,7 +117,6 @@ def test_a_text_stays_a_text() -> None:
 def test_wrong_urls_are_refused_as_before(
     wrong: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By whom decodes them, in the same words."""
     body = _body(_image(wrong(data_url(FILES[1] + b"..", "image/jpeg"))))
     said = []
     for parse in (parse_chat, lambda *one: _plainly(monkeypatch, lambda: parse_chat(*one))):
@@ -138,7 +137,6 @@ def test_other_ways_of_base64_are_taken() -> None:
 
 
 def test_a_limit_of_bytes() -> None:
-    """It is that of the file, as for others."""
     (url,) = (part.image_url.url for part in _images(parse_chat(_body(_image(LARGE[1])), JSON)))
     most = len(FILES[1])
     assert decode_data_url(url, max_bytes=most) == FILES[1]

@@ -85,7 +85,6 @@ def test_videos_without_times(url: str) -> None:
 
 @pytest.fixture(scope="module")
 def decoders() -> Iterator[Decoders]:
-    """One decoder."""
     limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
     with closing(Decoders(1, limits)) as one:
         yield one

@@ -31,7 +31,6 @@ class Unread(str):
     __slots__ = ()
 
     def __iter__(self) -> Any:
-        """Fail: of 24 MB it takes seconds."""
         raise AssertionError("read letter by letter")
 
 
@@ -75,7 +74,6 @@ STATED = {
 def test_large_schemas_are_not_written(
     monkeypatch: pytest.MonkeyPatch, stated: str, written: Forms
 ) -> None:
-    """They are refused by the length of their texts."""
     request = parsed(**{stated.split(maxsplit=1)[0]: STATED[stated]})
     _refuse_writing(monkeypatch)
     with pytest.raises(InvalidRequestError, match=r"(has|have|of) \d+ bytes"):
@@ -83,7 +81,6 @@ def test_large_schemas_are_not_written(
 
 
 def test_large_schemas_of_functions_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one of them must be called."""
     function = {"name": "f", "parameters": SCHEMA}
     request = parsed(tools=[{"type": "function", "function": function}], tool_choice="required")
     _refuse_writing(monkeypatch)

@@ -125,7 +125,6 @@ async def test_a_failure_is_reported_while_the_server_starts_again(tmp_path: Pat
 
 
 async def test_a_server_that_loads_is_reported(tmp_path: Path) -> None:
-    """Before the server is there, the pod is Loading."""
     engine = ScriptedEngine(ready=False)
     async with watched(tmp_path, engine) as running:
         await eventually_async(partial(says, running, "Triton is not ready yet"))

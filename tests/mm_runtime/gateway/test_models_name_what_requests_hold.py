@@ -47,7 +47,6 @@ def test_what_a_model_reads(held: dict[str, Any], expected: list[str]) -> None:
 
 
 async def test_clients_see_it(tmp_path: Path) -> None:
-    """In the list, and of the model alone."""
     async with (
         serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,

@@ -26,7 +26,6 @@ USED = {"min_p": 0.1, "logprobs": True, "top_logprobs": 2, "top_k": 3}
 
 
 def test_the_table_is_complete() -> None:
-    """It has every field of the wire types, and no other."""
     fields = {*ChatRequest.model_fields, *CompletionRequest.model_fields}
     assert fields == set(PARAMETERS)
     assert all(endpoints_of(name) for name in PARAMETERS)
@@ -38,7 +37,6 @@ def test_the_table_is_complete() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", sorted(USED))
 def test_what_does_not_act_is_refused(backend: str, name: str) -> None:
-    """By name, on that backend; on the others it passes."""
     fields = {name: USED[name]} | ({"logprobs": True} if name == "top_logprobs" else {})
     request = ChatRequest.model_validate({**QUESTION, **fields})
     if backend in PARAMETERS[name].acts:
@@ -51,7 +49,6 @@ def test_what_does_not_act_is_refused(backend: str, name: str) -> None:
 
 @pytest.mark.parametrize("backend", [REFERENCE.name, "TensorRT"])
 def test_what_does_not_act_on_audio_is_refused(backend: str) -> None:
-    """By the table of audio, which names it and where it acts."""
     request = TranscriptionRequest.model_validate(
         {"model": "m", "file": b"", "temperature": "1", "top_k": "3", "min_p": "0.1"}
     )
@@ -75,7 +72,6 @@ def test_what_is_not_used_passes_everywhere(backend: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(name for name, one in PARAMETERS.items() if not one.acts))
 def test_what_acts_nowhere_is_refused_when_it_is_read(name: str) -> None:
-    """Any other value than those of the page."""
     if "/v1/chat/completions" not in endpoints_of(name):
         pytest.skip("of texts only")
     with pytest.raises(InvalidRequestError) as refusal:

@@ -86,7 +86,6 @@ def test_others_are_sent_as_pixels(file: bytes) -> None:
 
 
 def test_a_resized_image_is_sent_as_pixels() -> None:
-    """The file shows another one."""
     job = image_job(lambda image, _: image.resize((28, 28)), 1, 10_000, typed=True)
     assert not job(saved(IMAGE, format="PNG")).media_type  # type: ignore[union-attr]
 

@@ -80,7 +80,6 @@ async def test_after_a_cancelled_run_nothing_begins_for_a_while(
 
 
 async def test_it_is_quiet_after_a_time_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gap between two requests is no quiet."""
     monkeypatch.setattr(quiet, "QUIET_SECONDS", 3600.0)
     work = Work()
     task = asyncio.create_task(Quiet(Load()).run(work))

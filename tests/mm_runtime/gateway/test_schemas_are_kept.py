@@ -25,7 +25,6 @@ TREE = {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}
     ],
 )
 def test_kept(schema: dict[str, Any]) -> None:
-    """All of it is held by the library, or refused by it."""
     check_kept(schema, "schema")
 
 
@@ -61,7 +60,6 @@ def test_refused(schema: dict[str, Any], words: str) -> None:
 
 
 def test_deep_schemas_take_no_stack() -> None:
-    """They are as deep as a body may be."""
     schema: dict[str, Any] = {"minimum": 1}
     for _ in range(5000):
         schema = {"type": "array", "items": schema}

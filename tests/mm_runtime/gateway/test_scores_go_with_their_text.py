@@ -49,7 +49,6 @@ def _shown(words: list[str], *stops: str) -> list[tuple[str, str]]:
 def test_held_scores(
     words: list[str], stops: tuple[str, ...], expected: list[tuple[str, str]]
 ) -> None:
-    """A token waits with its text."""
     assert expected == _shown(words, *stops)
 
 
@@ -152,7 +151,6 @@ async def test_merged_streams_keep_their_order() -> None:
 
 
 async def test_one_error_ends_all() -> None:
-    """It is raised, and the other streams are closed."""
     closed: list[str] = []
     with pytest.raises(ValueError, match="broken"):
         _ = [one async for one in merged([_counted("a", 10**6, closed), _broken()])]

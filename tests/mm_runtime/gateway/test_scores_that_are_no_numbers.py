@@ -55,7 +55,6 @@ def _of_answer(own: float, other: float) -> Any:
 @pytest.mark.parametrize("number", NO_NUMBERS)
 @pytest.mark.parametrize("is_own", [True, False], ids=["own", "other"])
 def test_tensors_of_triton(number: float, *, is_own: bool) -> None:
-    """Of the token itself and of those at its place."""
     given = (number, EXCLUDED) if is_own else (EXCLUDED, number)
     with pytest.raises(EngineFailedError):
         read_scores(_of_answer(*given), [1, 2], 1, _spell)

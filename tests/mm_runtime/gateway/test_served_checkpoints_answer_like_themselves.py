@@ -26,13 +26,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    """The recorded tools of the plan's version."""
     return install(tmp_path_factory.mktemp("tools") / VERSION, VERSION)
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """A staged Qwen2-VL with its answers."""
     files = staged_engine(tmp_path_factory.mktemp("staged"))
     return BuiltEngine(files.manifest.parent, files.serving)
 

@@ -21,7 +21,6 @@ def _cut(pieces: list[str], stops: tuple[str, ...]) -> tuple[list[str], bool]:
 
 @given(st.lists(TEXT, max_size=8), STOPS)
 def test_pieces_join_to_the_text_before_the_first_stop(pieces: list[str], stops: list[str]) -> None:
-    """The same as cutting the entire text at the stop that is complete first."""
     out, stopped = _cut(pieces, tuple(stops))
     text = "".join(pieces)
     ends = [end for end in range(len(text) + 1) if any(text[:end].endswith(stop) for stop in stops)]
@@ -35,7 +34,6 @@ def test_pieces_join_to_the_text_before_the_first_stop(pieces: list[str], stops:
 
 @given(st.lists(TEXT, max_size=8))
 def test_without_stops_nothing_is_held_back(pieces: list[str]) -> None:
-    """Every piece is passed on as it comes."""
     cutter = StopCutter(())
     assert pieces == [cutter.push(piece) for piece in pieces]
 
@@ -47,6 +45,5 @@ def test_what_may_become_a_stop_is_held_and_given_back() -> None:
 
 
 def test_a_stop_across_three_pieces_is_found() -> None:
-    """Tokens do not align with stop strings."""
     out, stopped = _cut(["hello E", "N", "D world"], ("END",))
     assert ("".join(out), stopped) == ("hello ", True)

@@ -105,7 +105,6 @@ def _for_tools(folder: Path) -> str | None:
 
 
 def test_the_template_for_tools_of_several(tmp_path: Path) -> None:
-    """The one of this name; where there is none, the default."""
     file = tmp_path / "tokenizer_config.json"
     named = [{"name": "default", "template": "B"}, {"name": "tool_use", "template": "A"}]
     file.write_text(json.dumps({"chat_template": named}))
@@ -166,6 +165,5 @@ def test_special_tokens_are_those_of_transformers(
 
 @pytest.mark.parametrize("content", ["[]", '{"chat_template": 3}', '{"chat_template": [7]}'])
 def test_what_is_no_template_is_passed_over(tmp_path: Path, content: str) -> None:
-    """Wrong types are no template."""
     (tmp_path / "tokenizer_config.json").write_text(content)
     assert find_chat_template(tmp_path) is None

@@ -98,7 +98,6 @@ def test_text_of_users_is_never_a_template() -> None:
 def test_the_template_is_found_where_checkpoints_keep_it(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
-    """As transformers looks for it."""
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     assert load_template(tmp_path, PROMPT).render([TURN]) == "A"
@@ -127,6 +126,5 @@ def test_a_refusal_names_the_file(tmp_path: Path, name: str, content: str) -> No
 
 
 def test_a_checkpoint_without_template_is_refused(tmp_path: Path) -> None:
-    """The message says where one is looked for."""
     with pytest.raises(ValueError, match="no chat template"):
         load_template(tmp_path, PROMPT)

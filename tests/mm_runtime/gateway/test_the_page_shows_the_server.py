@@ -14,7 +14,6 @@ PAGE = b'nv_inference_count{model="tiny"} 7\n'
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine must not look like a silent server."""
     monkeypatch.setattr(server_metrics, "_SECONDS", 60)
 
 
@@ -27,7 +26,6 @@ async def test_an_answer_is_shown() -> None:
     "status", [HTTPStatus.NOT_FOUND, HTTPStatus.INTERNAL_SERVER_ERROR], ids=lambda one: one.phrase
 )
 async def test_an_error_is_not_shown(status: HTTPStatus) -> None:
-    """A page of errors is no page of metrics."""
     assert await answered(status) == b""
 
 

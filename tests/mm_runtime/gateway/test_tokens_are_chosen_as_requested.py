@@ -44,7 +44,6 @@ def _text(answer: ChatCompletion) -> str:
 
 @pytest.mark.parametrize("rule", [{"top_k": 0}, {"top_k": -1}, {"min_p": 0}], ids=str)
 async def test_rules_that_are_off(chat: Chat, rule: dict[str, float]) -> None:
-    """They change nothing."""
     assert _text(await chat(**HOT)) == _text(await chat(**HOT, extra_body=rule))
 
 

@@ -48,7 +48,6 @@ def _build(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def calling_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """An engine of the checkpoint that can say anything."""
     return engine_in(made_once(tmp_path_factory, "calling-engine", _build))
 
 
@@ -56,7 +55,6 @@ def calling_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
 def pair(
     calling_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealGateway]:
-    """Its gateway and Triton."""
     folder = tmp_path_factory.mktemp("calling-pair")
     with run_pair(calling_engine, folder, request_timeout_seconds=60) as pair:
         yield pair

@@ -24,7 +24,6 @@ ABORTED = "client is disconnected, abort"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]:
-    """The recorded server."""
     with recorded_server(tmp_path_factory.mktemp("recorded")) as server:
         yield server
 
@@ -40,7 +39,6 @@ async def gateway(tmp_path: Path, server: RecordedServer) -> AsyncIterator[Runni
 
 @pytest.fixture
 async def openai(gateway: Running) -> AsyncIterator[AsyncOpenAI]:
-    """The official client."""
     url = f"{gateway.url}/v1"
     async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=SECONDS) as client:
         yield client
@@ -48,7 +46,6 @@ async def openai(gateway: Running) -> AsyncIterator[AsyncOpenAI]:
 
 @pytest.fixture
 async def client(gateway: Running) -> AsyncIterator[httpx.AsyncClient]:
-    """A plain HTTP client."""
     async with httpx.AsyncClient(base_url=gateway.url, timeout=SECONDS) as client:
         yield client
 

@@ -37,7 +37,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]
 
 @pytest.fixture
 async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a gateway before it."""
     async with toy_qwen_client(tmp_path, server, VERSION, FRAMES) as one:
         yield one
 

@@ -15,7 +15,6 @@ POST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Running]:
-    """A gateway."""
     async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
         yield running
 
@@ -97,14 +96,12 @@ async def test_a_request_behind_both_framings_is_not_read(running: Running) -> N
 
 
 async def test_another_protocol_is_not_switched_to(running: Running) -> None:
-    """The request is answered as it stands."""
     upgrade = b"connection: upgrade, close\r\nupgrade: websocket\r\n\r\n"
     answer = await say(running.port, b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + upgrade)
     assert (answer.status, answer.closed) == (200, True)
 
 
 async def test_a_body_of_usual_chunks_is_read(running: Running) -> None:
-    """Thousands of them, as proxies cut bodies."""
     question = f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "what ?"}}]'
 
     async def chunks() -> AsyncIterator[bytes]:

@@ -56,7 +56,6 @@ def test_special_ipv4_ranges_are_refused(network: str, data: st.DataObject) -> N
 @settings(max_examples=25)
 @given(data=st.data())
 def test_special_ipv6_ranges_are_refused(network: str, data: st.DataObject) -> None:
-    """No address of a special range is public."""
     address = IPv6Address(data.draw(_inside(IPv6Network(network))))
     assert why_not_public(str(address)) is not None
 
@@ -80,7 +79,6 @@ def test_only_allocated_global_unicast_ipv6_is_public(address: IPv6Address) -> N
     ],
 )
 def test_public_addresses_pass(address: str) -> None:
-    """Addresses of the internet are fetched from."""
     assert why_not_public(address) is None
 
 
@@ -104,6 +102,5 @@ def test_the_reason_is_named(address: str, reason: str) -> None:
 
 
 def test_a_name_is_no_address() -> None:
-    """A name must be resolved first."""
     with pytest.raises(ValueError, match="localhost"):
         why_not_public("localhost")

@@ -21,7 +21,6 @@ LIMIT = 1_000_000
     },
 )
 def test_what_is_no_image_is_refused(content: bytes, reason: str) -> None:
-    """The message says what is wrong with it."""
     with pytest.raises(BadImageError, match=reason):
         decode(content, max_pixels=LIMIT)
 

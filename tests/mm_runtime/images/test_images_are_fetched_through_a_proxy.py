@@ -24,13 +24,11 @@ HOST = "images.example.com"
 
 @pytest.fixture
 def names() -> dict[str, str]:
-    """What the proxy resolves; filled when ports are known."""
     return {}
 
 
 @pytest.fixture
 def proxy(names: dict[str, str]) -> Iterator[ForwardProxy]:
-    """A proxy on loopback, so at a private address."""
     with forward_proxy(names) as running:
         yield running
 
@@ -97,7 +95,6 @@ async def test_a_proxy_may_speak_tls_itself(
 
 
 async def test_http_is_requested_of_the_proxy(proxy: ForwardProxy, names: dict[str, str]) -> None:
-    """Redirects go the same way."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.path == "/old":
@@ -130,7 +127,6 @@ async def test_http_is_requested_of_the_proxy(proxy: ForwardProxy, names: dict[s
 async def test_what_is_private_by_its_spelling_is_refused_before_the_proxy_learns_of_it(
     proxy: ForwardProxy, host: str, reason: str
 ) -> None:
-    """Directly, and behind a redirect."""
     for scheme in ("http", "https"):
         with pytest.raises(FetchRefusedError, match=reason):
             await fetcher(proxy.url).fetch(f"{scheme}://{host}/")
@@ -241,7 +237,6 @@ PROXY = "http://proxy.example.com:3128"
 def test_hosts_without_the_proxy_are_known_by_name_domain_or_network(
     direct: str, host: str, port: int, expected: str
 ) -> None:
-    """As NO_PROXY is read elsewhere."""
     proxies = FetchProxies.of({"MM_FETCH_HTTPS_PROXY": PROXY, "MM_FETCH_NO_PROXY": direct})
 
     assert proxies.of_target(Target("https", host, port, "/")) == expected

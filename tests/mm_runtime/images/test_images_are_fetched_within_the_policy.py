@@ -146,7 +146,6 @@ async def test_a_slow_host_is_left_at_the_deadline() -> None:
     },
 )
 async def test_a_host_that_fails_is_named_as_the_cause(answer: bytes, reason: str) -> None:
-    """The client learns what its host did."""
 
     async def handler(exchange: Exchange) -> None:
         exchange.writer.write(answer)
@@ -158,7 +157,6 @@ async def test_a_host_that_fails_is_named_as_the_cause(answer: bytes, reason: st
 
 
 async def test_a_closed_port_and_an_unknown_name_are_reported() -> None:
-    """Neither is an internal error."""
     with pytest.raises(FetchRefusedError, match="could not connect"):
         await _fetcher().fetch("http://127.0.0.1:1/")
     with pytest.raises(FetchRefusedError, match="has no address"):

@@ -29,7 +29,6 @@ from support.cases import cases
     },
 )
 def test_a_refused_url_says_why(url: str, reason: str) -> None:
-    """Each rule has its own message."""
     with pytest.raises(UrlRefusedError, match=reason):
         parse_target(url, allowed_hosts=("h", "*.example.org"), any_port=False)
 

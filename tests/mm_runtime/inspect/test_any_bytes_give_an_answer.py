@@ -60,7 +60,6 @@ def test_any_values_in_the_config(
 @FUZZ
 @given(content=st.binary(max_size=200))
 def test_any_bytes_as_config(tmp_path: Path, content: bytes) -> None:
-    """Bytes of any kind as config.json."""
     directory = write_checkpoint(tmp_path)
     (directory / "config.json").write_bytes(content)
     assert isinstance(answer(directory), InspectRefusedError)
@@ -69,7 +68,6 @@ def test_any_bytes_as_config(tmp_path: Path, content: bytes) -> None:
 @FUZZ
 @given(header=JSON, data=st.binary(max_size=16))
 def test_any_header_of_weights(tmp_path: Path, header: object, data: bytes) -> None:
-    """A safetensors file with any JSON as its header."""
     directory = write_checkpoint(tmp_path)
     text = json.dumps(header).encode()
     (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
@@ -93,7 +91,6 @@ def test_any_tensor_in_a_header(tmp_path: Path, entry: dict[str, Any]) -> None:
 @FUZZ
 @given(index=JSON | st.fixed_dictionaries({"weight_map": JSON}))
 def test_any_index(tmp_path: Path, index: object) -> None:
-    """Any JSON as the index of shards."""
     directory = write_checkpoint(tmp_path)
     (directory / "model.safetensors").unlink()
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))

@@ -20,7 +20,6 @@ Damage = Callable[[Path], object]
 
 
 def refusal(source: Path, options: InspectOptions | None = None) -> InspectRefusedError:
-    """Inspect a checkpoint that must be refused; return the refusal."""
     with pytest.raises(InspectRefusedError) as caught:
         inspect(source, options or InspectOptions())
     return caught.value
@@ -238,7 +237,6 @@ def test_damage_has_a_reason(
 
 
 def test_unknown_family_lists_known_ones(tmp_path: Path) -> None:
-    """Someone with an unknown family sees which ones there are."""
     message = refusal(write_checkpoint(tmp_path, {"model_type": "gpt9"})).message
     assert all(family in message for family in FAMILIES)
 

@@ -25,7 +25,6 @@ TEXT_ONLY = (
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Return a copy of a checkpoint that is right."""
     return Path(shutil.copytree(CHECKPOINT, tmp_path / "checkpoint"))
 
 

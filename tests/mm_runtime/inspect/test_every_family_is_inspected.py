@@ -80,7 +80,6 @@ def test_facts_of_every_family(family: str, tmp_path: Path) -> None:
 
 
 def test_parts_of_vila_are_added(tmp_path: Path) -> None:
-    """Three folders, each with weights of its own."""
     source = source_of("vila", tmp_path / "source")
     facts = inspect(source, InspectOptions())
 

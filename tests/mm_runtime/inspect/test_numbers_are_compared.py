@@ -72,7 +72,6 @@ def increased(text: str, path: tuple[str, ...]) -> str:
     ),
 )
 def test_off_by_one(tmp_path_factory: pytest.TempPathFactory, family: str) -> None:
-    """By the inspection Job, for every family."""
     pytest.importorskip("torch")  # writes the checkpoint, and makes the class
     write = (images if family in images.CASES else texts).write
     source = made_once(tmp_path_factory, f"numbers-{family}", partial(write, family))

@@ -28,7 +28,6 @@ OBJECTS = tuple(name for name in SMALL if not name.endswith((".txt", ".jinja", "
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Return a copy of a checkpoint that is right."""
     return Path(shutil.copytree(CHECKPOINT, tmp_path / "checkpoint"))
 
 
@@ -56,7 +55,6 @@ def _put(checkpoint: Path, name: str, content: bytes) -> None:
 def test_other_files_under_a_name_are_refused(
     checkpoint: Path, name: str, content: bytes, words: str
 ) -> None:
-    """Whichever file it is, its name and what to do are said."""
     _put(checkpoint, name, content)
     assert f"{name.rpartition('/')[2]} {words}" in _message(checkpoint)
 
@@ -269,6 +267,5 @@ LEGITIMATE: dict[str, Damage] = {
 
 @pytest.mark.parametrize("name", LEGITIMATE)
 def test_what_published_checkpoints_have_is_taken(checkpoint: Path, name: str) -> None:
-    """Such files are served."""
     LEGITIMATE[name](checkpoint)
     assert inspect(checkpoint, InspectOptions()).family == "llava"

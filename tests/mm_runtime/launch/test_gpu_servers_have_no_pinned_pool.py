@@ -38,7 +38,6 @@ def test_a_pinned_pool_is_refused(tmp_path: Path) -> None:
 
 @cases("device pinned", {"none": ("CUDA", 0), "cpu": ("CPU", 1 << 20)})
 def test_other_plans_are_prepared(tmp_path: Path, device: str, pinned: int) -> None:
-    """The pool of the plan is the server's."""
     server = prepare_triton(options(tmp_path, device, pinned), manifest())
 
     assert f"--pinned-memory-pool-byte-size={pinned}" in server.argv

@@ -19,13 +19,11 @@ from support.cases import cases
 def test_only_ranks_with_a_limit_are_reported(
     caplog: pytest.LogCaptureFixture, ranks: int, limit: int, *, reported: bool
 ) -> None:
-    """The number, and where it comes from."""
     report_locked_memory(ranks, limit)
     assert ("may lock 64 KiB" in caplog.text and "LimitMEMLOCK" in caplog.text) == reported
 
 
 def test_the_limit_is_the_processes_own(caplog: pytest.LogCaptureFixture) -> None:
-    """As the container runtime set it."""
     own, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     report_locked_memory(2)
     assert bool(caplog.messages) == (own != resource.RLIM_INFINITY)

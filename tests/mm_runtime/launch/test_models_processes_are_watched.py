@@ -27,13 +27,11 @@ LONG = 900
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """The tiny model with room for answers that take seconds."""
     return shared_engine(tmp_path_factory, max_seq_len=1024)
 
 
 @pytest.fixture
 def served(engine: BuiltEngine) -> Iterator[Served]:
-    """A running server."""
     with start_serving(engine.manifest, engine.serving) as server:
         server.wait_until_ready()
         yield server

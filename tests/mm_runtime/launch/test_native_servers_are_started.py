@@ -51,7 +51,6 @@ def ranks_of(argv: tuple[str, ...]) -> list[list[str]]:
 
 
 def test_one_gpu_needs_no_mpirun(container: Path) -> None:
-    """One rank is tritonserver itself."""
     installation = find_installation(container)
     assert server_argv(installation, OPTIONS) == world_argv(installation, OPTIONS, 1)
 
@@ -67,7 +66,6 @@ def test_a_server_for_each_rank(container: Path) -> None:
 
 
 def test_ranks_do_not_share_ports(container: Path) -> None:
-    """Four ranks listen on twelve ports."""
     commands = ranks_of(world_argv(find_installation(container), OPTIONS, 4))
     found = [
         word.partition("=")[2]

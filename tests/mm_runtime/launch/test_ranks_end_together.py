@@ -77,7 +77,6 @@ def process_of(pids: Path, rank: int) -> int:
 
 
 def launcher_of(pids: Path) -> int:
-    """Return the process id of mpirun: every rank's parent."""
     stat = Path(f"/proc/{process_of(pids, 0)}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[1])
 

@@ -24,13 +24,11 @@ SECONDS = 120
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    """The recorded tools of the plan's version."""
     return install(tmp_path_factory.mktemp("tools") / VERSION, VERSION)
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> EngineFiles:
-    """A staged checkpoint for one GPU."""
     return hollow_engine(tmp_path_factory.mktemp("staged"))
 
 

@@ -84,7 +84,6 @@ def no_library(_: Request) -> None:
 def test_what_cannot_be_quantized_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Request], None], words: str
 ) -> None:
-    """Before any weight is read."""
     monkeypatch.delitem(sys.modules, "mm_runtime.quantization.model_optimizer", raising=False)
     monkeypatch.setitem(sys.modules, "modelopt", None)
     request = request_for(tmp_path)

@@ -34,7 +34,6 @@ def built(folder: Path, family: str) -> StagingSite:
 
 
 def contents(site: StagingSite) -> dict[str, str]:
-    """Return path -> digest of what is served from; logs hold times."""
     manifest = manifests.read(site.paths.manifest)
     manifests.verify(site.paths.engine, manifest)
     return {file.path: file.sha256 for file in manifest.files if not file.path.startswith("build/")}

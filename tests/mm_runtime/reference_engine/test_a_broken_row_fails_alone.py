@@ -119,7 +119,6 @@ def test_a_row_that_cannot_be_sampled(start_engine: StartEngine, broken: Request
 
 @pytest.mark.parametrize("failing", ["send", "is_cancelled", "cancelled"])
 def test_a_client_that_cannot_be_reached(start_engine: StartEngine, failing: str) -> None:
-    """An exception of one client's sink reaches no other client."""
     expected, actual = _answers_beside(start_engine, _request(TOKENS // 2), Unsteady(failing))
     assert expected == actual
 
@@ -156,7 +155,6 @@ class PickyEncoder:
 
 
 def test_an_image_that_breaks_the_encoders_pass() -> None:
-    """The images that shared the pass are encoded all the same."""
     requests = [{"IMAGE": np.array([number])} for number in (1, 13, 2)]
     results = encode_requests(PickyEncoder(), requests, np.float32)
     said: Callable[[object], object] = lambda one: (  # noqa: E731

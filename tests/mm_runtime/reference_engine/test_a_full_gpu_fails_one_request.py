@@ -66,7 +66,6 @@ class Narrow:
 
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Log no failing request."""
     caplog.set_level(logging.CRITICAL + 1, logger="mm_runtime")
 
 
@@ -110,7 +109,6 @@ def outcomes(engine: Engine, requests: list[Request]) -> list[list[int] | str]:
 
 @pytest.fixture(scope="module")
 def expected(language_model: LanguageModel) -> list[list[int] | str]:
-    """Return the answers where there is room."""
     with started(language_model) as engine:
         return outcomes(engine, questions())
 
@@ -118,7 +116,6 @@ def expected(language_model: LanguageModel) -> list[list[int] | str]:
 def test_a_prompt_is_read_in_smaller_parts(
     language_model: LanguageModel, expected: list[list[int] | str]
 ) -> None:
-    """No request fails, and answers are the same."""
     model = Narrow(language_model, rows=5)
     with started(model) as engine:
         assert outcomes(engine, questions()) == expected

@@ -217,7 +217,6 @@ def _assert_decided(model: SlotModel, questions: Questions) -> None:
     ],
 )
 def test_requests_that_share_a_pass(language_model: LanguageModel, engines: int) -> None:
-    """A decoder with images, whose requests are rows of one pass."""
     questions = _llava_questions()
     _assert_decided(language_model, questions)
     assert _follow(language_model, questions, engines) >= engines * STEPS * FOLLOWED

@@ -83,7 +83,6 @@ def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_two_images(both: tuple[Pipeline, Upstream]) -> None:
-    """Images of different shapes in one request."""
     pipeline, upstream = both
     images = [noise_image(90, 40, seed=2), noise_image(50, 70, seed=3)]
     urls = np.array([[data_url(encode(one)).encode() for one in images]], dtype=np.object_)

@@ -117,7 +117,6 @@ def test_a_text_that_claims_features(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_a_prompt_of_ids(both: tuple[Pipeline, Upstream]) -> None:
-    """It is read as it is, and holds no media."""
     pipeline, _ = both
     questions = pipeline.preprocessor.questions
     ids = pipeline.prepare(QUESTION)["INPUT_ID"]
@@ -170,7 +169,6 @@ def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_two_images(both: tuple[Pipeline, Upstream]) -> None:
-    """Images of different shapes in one request."""
     pipeline, upstream = both
     _skip_where_transformers_has_no_answer(upstream, "two-images")
     images = [noise_image(90, 40, seed=2), noise_image(50, 70, seed=3)]
@@ -193,7 +191,6 @@ def test_images_matter(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
-    """A question without an image."""
     pipeline, upstream = both
     _skip_where_transformers_has_no_answer(upstream, "text-only")
     assert _expected(pipeline, upstream, []) == pipeline.query(QUESTION)

@@ -62,7 +62,6 @@ def test_features_leave_in_the_engines_dtype(dtype: str) -> None:
 
 
 def test_questions_without_images_are_left_alone() -> None:
-    """Nothing was handed over, so nothing is announced."""
     assert HandOver(CPU, "float32", announced=True).place({}) == {}
 
 

@@ -36,7 +36,6 @@ QUESTION = "what is in the image ?"
 
 @pytest.fixture(scope="module")
 def fused() -> LanguageModel:
-    """The tiny model with fused weights."""
     return fused_model(SLOTS, MAX_LENGTH)
 
 
@@ -208,7 +207,6 @@ def test_the_plan_counts_every_captured_pass(slots: int, length: int) -> None:
     ("first", "last", "expected"), [(1, 1, [1]), (1, 6, [1, 2, 4, 6]), (256, 100, [100])]
 )
 def test_decoding_rows_are_doubled(first: int, last: int, expected: list[int]) -> None:
-    """Up to the largest, which is always there."""
     assert doubled(first, last) == expected
 
 

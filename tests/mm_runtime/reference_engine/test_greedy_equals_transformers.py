@@ -51,7 +51,6 @@ def test_half_precision_engines_run(dtype: str) -> None:
 
 @pytest.fixture(scope="module")
 def reference() -> LlavaForConditionalGeneration:
-    """The entire checkpoint as transformers loads it."""
     return LlavaForConditionalGeneration.from_pretrained(CHECKPOINT).eval()
 
 

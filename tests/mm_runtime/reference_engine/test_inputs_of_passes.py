@@ -30,7 +30,6 @@ def test_tokens_and_a_part_are_rows_of_one_pass() -> None:
 
 
 def test_tokens_of_the_device_are_filled_in_there() -> None:
-    """The processor does not know them."""
     inputs = PassInputs(4, 3, CPU)
     tokens = torch.tensor([21, 22, 23])
     inputs.begin()

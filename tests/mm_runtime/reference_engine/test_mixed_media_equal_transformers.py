@@ -66,7 +66,6 @@ def _padded(given: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
 
 
 def _prompt(order: str) -> str:
-    """Return a question about images (i) and videos (v)."""
     marks = " then ".join({"i": IMAGE, "v": VIDEO}[one] for one in order)
     return f"<|im_start|>user\nwhat is {marks} ?<|im_end|>\n<|im_start|>assistant\n"
 

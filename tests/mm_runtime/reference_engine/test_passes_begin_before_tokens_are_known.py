@@ -88,13 +88,11 @@ def _rows(part: Part | None) -> int:
 
 @pytest.fixture(scope="module")
 def loaded() -> Overlapping:
-    """Load once."""
     return Overlapping()
 
 
 @pytest.fixture
 def model(loaded: Overlapping) -> Overlapping:
-    """Return the model with nothing noted."""
     loaded.overlaps = True
     loaded.forget()
     return loaded
@@ -170,7 +168,6 @@ def test_a_token_that_ends_an_answer_ends_no_other(model: Overlapping, at: int) 
 
 
 def test_a_stop_word_ends_an_answer_and_its_slot_is_used_again(model: Overlapping) -> None:
-    """The request that waits for the slot has the same answer as in turn."""
     requests = [replace(ALONE, ids=ids) for ids in PROMPTS[: SLOTS + 2]]
     word = tuple(in_turn(model, requests)[2].ids[4:6])
     requests[2] = replace(requests[2], stop=(word,))

@@ -46,7 +46,6 @@ class Launching(LanguageModel):
 
 @pytest.fixture(scope="module")
 def launching() -> Launching:
-    """Load once."""
     return Launching()
 
 
@@ -152,7 +151,6 @@ def test_a_cancelled_request_has_what_was_chosen(launching: Launching) -> None:
 
 
 def test_a_prepared_request_that_is_cancelled_is_not_kept(launching: Launching) -> None:
-    """The next one has its own prompt."""
     alone = answered(launching, [request(PROMPTS[5])])
     engine = Engine(launching, changed(max_batch_size=2))
     running, leaving, following = CollectingSink(), CollectingSink(), CollectingSink()

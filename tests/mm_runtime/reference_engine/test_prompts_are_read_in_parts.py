@@ -54,6 +54,5 @@ def test_parts_grow_by_a_step(expected: int, waiting: int) -> None:
 
 
 def test_a_very_long_prompt_ends_where_parts_grow_by_a_step() -> None:
-    """The bound of its steps comes first."""
     shares = Shares(max_num_tokens=8192, beside_decoding=6, grown=24)
     assert rows_of_prompt(shares, prompt=640, left=640, decoding=8, waiting=1) == 10

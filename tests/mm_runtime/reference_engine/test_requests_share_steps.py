@@ -270,7 +270,6 @@ def test_a_burst_fills_free_slots_before_the_queue(language_model: LanguageModel
 
 
 def test_queue_without_bound(start_engine: StartEngine) -> None:
-    """A queue size of 0 refuses no one."""
     with start_engine(max_batch_size=1, max_queue_size=0) as engine:
         sinks = [CollectingSink() for _ in range(40)]
         for sink in sinks:

@@ -57,7 +57,6 @@ def test_sampling_follows_the_probabilities() -> None:
 
 
 def test_top_k_keeps_the_likeliest() -> None:
-    """No other token is ever drawn."""
     assert {1, 2} == set(_draws(Sampling(top_k=2)))
 
 
@@ -114,7 +113,6 @@ def test_seed_repeats_an_answer() -> None:
 def test_rules_move_the_choice(
     changes: dict[str, object], answer: list[int], expected: int
 ) -> None:
-    """A greedy choice under one rule."""
     assert expected == _next(_chooser(**changes), answer)  # type: ignore[arg-type]
 
 
@@ -135,7 +133,6 @@ def test_logits_of_the_step_are_not_changed() -> None:
     },
 )
 def test_only_plain_requests_share_the_argmax(changes: dict[str, object], expected: bool) -> None:  # noqa: FBT001
-    """A request with any rule is looked at by itself."""
     assert expected == _chooser(**changes).plain  # type: ignore[arg-type]
 
 
@@ -166,14 +163,12 @@ def test_rows_are_chosen_as_alone(at_once: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_tokens_without_probability_are_never_drawn() -> None:
-    """Not even at the ends of the range that is drawn from."""
     chooser = _chooser(sampling=Sampling(top_p=1.0), bad=((0,), (4,)))
     rules = [replace(chooser.rules([]), draw=draw) for draw in (0.0, 1.0 - 2.0**-53, 1.0)]
     assert choose(LOGITS.expand(3, -1), rules).tolist() == [1, 3, 3]
 
 
 def test_nothing_to_draw_from_is_said_of_its_row() -> None:
-    """The row beside it gets its token."""
     nothing = torch.full((SIZE,), float("-inf")).numpy()
     broken = _chooser(sampling=Sampling(top_k=2), bias=nothing)
     rules = [broken.rules([]), _chooser(sampling=Sampling(top_k=1)).rules([])]

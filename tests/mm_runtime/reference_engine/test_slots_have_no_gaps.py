@@ -80,7 +80,6 @@ def test_a_prompt_is_dropped(following: str | None) -> None:
 
 
 def test_a_prompt_that_is_read_decodes() -> None:
-    """It keeps its slot, and the next one is read."""
     slots, _ = slots_of(["a"], "bb", "ccc")
 
     slots.decode()
@@ -91,7 +90,6 @@ def test_a_prompt_that_is_read_decodes() -> None:
 
 
 def test_the_next_prompt_waits_for_its_turn() -> None:
-    """While another one is read."""
     slots, _ = slots_of(["a"], "bb", "ccc")
 
     slots.turn_to_next()

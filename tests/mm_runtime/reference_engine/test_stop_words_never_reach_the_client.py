@@ -23,7 +23,6 @@ def _run(
 
 
 def test_end_token_is_not_part_of_the_answer() -> None:
-    """The end token ends the answer and is not given out."""
     assert _run([1, 2, END, 3]) == [([1], None), ([2], None), ([], Finish.STOP)]
 
 
@@ -39,7 +38,6 @@ def test_start_of_a_stop_word_is_held_back_until_it_is_none() -> None:
 
 
 def test_stop_word_is_cut_off() -> None:
-    """The entire stop word is missing from the answer."""
     assert _run([1, 7, 8, 2], stop=((7, 8),)) == [([1], None), ([], None), ([], Finish.STOP)]
 
 

@@ -141,7 +141,6 @@ def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) 
 
 @pytest.mark.parametrize("family", ENCODER_DECODERS)
 def test_encoder_and_decoder_are_distinguished(family: str) -> None:
-    """The decoder is the language model, and the encoder has a path of its own."""
     reported = parameters(files(family))
     assert (reported["gpt_model_path"], reported["encoder_model_path"]) == (
         "/engine/decoder",

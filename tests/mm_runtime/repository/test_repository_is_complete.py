@@ -83,7 +83,6 @@ def entries(text: str) -> set[str]:
 
 @pytest.fixture(params=MODEL_NAMES)
 def model(request: pytest.FixtureRequest) -> str:
-    """Each model of the repository."""
     return str(request.param)
 
 

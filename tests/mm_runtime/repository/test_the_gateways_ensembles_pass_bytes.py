@@ -65,7 +65,6 @@ def test_clients_have_values() -> None:
 
 
 def test_images_that_are_cut_up_stay_values() -> None:
-    """Their encoders read no bytes."""
     found = native("qwen2-vl")
     by_model = steps(token_ensemble.config(found))
 

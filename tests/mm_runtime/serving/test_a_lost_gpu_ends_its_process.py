@@ -15,7 +15,6 @@ class OutOfMemoryError(RuntimeError):
 
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where faults go."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "fault.json"))
     return tmp_path / "fault.json"
 
@@ -34,7 +33,6 @@ def test_which_errors_end_a_process(error: Exception, computes: bool, expected: 
 
 
 def test_a_processor_is_never_lost() -> None:
-    """Whatever a request does."""
     assert not guard_of("CPU").lost(RuntimeError("CUDA error"))
 
 

@@ -92,7 +92,6 @@ def test_clients_of_triton(served: Served) -> None:
 
 
 def test_details_are_the_processors(served: Served) -> None:
-    """`detail` other than auto is refused by its name."""
     part = image_part(noise_image(60, 60, seed=2))
     part["image_url"]["detail"] = "low"  # type: ignore[index]
 

@@ -34,7 +34,6 @@ def _url(content: bytes) -> str:
     },
 )
 def test_bad_urls(url: str, message: str) -> None:
-    """Each kind of wrong URL has its own message."""
     with pytest.raises(RequestError, match=message):
         image_from_url(url, LIMITS)
 
@@ -50,6 +49,5 @@ def test_bad_urls(url: str, message: str) -> None:
     },
 )
 def test_bad_raw_pixels(shape: tuple[int, ...], message: str) -> None:
-    """Raw pixels have a shape and a limit too."""
     with pytest.raises(RequestError, match=message):
         images_from_pixels(np.zeros(shape, dtype=np.uint8), LIMITS)

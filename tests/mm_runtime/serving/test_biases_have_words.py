@@ -39,6 +39,5 @@ def test_nothing_is_nothing() -> None:
     },
 )
 def test_each_word_has_a_weight(words: list[str], weights: list[float] | None) -> None:
-    """The message has both counts."""
     with pytest.raises(RequestError, match=f"has {len(words)} words .* send one for each word"):
         bias(words, weights)

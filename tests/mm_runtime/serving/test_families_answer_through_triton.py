@@ -50,7 +50,6 @@ def _slow(families: list[str]) -> list[object]:
 
 @pytest.fixture
 def served(request: pytest.FixtureRequest, servers: Servers) -> Family:
-    """A running family."""
     return servers.of(request.param)
 
 
@@ -178,7 +177,6 @@ SEEN = {
 
 @pytest.mark.parametrize("served", _slow(IMAGE_FAMILIES), indirect=True)
 def test_detail(served: Family) -> None:
-    """It acts or is refused by its name."""
     url = data_url(encode(noise_image(100, 61, seed=1)))
     vision, layout = served.pipeline.directory.facts.vision, FAMILIES[served.name].layout
     assert vision is not None

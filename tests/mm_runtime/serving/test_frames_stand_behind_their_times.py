@@ -128,7 +128,6 @@ def test_frames_keep_their_size_within_a_bound() -> None:
 
 
 def test_the_plan_bounds_each_frame() -> None:
-    """As it does images: there are features for no more."""
     sizes = FrameSizes(UNIT, least_pixels=10**6, most_pixels=10**8, most_of_frame=4 * UNIT**2)
     assert sizes.of_each(6, 500, 500) == (64, 64)
     assert GRID.video_rows(3, (64, 64)) == 8

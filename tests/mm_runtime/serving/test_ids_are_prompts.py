@@ -31,7 +31,6 @@ def test_an_encoder_reads_them() -> None:
     },
 )
 def test_what_is_no_text(ids: list[int], says: str) -> None:
-    """The message has token and place."""
     check_prompt([0, 9], {3}, 10)
     with pytest.raises(RequestError, match=says):
         check_prompt(ids, {3}, 10)

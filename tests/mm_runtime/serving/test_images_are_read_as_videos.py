@@ -55,7 +55,6 @@ def test_sizes_are_within_both(
 
 
 def test_bounds_that_exclude_each_other_are_refused(tmp_path: Path) -> None:
-    """There is no size that both processors keep."""
     files = {"preprocessor": {"min_pixels": 65 * UNIT**2, "max_pixels": 10**8}}
     with pytest.raises(ValueError, match="no size is both"):
         of_images().within_videos(written(tmp_path, **files))

@@ -81,7 +81,6 @@ def test_the_gateways_are(inputs: dict[str, NDArray[Any]]) -> None:
 
 @given(TENSORS, TEXTS)
 def test_answers_are_read(values: NDArray[Any], texts: NDArray[Any]) -> None:
-    """As they were sent, and bfloat16 as its bits."""
     bits = np.arange(6, dtype=np.uint16).reshape(1, 2, 3)
     sent = Sent("BF16", bits.shape, bits.tobytes())
     message = message_of({"VALUES": values, "TEXTS": texts, "BITS": sent}).SerializeToString()
@@ -131,7 +130,6 @@ def test_other_bytes_are_refused_at_the_most(strange: bytes, at: int) -> None:
     },
 )
 def test_shapes_and_bytes_must_agree(sent: Sent, reason: str) -> None:
-    """The message has what came."""
     with pytest.raises(ValueError, match=reason):
         tensors_of(message_of({"TABLE": sent}).SerializeToString())
 

@@ -28,7 +28,6 @@ TEXT_PART: dict[str, object] = {"type": "text", "text": "what is in the image ?"
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Family]:
-    """Families that take both at once, small and random."""
     with serve(request.param, tmp_path_factory, frames=MOST_FRAMES) as family:
         yield family
 

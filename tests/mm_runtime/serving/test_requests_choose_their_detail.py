@@ -113,7 +113,6 @@ def test_other_details_are_refused(
 
 
 def test_one_view_of_several_images_is_low_detail() -> None:
-    """As families of views see several images, which have no tiles."""
     assert VIEWS.with_detail("low", 2) == VIEWS
     assert SQUARE.with_detail("low", 1) == SQUARE
 

@@ -42,7 +42,6 @@ def _make() -> ResponseSender:
 
 @pytest.fixture
 def sender() -> Iterator[ResponseSender]:
-    """Return one sender."""
     made = _make()
     yield made
     made.close()
@@ -78,7 +77,6 @@ def test_answers_do_not_wait_for_each_other() -> None:
 def test_a_call_that_fails_is_logged(
     sender: ResponseSender, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The next one is made all the same."""
     made: list[int] = []
     sender.put(lambda: made.append(1 // 0))
     sender.put(lambda: made.append(2))

@@ -66,12 +66,10 @@ def test_minimum() -> None:
 
 
 def test_padding_after_the_length_is_left_out() -> None:
-    """Only `input_lengths` ids count."""
     assert _read(input_lengths=np.array([2], dtype=np.int32)).ids == (2, 5)
 
 
 def test_every_sampling_tensor_arrives() -> None:
-    """Each tensor sets its field."""
     actual = _read(
         temperature=_float(0.5),
         runtime_top_k=_int(4),
@@ -93,7 +91,6 @@ def test_every_sampling_tensor_arrives() -> None:
     },
 )
 def test_newer_name_wins(older: str, newer: str, field: str) -> None:
-    """Both spellings are understood."""
     tensors: Tensors = {older: _int(1), newer: _int(2)}
     assert (
         getattr(_read(**{older: _int(1)}).sampling, field),

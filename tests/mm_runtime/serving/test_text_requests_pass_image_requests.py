@@ -52,7 +52,6 @@ class _Encoder:
         waiting.submit(inputs, done)
 
     def answer(self) -> tuple[int, str]:
-        """Return the next answer: the request's number, and what it got."""
         number, outcome = self.answers.get(timeout=SECONDS)
         return number, ",".join(outcome) if isinstance(outcome, dict) else str(outcome)
 

@@ -14,5 +14,4 @@ from support.cases import cases
     },
 )
 def test_threads(weight_bytes: int, cores: int, expected: int) -> None:
-    """The weights decide."""
     assert expected == threads_for(weight_bytes, cores)

@@ -43,13 +43,11 @@ def upstream_of(family: str, folder: Path) -> Upstream:
 
 @pytest.fixture(scope="module", params=VIEWS)
 def upstream(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Upstream:
-    """Each family whose images are views."""
     return upstream_of(request.param, tmp_path_factory.mktemp("family") / "checkpoint")
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A small random LLaVA-OneVision, which reads videos too."""
     return upstream_of("llava-onevision", tmp_path_factory.mktemp("video") / "checkpoint").model
 
 

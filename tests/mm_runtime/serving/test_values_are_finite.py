@@ -29,6 +29,5 @@ def test_largest_and_smallest_values_are_finite(dtype: type) -> None:
 
 
 def test_each_pattern_of_half_a_word_is_judged_as_numpy_does() -> None:
-    """All 65,536 of them."""
     patterns = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     assert [all_finite(one) for one in patterns[:, None]] == np.isfinite(patterns).tolist()

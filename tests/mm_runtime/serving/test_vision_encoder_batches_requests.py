@@ -15,7 +15,6 @@ HIDDEN = 128
 
 @pytest.fixture(scope="module")
 def encoder(built_engine: BuiltEngine) -> VisionEncoder:
-    """The built vision engine with at most three images a run."""
     model = built_engine.directory / "vision" / "model.onnx"
     session = VisionSession(OnnxRunner(model), max_batch_size=3)
     return VisionEncoder(session, image_size=IMAGE_SIDE)

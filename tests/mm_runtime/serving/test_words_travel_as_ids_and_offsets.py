@@ -24,7 +24,6 @@ def test_layout_is_tensorrt_llms(words: list[list[int]], expected: list[list[int
 
 @cases("words", {"several lengths": ((5,), (7, 8), (1, 2, 3)), "one": ((9,),), "none": ()})
 def test_reading_undoes_writing(words: tuple[tuple[int, ...], ...]) -> None:
-    """What was packed is what is unpacked."""
     assert words == unpack_words(pack_words(words))
 
 

@@ -36,13 +36,11 @@ def large_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hub(large_checkpoint: Path) -> Iterator[Hub]:
-    """A Hub with that checkpoint."""
     with serving_hub(large_checkpoint) as server:
         yield server
 
 
 @pytest.fixture
 def small_hub(tmp_path: Path) -> Iterator[Hub]:
-    """A Hub with a checkpoint of its own, which a test may change."""
     with serving_hub(write_checkpoint(tmp_path / "on-the-hub")) as server:
         yield server

@@ -75,7 +75,6 @@ def test_unused_files_do_not_count(checkpoint: Path, name: str) -> None:
 
 
 def test_one_byte_of_a_small_file_counts(checkpoint: Path) -> None:
-    """Small files are read complete."""
     before = source_digest(checkpoint)
     with (checkpoint / "small.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
@@ -85,7 +84,6 @@ def test_one_byte_of_a_small_file_counts(checkpoint: Path) -> None:
 
 @cases("offset whence", {"first-block": (100, os.SEEK_SET), "last-block": (-1, os.SEEK_END)})
 def test_sampled_bytes_of_a_big_file_count(checkpoint: Path, offset: int, whence: int) -> None:
-    """A big file is read at its ends and in between."""
     before = source_digest(checkpoint)
     with (checkpoint / "big.safetensors").open("r+b") as file:
         file.seek(offset, whence)

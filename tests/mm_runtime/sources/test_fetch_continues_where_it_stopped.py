@@ -76,7 +76,6 @@ def test_build_fetches_from_the_hub(
 def test_build_fetches_from_a_bucket(
     s3: S3Server, large_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same from S3."""
     s3.upload(large_checkpoint, "fetched", "deep/er")
     facts = inspect(large_checkpoint, InspectOptions())
     source = "s3://fetched/deep/er"

@@ -114,7 +114,6 @@ def children_of(pid: int) -> list[int]:
 
 @contextmanager
 def silent_server() -> Iterator[str]:
-    """Accept connections and never answer; gives the base URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=16) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
@@ -134,7 +133,6 @@ def test_silent_bucket_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_silent_hub_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for a Hub."""
     monkeypatch.setattr("mm_runtime.sources.hub.RETRY_DELAYS", ())
     monkeypatch.setattr("mm_runtime.sources.hub.REQUEST_SECONDS", 0.2)
     with silent_server() as endpoint, pytest.raises(InspectInterruptedError, match="Timeout"):

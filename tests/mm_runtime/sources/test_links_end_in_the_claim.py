@@ -31,7 +31,6 @@ def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file of the Job's own, outside of the claim."""
     path = tmp_path / "secret.json"
     path.write_text('{"token": "never to be copied"}')
     return path
@@ -79,7 +78,6 @@ OUT = [
 
 @pytest.mark.parametrize("link", OUT)
 def test_a_fetch_refuses_a_link_that_leads_out(claim: Path, secret: Path, link: Link) -> None:
-    """Nothing is copied, and the message names the link."""
     named = link(claim / "checkpoint", secret)
     with pytest.raises(SourceEscapesError) as reported, opened(claim / "checkpoint"):
         pass
@@ -99,7 +97,6 @@ def test_inspect_refuses_it_before_anything_is_read(claim: Path, secret: Path, l
 
 
 def test_a_checkpoint_behind_a_link_is_refused(claim: Path, secret: Path) -> None:
-    """The path in the spec may be a link itself."""
     (claim / "elsewhere").symlink_to(secret.parent)
     with pytest.raises(InspectRefusedError, match="leads out of the claim"):
         inspect(claim / "elsewhere", InspectOptions())

@@ -22,7 +22,6 @@ NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 @pytest.fixture
 def proxy() -> Iterator[ForwardProxy]:
-    """A proxy on loopback."""
     with forward_proxy() as running:
         yield running
 
@@ -77,7 +76,6 @@ def test_a_bucket(
     *,
     through: bool,
 ) -> None:
-    """The same of a bucket, whose client is another one."""
     bucket = f"proxied-{uuid.uuid4().hex}"
     s3.upload(large_checkpoint, bucket, "x")
     variables = {"HTTP_PROXY": proxy.url, "NO_PROXY": direct}

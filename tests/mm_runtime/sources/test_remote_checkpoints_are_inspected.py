@@ -98,7 +98,6 @@ def test_gated_repository_is_reported(small_hub: Hub) -> None:
 
 
 def test_unknown_revision_is_reported(small_hub: Hub) -> None:
-    """A revision that does not exist is named."""
     small_hub.branches = {}
     reason, message = refusal(small_hub)
     assert (reason, "no revision 'main'" in message) == (InspectReason.SOURCE_NOT_FOUND, True)

@@ -25,7 +25,6 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
     },
 )
 def test_address_is_parsed(text: str, expected: object) -> None:
-    """Each kind of address is reported by how it begins."""
     assert expected == parse_address(text)
 
 

@@ -85,6 +85,5 @@ def bucket(
 
 @pytest.fixture(params=["directory", pytest.param("bucket", marks=pytest.mark.s3)])
 def store(request: pytest.FixtureRequest) -> EngineStore:
-    """Either of the two."""
     found: EngineStore = request.getfixturevalue(request.param)
     return found

@@ -53,7 +53,6 @@ def arguments(site: Site, store: BucketStore, work: Path | None = None) -> list[
 
 
 def run(site: Site, store: BucketStore, tmp_path: Path) -> tuple[int, BuildResult]:
-    """Build; return exit code and report."""
     message = tmp_path / "message"
     code = main([*arguments(site, store), "--termination-log", str(message)])
     return code, BuildResult.from_json(message.read_text())

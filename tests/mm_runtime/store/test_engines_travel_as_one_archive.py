@@ -50,7 +50,6 @@ def test_both_engines_arrive_complete(
 def test_archive_goes_into_a_bucket(
     archive: Path, bucket: EngineStore, plans: list[EngineManifest]
 ) -> None:
-    """The same archive fills a bucket."""
     bucket.remove(plans[0].fingerprint)
     assert {(plans[0].fingerprint, True), (plans[1].fingerprint, False)} == set(
         import_(bucket, archive)
@@ -103,7 +102,6 @@ def test_damaged_archive_brings_nothing(
     plans: list[EngineManifest],
     harm: Callable[[Path, list[EngineManifest]], None],
 ) -> None:
-    """An engine with a damaged blob is not there afterwards."""
     harm(archive, plans)
     target = empty(tmp_path)
     with pytest.raises(EngineCorruptError):

@@ -109,7 +109,6 @@ def test_what_is_unreferenced_goes_when_it_is_old(
 
 
 def test_dry_run_removes_nothing(store: EngineStore) -> None:
-    """It only reports."""
     assert (
         main(["store", "gc", "--store", str(store), "--keep", "--older-than", "0", "--dry-run"])
         == ExitCode.OK

@@ -48,7 +48,6 @@ def test_an_engine_that_was_taken_meanwhile_stays(
 
 
 def test_a_dry_run_notes_nothing(store: EngineStore) -> None:
-    """Looking does not start the time."""
     demand = Demand(keep=[], unused_for=timedelta())
     collect(store, demand, NOW, dry_run=True)
     assert [store.unused_since(one) for one in store.fingerprints()] == [None, None]

@@ -15,7 +15,6 @@ Size: TypeAlias = tuple[int, int]
 
 
 def nothing(upstream: Any, ids: list[int], token: int, given: Inputs) -> Inputs:
-    """Return no inputs beside the tensors of images."""
     del upstream, ids, token, given
     return {}
 

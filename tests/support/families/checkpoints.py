@@ -30,7 +30,6 @@ TEXT: dict[str, Any] = SHARED | {
 
 
 def head_size() -> int:
-    """Return the numbers of each head of the language model."""
     return HIDDEN // int(TEXT["num_attention_heads"])
 
 

@@ -56,7 +56,6 @@ def write_as(folder: Path, name: str, tokens: tuple[str, ...], opening: str) -> 
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
     write_as(folder, "Idefics3", TOKENS, "<s>")
 
 

@@ -212,7 +212,6 @@ class Pipeline:
         return self.loaded.complete(read)
 
     def query(self, text: str, **tensors: Any) -> list[int]:
-        """Return the tokens of the answer."""
         sink = CollectingSink()
         self.loaded.engine.submit(self.request(text, **tensors), sink)
         return sink.wait()

@@ -79,7 +79,6 @@ def write_images(folder: Path, **bounds: object) -> None:
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
     write_qwen(folder, "Qwen2VL", {"embed_dim": HIDDEN, "mlp_ratio": 2}, {})
     write_images(folder)
 

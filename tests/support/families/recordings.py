@@ -40,7 +40,6 @@ def noise(seconds: float, *, seed: int) -> NDArray[np.float32]:
 
 
 def recording_part(samples: NDArray[np.float32], kind: str = "wav") -> dict[str, Any]:
-    """Return a recording as OpenAI's clients write it."""
     encoded = base64.b64encode(encode_wav(samples)).decode()
     return {"type": "input_audio", "input_audio": {"data": encoded, "format": kind}}
 

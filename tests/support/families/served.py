@@ -46,11 +46,9 @@ class Family:
 
     @property
     def case(self) -> Case:
-        """What tests know of a family that takes images."""
         return CASES[self.name]
 
     def prompt(self, given: list[Any]) -> str:
-        """Return the prompt that the question with images becomes."""
         return self.case.prompt.format(images=self.case.mark * len(given))
 
     def chat(self, *content: dict[str, object], **options: Any) -> Any:
@@ -137,7 +135,6 @@ class Servers:
         return self._running[name][1]
 
     def close(self) -> None:
-        """End all."""
         while self._running:
             self._end(next(iter(self._running)))
 
@@ -146,11 +143,9 @@ class Servers:
 
 
 def image_part(image: Any) -> dict[str, object]:
-    """Return an image as the part of a message."""
     return {"type": "image_url", "image_url": {"url": data_url(encode(image))}}
 
 
 def video_part(content: bytes, kind: str = "mp4", **options: object) -> dict[str, object]:
-    """Return a video as the part of a message."""
     url = f"data:video/{kind};base64,{base64.b64encode(content).decode()}"
     return {"type": "video_url", "video_url": {"url": url, **options}}

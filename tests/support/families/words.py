@@ -17,13 +17,11 @@ PAD, UNKNOWN, BEGIN, END = range(4)
 
 
 def vocabulary(tokens: Sequence[str] = (), last: Sequence[str] = ()) -> list[str]:
-    """Return all words in the order of their ids."""
     words = [*SPECIAL, *tokens, *WORDS]
     return [*words, *(f"<extra_{at}>" for at in range(SIZE - len(words))), *last]
 
 
 def id_of(word: str, tokens: Sequence[str] = ()) -> int:
-    """Return the id of a word."""
     return vocabulary(tokens).index(word)
 
 
@@ -68,7 +66,6 @@ def name_extras(folder: Path, names: Sequence[str]) -> None:
 def write_tokenizer(
     folder: Path, tokens: Sequence[str] = (), last: Sequence[str] = (), *, ends: bool = False
 ) -> None:
-    """Write the tokenizer's files."""
     tokenizer(tokens, last, ends=ends).save_pretrained(folder)
 
 

@@ -12,29 +12,24 @@ from support import damaged_engines
 
 
 def weights(engine: Path) -> Path:
-    """Damage the language model's weights."""
     return _pointing(engine / "llm" / "rank0.engine", "reference", damaged_engines.weights)
 
 
 def adapter(engine: Path) -> Path:
-    """Damage the LoRA adapter."""
     return _pointing(engine / "llm" / "rank0.engine", "reference", damaged_engines.adapter)
 
 
 def projector(engine: Path) -> Path:
-    """Damage the matrix in front of the features."""
     (file,) = engine.glob("*/model.engine")
     return _pointing(file, "onnx", damaged_engines.projector)
 
 
 def blind(engine: Path) -> Path:
-    """Give every image the same features."""
     (file,) = engine.glob("*/model.engine")
     return _pointing(file, "onnx", _blinded)
 
 
 def tokenizer(engine: Path) -> Path:
-    """Exchange two tokens of the pod's own tokenizer."""
     return damaged_engines.tokenizer(engine)
 
 

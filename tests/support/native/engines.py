@@ -71,7 +71,6 @@ class NativeEngine:
 
     @property
     def plan(self) -> BuildPlan:
-        """The plan that it was built by."""
         return EngineDirectory.open(self.built.directory).manifest.plan
 
 

@@ -21,7 +21,6 @@ ANSWER = 16
 
 
 def rounded(array: NDArray[Any], dtype: str) -> NDArray[np.float32]:
-    """Return values as an engine of a type has them."""
     tensor = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
     found: NDArray[np.float32] = tensor.to(TYPES[dtype]).float().numpy()
     return found

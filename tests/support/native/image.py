@@ -27,7 +27,6 @@ class NativeImage:
 
     @property
     def program(self) -> tuple[str, ...]:
-        """Return the words in front of those of `mm-runtime`."""
         pod = HERE / "program" / "pod.py"
         return (sys.executable, str(pod), str(self.backend), str(self.python_bin))
 

@@ -37,7 +37,6 @@ class Tools:
 
     @property
     def programs(self) -> Path:
-        """What belongs in front of PATH."""
         return self.root / "bin"
 
     @property
@@ -54,7 +53,6 @@ class Tools:
         }
 
     def script(self, name: str) -> Path:
-        """Return a program by its name, or by its path below the root."""
         return self.programs / name if "/" not in name else self.root / name
 
 
@@ -105,7 +103,6 @@ def install(root: Path, version: str, *, python: str = sys.executable) -> Tools:
 
 
 def write_gpu(tools: Tools, name: str, capability: str) -> None:
-    """Let nvidia-smi report one GPU."""
     write_program(tools.script("nvidia-smi"), f"#!/bin/sh\necho '{name}, {capability}'\n")
 
 

@@ -77,7 +77,6 @@ class Row:
 
     @property
     def outcome(self) -> Outcome:
-        """What the table counts it as."""
         if self.differs:
             return "differs"
         return "refused" if isinstance(self.here, Refused) else "acts"
@@ -99,7 +98,6 @@ def text_of(answer: Any, index: int = 0) -> str:
 
 
 def chunks_of(chunks: list[Any], index: int = 0) -> list[Any]:
-    """Return what a stream says of one choice, in order."""
     return [one for chunk in chunks for one in chunk["choices"] if one["index"] == index]
 
 
@@ -110,17 +108,14 @@ def reasons_of(chunks: list[Any]) -> list[str]:
 
 
 def says(text: str) -> Check:
-    """Return what says whether an answer is a text."""
     return lambda answer: text_of(answer) == text
 
 
 def same(answer: Any, other: Any) -> bool:
-    """Say whether two answers have the same text."""
     return text_of(answer) == text_of(other)
 
 
 def choices(count: int) -> Check:
-    """Return what says whether there are so many choices, numbered."""
     return lambda answer: [one["index"] for one in answer["choices"]] == list(range(count))
 
 

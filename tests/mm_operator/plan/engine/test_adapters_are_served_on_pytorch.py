@@ -95,7 +95,6 @@ def test_settings_of_graphs_contradict_adapters() -> None:
 
 
 def test_without_adapters_the_options_are_as_before() -> None:
-    """No pod of a model without adapters is replaced for them."""
     plan = served(facts_of(APPLIED), lora=[])
     assert plan.serve
     assert not {"lora_config", "cuda_graph_config"} & set(plan.serve.options)
@@ -140,7 +139,6 @@ def test_mixtures_of_experts_are_refused(name: str) -> None:
 
 
 def test_some_families_are_refused() -> None:
-    """The test above has cases."""
     assert {"qwen2-vl", "mistral3", "mllama", "nvila"} <= {*DROPPED}
 
 
@@ -154,7 +152,6 @@ def test_some_families_are_refused() -> None:
     },
 )
 def test_a_version_before_is_refused(version: str, codes: list[str]) -> None:
-    """Its class drops adapters as others do."""
     assert [one.code for one in served(version=version).errors] == codes
 
 
@@ -200,7 +197,6 @@ def test_what_upstream_does_not_apply_is_refused(
 
 
 def test_an_output_as_wide_as_the_hidden_state_may_be_changed() -> None:
-    """Then upstream reads the module as it is."""
     text = facts_of(APPLIED).text
     wide = text.model_copy(update={"attention_heads": text.hidden_size // text.head_size})
     assert served(facts_with(APPLIED, lora("attn_dense"), text=wide)).errors == []

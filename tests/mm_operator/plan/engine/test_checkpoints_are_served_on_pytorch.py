@@ -108,7 +108,6 @@ def test_serving_changes_no_fingerprint(other: dict[str, Any]) -> None:
 
 
 def test_another_checkpoint_is_staged_again() -> None:
-    """The source is in the fingerprint."""
     facts = facts_of("qwen2-vl").model_copy(update={"source_digest": "sha256:" + "1" * 64})
     other = planned("qwen2-vl", {"backend": "PyTorch"}, version="1.1.0", facts=facts, model={})
 

@@ -231,7 +231,6 @@ def test_a_family_without_a_class_is_refused(family: str) -> None:
 
 @pytest.mark.parametrize("family", SERVED)
 def test_a_family_with_a_class_is_planned(family: str) -> None:
-    """With the defaults of the spec."""
     assert on_vllm(family).errors == []
 
 
@@ -294,7 +293,6 @@ CPU = {"vllmVersion": "0.32.0+cpu"}
 
 
 def on_cpu(engine: dict[str, Any], runtime: dict[str, Any], **spec: Any) -> ModelPlan:
-    """Return the plan of LLaVA-1.5 7B for processors."""
     fields, runtime = {"backend": "VLLM", **engine}, {**CPU, **runtime}
     return planned("llava", fields, gpu=None, model={}, runtime=runtime, **spec)
 

@@ -141,7 +141,6 @@ def test_image_reports_the_version(image: str | None, expected: str) -> None:
 
 @pytest.mark.parametrize("image", ["mine:latest", "registry:5000/triton", "a/b:99.99-x"])
 def test_unknown_tags_need_a_version(image: str) -> None:
-    """What cannot be known is requested."""
     with pytest.raises(SpecError) as refused:
         trtllm_version(image, None)
     assert refused.value.reason == "ImageUnknown"
@@ -167,5 +166,4 @@ def test_the_image_that_serves_must_be_known_too() -> None:
     },
 )
 def test_versions_are_ordered(older: str, newer: str) -> None:
-    """Versions compare as releases do."""
     assert version_of(older) < version_of(newer)

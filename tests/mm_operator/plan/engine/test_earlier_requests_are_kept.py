@@ -90,7 +90,6 @@ def test_the_reason_is_reported() -> None:
 def test_what_cannot_be_kept_is_refused(
     changes: dict[str, Any], family: str | None, code: str, path: str
 ) -> None:
-    """By the field that says it."""
     refusal = found(changes, facts_of(family) if family else None)
     assert isinstance(refusal, Refusal)
     assert [(one.reason, one.path) for one in refusal.problems] == [(code, path)]

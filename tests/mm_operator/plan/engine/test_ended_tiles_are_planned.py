@@ -74,14 +74,12 @@ def test_several_images_need_scales() -> None:
 
 
 def test_videos_are_refused() -> None:
-    """They do not reach trtllm-serve."""
     (refused,) = planned_on_pytorch(FAMILY, maxVideoFrames=8).errors
 
     assert refused.code == "VideoNotSupported"
 
 
 def test_an_image_without_the_class_is_refused() -> None:
-    """The first image that has it is named."""
     refused = planned_on_pytorch(FAMILY, "0.21.0").errors[0]
 
     assert refused.code == "BackendTooOld"
@@ -102,7 +100,6 @@ def test_names_that_choose_a_conversation_are_refused(name: str, word: str) -> N
 
 
 def test_other_backends_name_the_way_out() -> None:
-    """No vision builder has any of it."""
     tensorrt = planned(FAMILY, {"backend": "TensorRT"}, version="0.20.0").errors[0]
 
     assert tensorrt.code == "BackendFamily"

@@ -93,7 +93,6 @@ def test_the_command_says_how_experts_are_spread(version: str) -> None:
 def test_experts_that_cannot_be_shared(
     name: str, tensor: int, expert: int, code: str, words: str
 ) -> None:
-    """With what would do."""
     errors = on_pytorch(name, tensor=tensor, expert=expert).errors
 
     assert [one.code for one in errors] == [code]
@@ -111,7 +110,6 @@ def test_versions_without_the_class() -> None:
 
 
 def test_classes_that_upstream_lacks() -> None:
-    """Those that it has are named."""
     (refused,) = planned(
         "generic", {"backend": "PyTorch"}, version="1.2.1", facts=facts_of("generic"), model={}
     ).errors
@@ -136,7 +134,6 @@ def test_classes_that_only_newer_sources_have(kind: str) -> None:
 
 
 def test_models_without_experts() -> None:
-    """Nothing is shared there."""
     (refused,) = planned(
         "qwen2-vl",
         {"backend": "PyTorch", "parallelism": {"tensor": 2, "expert": 2}},

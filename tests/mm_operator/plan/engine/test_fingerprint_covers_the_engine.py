@@ -20,7 +20,6 @@ def fingerprint(changes: dict[str, Any], builder: str = "1", **facts: Any) -> st
 
 
 def test_fingerprint_is_stable() -> None:
-    """The same engine has the same fingerprint in every version of the operator."""
     assert fingerprint({})[:16] == BASE
 
 

@@ -53,7 +53,6 @@ def test_the_table_is_that_of_a_tokenizer_that_was_made() -> None:
     },
 )
 def test_others_have_none(family: str, engine: dict[str, Any], version: str) -> None:
-    """And are built as before."""
     assert _argv(_built(family, engine, version)) is None
 
 
@@ -86,7 +85,6 @@ def test_on_builds_again() -> None:
 def test_on_is_refused_where_it_cannot_be(
     family: str, engine: dict[str, Any], version: str, words: str
 ) -> None:
-    """By the name of the field, with what is against it."""
     plan = planned(family, {**engine, "guidedDecoding": "On"}, version=version)
     (error,) = plan.errors
     assert (error.path, error.code) == ("spec.engine.guidedDecoding", "GuidedDecodingUnavailable")

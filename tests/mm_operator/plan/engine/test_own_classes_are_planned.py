@@ -48,7 +48,6 @@ def test_fields_that_would_change_nothing(changes: dict[str, Any], path: str) ->
 
 
 def test_a_gpu_is_refused() -> None:
-    """Of a node, or of `mmctl plan --gpu`."""
     inputs = Inputs(
         model="m",
         spec=spec_of(),

@@ -52,5 +52,4 @@ def test_the_page_says_what_is_planned(name: str) -> None:
 
 
 def test_three_sizes_were_measured() -> None:
-    """From millions to billions of weights."""
     assert {name.partition(":")[0] for name in SIZES} == {"tiny", "1.3b", "7b"}

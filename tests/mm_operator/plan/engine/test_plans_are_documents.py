@@ -16,7 +16,6 @@ from support.model_configs import MODELS, ON_PYTORCH, facts_of, planned, planned
 
 @pytest.mark.parametrize("family", MODELS)
 def test_round_trip(family: str) -> None:
-    """What is written is what is read."""
     plan = planned(family, gpu="l4-24gb")
 
     assert ModelPlan.from_json(plan.to_json()) == plan

@@ -110,7 +110,6 @@ def test_other_backends_refuse_it_by_name(tmp_path: Path) -> None:
 
 
 def test_it_is_not_quantized_twice(tmp_path: Path) -> None:
-    """`engine.quantization` is for checkpoints that are not."""
     assert "AlreadyQuantized" in codes(plan(quantized(tmp_path), quantization="FP8"))
 
 
@@ -125,7 +124,6 @@ def test_a_quantized_tower_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_second_quantization_is_suggested(tmp_path: Path) -> None:
-    """Where it does not fit, other ways are shown."""
     found = plan(quantized(tmp_path, "FP8"), "l4-24gb", maxSeqLen=65536, maxBatchSize=64)
 
     assert found.fit is not None

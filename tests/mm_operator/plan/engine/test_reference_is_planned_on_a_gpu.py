@@ -173,7 +173,6 @@ def test_the_gpu_is_shared(vision: dict[str, Any], expected: tuple[str, int]) ->
     },
 )
 def test_what_would_have_no_effect_is_refused(changes: dict[str, Any], field: str) -> None:
-    """By the field, with what to write instead."""
     ((path, message),) = refused(changes)
 
     assert path == f"spec.{field}"

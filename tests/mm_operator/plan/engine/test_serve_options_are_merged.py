@@ -63,7 +63,6 @@ def test_options_lie_beside_the_plans(version: str) -> None:
 
 
 def test_merging_leaves_the_plans_options_alone() -> None:
-    """The plan's own groups are copied."""
     own: dict[str, Any] = {"kv_cache_config": {"enable_block_reuse": True}}
 
     assert merged(own, [("kv_cache_config.enable_partial_reuse", False)]) != own
@@ -92,7 +91,6 @@ def test_the_plans_own_options_are_refused(key: str) -> None:
 
 @pytest.mark.parametrize("key", NAMED)
 def test_options_that_are_not_planned_are_refused(key: str) -> None:
-    """The message has the reason."""
     code, path, message = refusal(nested(key, 1))
 
     assert (code, path) == ("OptionNotPlanned", key)
@@ -100,7 +98,6 @@ def test_options_that_are_not_planned_are_refused(key: str) -> None:
 
 
 def test_a_group_is_refused_once() -> None:
-    """What lies in a refused group is not listed besides."""
     draft = {"decoding_type": "Eagle", "max_draft_len": 3}
     code, path, message = refusal({"speculative_config": draft})
 
@@ -125,7 +122,6 @@ def test_unknown_options_are_refused(options: dict[str, Any], key: str, near: st
 
 
 def test_every_wrong_option_is_named() -> None:
-    """Not only the first one."""
     plan = plan_of({"zzz": 1, "model": "a", "stream_interval": 0})
 
     assert [error.code for error in plan.errors] == ["OptionOfPlan", "OptionValue", "OptionUnknown"]
@@ -286,7 +282,6 @@ def test_options_change_no_checkpoint() -> None:
 
 
 def test_the_page_lists_every_option() -> None:
-    """Each name of the tables stands in the page."""
     text = PAGE.read_text(encoding="utf-8")
     names = [*(row.key for row in ALLOWED), *OWNED, *NAMED]
 

@@ -90,7 +90,6 @@ def test_short_by_is_exact() -> None:
 
 
 def test_what_fits_has_no_suggestions() -> None:
-    """No one is instructed to change what works."""
     fit = planned("llava").fit
     assert fit is not None
     assert (fit.verdict, fit.short_bytes, fit.suggestions) == ("Fits", 0, [])

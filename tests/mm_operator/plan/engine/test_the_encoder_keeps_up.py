@@ -114,6 +114,5 @@ def test_every_gpu_of_the_table_has_a_speed() -> None:
 
 
 def test_a_family_without_images_has_no_rate() -> None:
-    """There is no encoder to keep up."""
     plan = planned("t5", {}, vision={"imagesPerSecond": 5})
     assert [error.path for error in plan.errors] == ["spec.vision.imagesPerSecond"]

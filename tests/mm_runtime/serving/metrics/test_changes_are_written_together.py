@@ -116,7 +116,6 @@ def test_an_ended_series_writes_nothing() -> None:
 
 
 def test_one_metric_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    """The error is logged."""
     broken, page, changes = Page(fails=True), Page(), Changes(collected_seconds=NEVER)
     Counter(broken, changes).increment(1)
     Counter(page, changes).increment(1)

@@ -116,7 +116,6 @@ class RequestChecks:
 
     @property
     def kind(self) -> str:
-        """Architecture of the checkpoint."""
         return str(self.engine["pretrained_config"]["architecture"])
 
     def check(self, inputs: Mapping[str, Any]) -> None:

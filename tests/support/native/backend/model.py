@@ -64,12 +64,10 @@ class Sink:
             self._sender.send(self._response(joined), flags=FINAL)
 
     def fail(self, error: Exception) -> None:
-        """Send the error."""
         refused = pb_utils.TritonError(str(error), pb_utils.TritonError.INTERNAL)
         self._sender.send(pb_utils.InferenceResponse(error=refused), flags=FINAL)
 
     def cancelled(self) -> None:
-        """Close the stream."""
         self._sender.send(flags=FINAL)
 
     def is_cancelled(self) -> bool:
@@ -188,7 +186,6 @@ class TritonPythonModel:
                 sink.fail(error)
 
     def finalize(self) -> None:
-        """End the engine's thread."""
         self._loaded.engine.stop()
 
     def _read(self, request: Any) -> dict[str, Any]:

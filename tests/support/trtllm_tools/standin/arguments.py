@@ -26,6 +26,5 @@ def parse(program: str) -> argparse.Namespace:
 
 
 def refuse(message: str) -> NoReturn:
-    """End as a Python program with an uncaught exception does."""
     print(f"ValueError: {message}", file=sys.stderr)
     sys.exit(1)

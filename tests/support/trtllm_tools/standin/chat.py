@@ -92,11 +92,9 @@ class Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def leave(self) -> None:
-        """Take no one new: `serve_forever` returns."""
         threading.Thread(target=self.shutdown, daemon=True).start()
 
     def finish(self) -> None:
-        """Return once those inside are answered."""
         self.server_close()
         while self.running:
             time.sleep(SLOW_SECONDS)
@@ -346,7 +344,6 @@ def _sentence(adapter: str | None, images: list[Any], videos: list[Any]) -> str:
 
 
 def _report(text: str) -> None:
-    """Write a line complete: threads share the output."""
     sys.stdout.write(f"[TRT-LLM] [I] {text}\n")
     sys.stdout.flush()
 

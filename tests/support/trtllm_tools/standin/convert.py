@@ -55,7 +55,6 @@ def main(program: str) -> None:
 
 
 def ranks_of(arguments: argparse.Namespace) -> int:
-    """Return the world size."""
     return (getattr(arguments, "tp_size", None) or 1) * (getattr(arguments, "pp_size", None) or 1)
 
 
@@ -185,7 +184,6 @@ def check_split(config: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 
 def write_part(folder: Path, config: dict[str, Any], ranks: int, seed: str) -> None:
-    """Write config.json and one weights file a rank."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=4))
     write_rank_weights(folder, ranks, seed + json.dumps(config))

@@ -26,7 +26,6 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """Return the header of a safetensors file."""
     with path.open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         return dict(json.loads(file.read(length)))
@@ -55,7 +54,6 @@ def write_rank_weights(folder: Path, ranks: int, seed: str) -> None:
 
 
 def write_engine(path: Path, seed: str) -> None:
-    """Write one engine."""
     path.write_bytes(_noise(seed, ENGINE_BYTES))
 
 

@@ -35,7 +35,6 @@ class Answers(BaseHTTPRequestHandler):
     """Whatever is queried, the answer is an empty page."""
 
     def do_GET(self) -> None:
-        """Answer."""
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -135,7 +135,6 @@ def test_cut_messages_are_refused(end: int) -> None:
 
 
 def test_an_encoder_that_ends_within_its_answer() -> None:
-    """What came of it is not read."""
     with scripted_encoder(_large) as (address, servicer), cut_relay(address, 30_000) as relayed:
         assert _refused(_large_client(relayed))[0] is Why.UNAVAILABLE
         assert servicer.requested == 1
@@ -227,7 +226,6 @@ def _fail() -> Tensors:
 
 
 def test_an_encoder_that_hangs() -> None:
-    """A time-out is reported as one."""
     over = threading.Event()
 
     def hang() -> Tensors:

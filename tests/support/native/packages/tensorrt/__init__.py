@@ -82,7 +82,6 @@ class ILogger:
     INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = Severity
 
     def log(self, severity: Severity, msg: str) -> None:
-        """Take a message."""
         raise NotImplementedError
 
 
@@ -93,7 +92,6 @@ class Logger(ILogger):
         self.min_severity = min_severity
 
     def log(self, severity: ILogger.Severity, msg: str) -> None:
-        """Write a message that is bad enough."""
         if severity <= self.min_severity:
             sys.stderr.write(f"[TRT] [{severity.name[0]}] {msg}\n")
 
@@ -145,19 +143,15 @@ class ICudaEngine:
 
     @property
     def num_io_tensors(self) -> int:
-        """Return how many inputs and outputs there are."""
         return len(self._names)
 
     def get_tensor_name(self, index: int) -> str:
-        """Return a tensor's name."""
         return self._names[index]
 
     def get_tensor_mode(self, name: str) -> TensorIOMode:
-        """Return whether it is an input."""
         return TensorIOMode.INPUT if name in self.built["inputs"] else TensorIOMode.OUTPUT
 
     def get_tensor_dtype(self, name: str) -> Any:
-        """Return its element type."""
         held = self.built["inputs"].get(name, self.built["output"])
         return DataType[held["dtype"]]
 
@@ -167,7 +161,6 @@ class ICudaEngine:
         return TensorLocation.HOST
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
-        """Return the least, the usual and the largest shape of an input."""
         assert profile_index == 0, "there is one profile"
         return [tuple(shape) for shape in self.built["inputs"][name]["profile"]]
 
@@ -197,7 +190,6 @@ class IExecutionContext:
         self._tower, self._memory = ReferenceEvaluator(model), False
 
     def set_device_memory(self, memory: int, size: int) -> None:
-        """Take the memory of runs."""
         self._memory = bool(memory) and size >= self._engine.device_memory_size_v2
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
@@ -231,7 +223,6 @@ class IExecutionContext:
         return (first, built["rows"], built["hidden"])
 
     def set_tensor_address(self, name: str, memory: int) -> bool:
-        """Take the address of a tensor."""
         self._addresses[name] = memory
         return True
 

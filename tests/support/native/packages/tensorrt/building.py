@@ -26,7 +26,6 @@ class OnnxParser(real.OnnxParser):  # type: ignore[misc]
         assert isinstance(logger, ILogger), "a logger is needed"
 
     def parse_from_file(self, model: str) -> bool:
-        """Return whether the graph was read."""
         PARSED[:] = [Path(model)]
         return bool(super().parse_from_file(model))
 
@@ -39,7 +38,6 @@ class Builder(real.Builder):  # type: ignore[misc]
         assert isinstance(logger, ILogger), "a logger is needed"
 
     def create_optimization_profile(self) -> Any:
-        """Return a profile, and keep it."""
         self.profile = super().create_optimization_profile()
         return self.profile
 
