@@ -264,14 +264,15 @@ def _tensorrt(result: dict[str, Any]) -> Iterator[str]:
     yield from table(["vision half", "build", "batch 1", "4", "8", "distance to float32"], rows)
     yield ""
     yield "Images a second of runs that are only started, pixels on the GPU; in brackets over"
-    yield "`Torch` in the same run, which computes in float16 with CUDA graphs where images are"
-    yield "squares and in float32 for Qwen2.5-VL. Distances are relative norms, `Torch`'s in"
-    yield "brackets. Images are 336 x 336 (llava), 384 x 384 (llava-onevision), 224 x 224"
-    yield "(blip2-opt) and 448 x 448 (qwen2-5-vl). A second build of llava with the timing cache"
-    yield "took 14 s. BLIP-2's random queries were zeros, which float16 does not keep: its"
-    yield "distance says nothing of a checkpoint, and `Torch` went to float32. TensorRT 10.6"
-    yield "refused MLLAMA's graph, which is repaired since. Qwen2-VL was not reached: device time"
-    yield "ended."
+    yield "the rate of `Torch` in the same run, which computes in float16 with CUDA graphs where"
+    yield "images are squares and in float32 for others. Distances are relative norms, those of"
+    yield "torch in brackets. Sides are 336 (llava), 384 (llava-onevision), 224 (blip2-opt) and 448"
+    yield "pixels (qwen2-vl, qwen2-5-vl); mllama has four tiles of 560. Engines are for at most"
+    yield "sixteen squares or four others; a number after a family is another limit."
+    for family, one in result["towers"].items():
+        if again := one.get("build_with_timing_cache"):
+            yield f"A second build of {family} with the timing cache took {again['build_s']:.0f} s."
+    yield from result.get("notes", [])
 
 
 def _choosing(result: dict[str, Any]) -> Iterator[str]:

@@ -7,6 +7,7 @@ exports without TensorRT, one process a family: exporting takes one core, and a 
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -59,8 +60,13 @@ class Exported:
         return ModelFacts.from_json((self.folder / "facts.json").read_bytes())
 
     @property
+    def plain(self) -> bool:
+        """Return whether its images are squares."""
+        return FAMILIES[self.facts.family].layout.plain
+
+    @property
     def record(self) -> dict[str, Any]:
-        """Return what the export took."""
+        """Return what the export took; `max_batch_size`, where it is, is that of the engine."""
         found: dict[str, Any] = json.loads((self.folder / "record.json").read_text())
         return found
 
@@ -69,12 +75,12 @@ class Exported:
         """Return the plan of the engine."""
         vision = self.facts.vision
         assert vision is not None
-        plain = FAMILIES[self.facts.family].layout.plain
+        usual = LARGEST if self.plain else FEW
         return VisionPlan(
             engine="TensorRT",
             image_size=vision.image_size,
             features_per_image=vision.features_per_image,
-            max_batch_size=LARGEST if plain else FEW,
+            max_batch_size=self.record.get("max_batch_size", usual),
             opset=18,
             tolerance=1e-2,
             tensorrt=VisionBuild(dtype=DTYPE, product="any", compute_capability="any"),
@@ -136,6 +142,7 @@ def export(family: str, folder: Path, device: str) -> Exported:
         vision = vision.model_copy(update={"max_pixels": MOST_PIXELS})
         facts = facts.model_copy(update={"vision": vision})
     tower = load_tower(checkpoint, facts, trust_remote_code=False)
+    shutil.rmtree(checkpoint)  # what all families write together is more than a small disk has
     loaded = time.perf_counter()
     sample = dict(tower.samples[0])
     if "patch_positions" in sample:

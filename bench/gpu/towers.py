@@ -20,7 +20,7 @@ import torch
 from checkpoints import write_checkpoint
 from gpu_record import RESULTS, write
 from real_towers import FAMILY_NAMES, exported
-from tensorrt_towers import BATCHES, all_compared, rates
+from tensorrt_towers import BATCHES, all_compared, built, rates
 
 from mm_runtime.engine_build.commands.export_vision import write_program
 from mm_runtime.engine_build.commands.towers import load_tower
@@ -40,12 +40,17 @@ def main() -> None:
     parser.add_argument("--engine", choices=("Torch", "TensorRT"), default="Torch")
     parser.add_argument("--families", nargs="+", default=list(FAMILY_NAMES))
     parser.add_argument("--folder", type=Path, help="of `real_towers`, where it has exported some")
+    parser.add_argument("--build-only", action="store_true", help="leave engines in the folder")
     options = parser.parse_args()
     device = open_device("CUDA")
     if options.engine == "TensorRT":
         target = options.out or RESULTS / "tensorrt.json"
         folder = options.folder or Path(tempfile.mkdtemp(prefix="towers-"))
         exports = exported(options.families, folder, "cuda")
+        if options.build_only:
+            for name, one in exports.items():
+                print(name, built(one, rebuild=False), flush=True)
+            return
         towers = all_compared(exports, device, options.times, target)
         write(target, "python bench/gpu/towers.py --engine TensorRT", {"towers": towers})
         return
