@@ -117,7 +117,7 @@ PLANNED: Final[dict[str, Advice]] = {
     ),
     InspectReason.UNKNOWN_FAMILY: Advice(
         "No family matches the checkpoint.",
-        "Set `spec.model.family`; `mmctl families` lists them.",
+        "Set `spec.model.family`; docs/families.md lists them.",
     ),
     InspectReason.FAMILY_MISMATCH: Advice(
         "`spec.model.family` is not the family of the checkpoint.", "Correct or remove the field."

@@ -55,7 +55,6 @@ engine; for the other families the plan and its commands are what you build with
 mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU}               a page with a bar per GPU
 mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU} -o commands   the build as shell commands
 mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU} -o json       for programs
-mmctl families                                                          what each family needs
 ```
 
 `DIR` is a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`, of which configurations and \

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import permissions
 from generated_files import settle
 from mm_api import contract
-from mm_operator.cluster import permissions
-from mm_operator.cluster.permissions import Permission
+from permissions import Permission
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TEMPLATES: Final = Path("charts", "multimodal-operator", "templates")
@@ -62,7 +62,7 @@ def roles() -> str:
         "routerRules": rules(permissions.ROUTER),
         "routerOwnNamespaceRules": rules(permissions.ROUTER_OWN_NAMESPACE),
     }
-    return _file("operator/mm_operator/cluster/permissions.py", parts)
+    return _file("tools/permissions.py", parts)
 
 
 def ports() -> str:

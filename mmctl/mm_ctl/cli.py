@@ -13,7 +13,6 @@ from types import ModuleType
 
 from mm_ctl.commands import (
     compare,
-    families,
     plan,
     scaling,
     status,
@@ -26,7 +25,6 @@ from mm_operator.errors import ClusterError
 COMMANDS = {
     "validate": validate,
     "plan": plan,
-    "families": families,
     "status": status,
     "compare": compare,
     "scaling": scaling,

@@ -1,6 +1,6 @@
 """Each role of the operator is bound where its rights are needed, and holds nothing beside them.
 
-The rules themselves are generated from `mm_operator.cluster.permissions`.
+The rules themselves are generated from `tools/permissions.py`.
 """
 
 from typing import Any

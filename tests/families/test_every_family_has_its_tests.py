@@ -3,8 +3,7 @@
 import pytest
 
 from mm_api.families import FAMILIES, SERVED
-from mm_api.families.known_classes import COMPARED, COMPARED_WITH, TRANSFORMERS
-from mm_ctl.commands.families import classes
+from mm_api.families.known_classes import CLASSES, COMPARED, COMPARED_WITH, TRANSFORMERS, why_not
 from support.families.images import CASES
 from support.families.own_classes import WRITERS
 from support.families.shown_by import PATHS
@@ -35,7 +34,8 @@ def test_every_served_family_has_a_checkpoint_to_answer() -> None:
 
 def test_every_class_that_is_served_is_compared() -> None:
     """With the transformers that is pinned; what has no checkpoint of its own is refused."""
-    served = [kind for kind, _, result in classes() if result == "served"]
+    own = {family.model_type for family in FAMILIES.values()}
+    served = [one for one in CLASSES if one not in own and why_not({"model_type": one}) is None]
 
     assert sorted(WRITERS) == served == list(COMPARED)
     assert COMPARED_WITH == TRANSFORMERS

@@ -1,7 +1,6 @@
-"""`mmctl plan` and `mmctl families` for every family, from folders of small files."""
+"""`mmctl plan` for every family, from folders of small files."""
 
 import json
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -167,61 +166,3 @@ def test_a_gpu_that_is_not_listed(tmp_path: Path, capsys: pytest.CaptureFixture[
     plan = ModelPlan.from_json(capsys.readouterr().out)
     assert plan.memory is not None
     assert plan.memory.per_gpu[0].gpu_memory_bytes == 100 << 30
-
-
-def test_families_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """People get a table, programs get JSON; both name the backends that serve each family."""
-    assert main(["families"]) == 0
-    table = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
-    assert main(["families", "-o", "json"]) == 0
-    listed = {row["name"]: row["backends"] for row in json.loads(capsys.readouterr().out)}
-
-    assert list(listed) == list(FAMILIES)
-    assert table[0][:2] == ["FAMILY", "BACKEND"]
-    shown: dict[str, list[str]] = {}
-    for name, backend, *_ in table[1:]:
-        shown.setdefault(name, []).append(backend)
-    assert {name: list(dict.fromkeys(found)) for name, found in shown.items()} == listed
-    assert listed["qwen2-vl"] == ["Reference", "TensorRT", "PyTorch", "VLLM"]
-
-
-def test_one_family_is_described(capsys: pytest.CaptureFixture[str]) -> None:
-    """With its name a family has its rows of the table, and what its clients send."""
-    assert main(["families", "llava"]) == 0
-    page = capsys.readouterr().out
-
-    assert page.startswith("FAMILY")
-    assert "clients send" in page
-    assert "qwen" not in page
-    assert main(["families", "lava"]) == 2
-    assert "lava is not a family" in capsys.readouterr().err
-
-
-def test_backends_and_versions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row for each family and backend, and below for each class that has no record."""
-    assert main(["families", "-o", "wide"]) == 0
-    rows, classes = (
-        [re.split(" {2,}", line) for line in part.splitlines()]
-        for part in capsys.readouterr().out.split("\n\n")
-    )
-    found: dict[tuple[str, str], str] = {}
-    for family, backend, *rest in rows[1:]:
-        before = found.get((family, backend))
-        found[family, backend] = " ".join(rest) if before is None else f"{before}; {' '.join(rest)}"
-
-    assert rows[0] == ["FAMILY", "BACKEND", "READS", "VERSION"]
-    assert {family for family, _ in found} == set(FAMILIES)
-    assert found["qwen2-5-vl", "Reference"] == "text, image, video -"
-    old, new = "TensorRT-LLM 1.0.0 or newer", "TensorRT-LLM 1.2.0 or newer"
-    assert found["qwen2-5-vl", "PyTorch"] == f"text, image {old}; text, image, video {new}"
-    assert found["qwen2-5-vl", "VLLM"] == "text, image vLLM 0.20.0 or newer"
-    assert ("qwen2-5-vl", "TensorRT") not in found
-    assert found["qwen2-vl", "TensorRT"] == "text, image TensorRT-LLM 0.19.0 to 1.3.0rc20"
-    assert found["mllama", "PyTorch"] == "text TensorRT-LLM 1.0.0 or newer"
-    assert found["whisper", "Reference"] == "audio -"
-    assert found["blip2-t5", "none"] == "- -"
-    assert classes[0] == ["MODEL TYPE", "CLASS", "AS GENERIC"]
-    assert ["aria", "AriaForConditionalGeneration", "served"] in classes
-    assert [one[-1] for one in classes if one[0] == "got_ocr2"] == [
-        "refused: its processor writes the prompt itself"
-    ]
