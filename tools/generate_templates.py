@@ -60,7 +60,6 @@ def roles() -> str:
         ],
         "secretRules": rules(permissions.SECRETS),
         "routerRules": rules(permissions.ROUTER),
-        "routerOwnNamespaceRules": rules(permissions.ROUTER_OWN_NAMESPACE),
     }
     return _file("tools/permissions.py", parts)
 
@@ -72,7 +71,6 @@ def ports() -> str:
         "gatewayPort": contract.GATEWAY_PORT,
         "routerPort": contract.ROUTER_PORT,
         "routerMetricsPort": contract.ROUTER_METRICS_PORT,
-        "routerClaimsPort": contract.ROUTER_CLAIMS_PORT,
     }
     parts = {name: [str(number)] for name, number in numbers.items()}
     return _file("crds/mm_api/contract.py", parts)

@@ -114,13 +114,6 @@ ROUTER: tuple[Permission, ...] = (
 """Rights of the router's account, in the namespaces of the models; the operator has none of
 these."""
 
-ROUTER_OWN_NAMESPACE: tuple[Permission, ...] = (
-    Permission(
-        "discovery.k8s.io", "endpointslices", ("list", "watch"), "Routers that share limits."
-    ),
-)
-"""Rights of the router's account in its own namespace, where limits of keys are shared."""
-
 SECRETS: tuple[Permission, ...] = (
     Permission(
         "", "secrets", ("get",), "Prometheus' token and authority, of models' specs.", (GIVEN,)

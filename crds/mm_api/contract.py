@@ -35,9 +35,6 @@ there is one."""
 ROUTER_METRICS_PORT: Final = 8082
 """Its metrics and health: not for clients."""
 
-ROUTER_CLAIMS_PORT: Final = 8083
-"""At which routers count keys for each other."""
-
 SOURCE_MOUNT: Final = "/mnt/source"
 """The checkpoint's claim, or the one with the Hub's cache. A mount shows one claim, no more."""
 

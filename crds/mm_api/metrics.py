@@ -283,9 +283,8 @@ ROUTER_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_router_key_requests_total",
         _C,
-        "Requests of keys with limits, by who counted them: self, owner (the router that owns the "
-        "key), alone (that one did not answer; a share of the limit counted).",
-        ("key", "by"),
+        "Requests of keys with limits that were let in.",
+        ("key",),
     ),
     Metric(
         "mm_router_key_rejected_total",

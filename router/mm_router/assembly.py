@@ -17,18 +17,15 @@ from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_operator.cluster.client import Client, connect
 from mm_router.attempts import Attempts
-from mm_router.claims import Claims
 from mm_router.discovery import Discovery
 from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
 from mm_router.forward import Admit, Forward, ForwardLimits
-from mm_router.key_admission import read_limits
-from mm_router.key_use import KeyUse
+from mm_router.key_admission import KeyAdmission, KeyUse, read_limits
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import read_form, read_json, read_text
 from mm_router.routes import Public, State
 from mm_router.settings import Settings
-from mm_router.shared_keys import SharedKeys
 from mm_router.splits import read_splits
 from mm_router.upstream import Upstream
 
@@ -45,11 +42,6 @@ _BODY_SECONDS = 60.0
 _STATE_CONNECTIONS = 64
 """Connections of kubelet and Prometheus."""
 
-_CLAIMING_ROUTERS = 4
-"""Others whose every connection may carry a request whose key is counted here: five routers and one
-key, while routers and bench have three. Of files 24,576 are taken then, where 65,536 are requested.
-A claim beyond them is refused, and the router that sent it counts its share alone."""
-
 
 @dataclass(frozen=True)
 class Router:
@@ -61,13 +53,11 @@ class Router:
     public: Public
     upstream: Upstream
     reader: Executor
-    keys: SharedKeys | None
+    keys: KeyAdmission | None
 
     async def close(self) -> None:
-        """Close every connection to replicas and routers, and the thread."""
+        """Close every connection to replicas, and the thread."""
         await self.upstream.close()
-        if self.keys is not None:
-            await self.keys.close()
         self.reader.shutdown()
 
 
@@ -84,7 +74,7 @@ def build_router(settings: Settings) -> Router:
     )
     keys = None
     if settings.auth_file is not None:
-        keys = SharedKeys(settings.auth_file, settings.own_name, metrics, time.monotonic)
+        keys = KeyAdmission(settings.auth_file, settings.routers, metrics, time.monotonic)
     readers = {
         **dict.fromkeys(_JSON_PATHS, read_json),
         **dict.fromkeys(_UNCOUNTED_PATHS, read_text),
@@ -108,10 +98,10 @@ def build_router(settings: Settings) -> Router:
     return Router(fleet, metrics, drain, public, upstream, reader, keys)
 
 
-def _admission(keys: SharedKeys | None, path: str) -> Admit:
+def _admission(keys: KeyAdmission | None, path: str) -> Admit:
     if keys is None:
         return lambda _: nullcontext(KeyUse())
-    return keys.admission.known if path in _UNCOUNTED_PATHS else keys.admission.counted
+    return keys.known if path in _UNCOUNTED_PATHS else keys.counted
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:
@@ -119,13 +109,6 @@ def public_server(router: Router, settings: Settings) -> EdgeServer:
     limits = ConnectionLimits(most=settings.max_connections)
     app = RequestLog(router.public, _LOG)
     return edge_server(app, limits, settings.address, settings.port)
-
-
-def claims_server(keys: SharedKeys, drain: Drain, settings: Settings) -> EdgeServer:
-    """Return the server for other routers, not yet started."""
-    limits = ConnectionLimits(most=_CLAIMING_ROUTERS * settings.max_connections)
-    claims = Claims(keys.admission.claimed, drain)
-    return edge_server(claims, limits, settings.address, settings.claims_port)
 
 
 async def run(settings: Settings) -> bool:
@@ -154,13 +137,10 @@ async def _run_parts(
     settings: Settings, router: Router, client: Client, stop: asyncio.Event
 ) -> bool:
     discovery = Discovery(client, router.fleet, settings.namespaces)
-    if router.keys is not None and settings.routers is not None:
-        discovery.follow_routers(settings.routers, settings.claims_port, router.keys.set_ready)
     limits = ConnectionLimits(most=_STATE_CONNECTIONS)
     state = State(discovery.problem, router.metrics.render, router.drain)
     servers = [
         edge_server(state, limits, settings.address, settings.metrics_port),
-        *([claims_server(router.keys, router.drain, settings)] if router.keys else []),
         public_server(router, settings),
     ]
     followed = {"discovery": discovery.run}
@@ -201,7 +181,7 @@ def _files(settings: Settings, router: Router) -> dict[str, FollowedFile[Any]]:
         take = router.fleet.set_splits
         files["splits"] = FollowedFile(settings.splits_file, read_splits, take)
     if router.keys is not None and settings.key_limits_file is not None:
-        give = router.keys.admission.set_limits
+        give = router.keys.set_limits
         files["limits of keys"] = FollowedFile(settings.key_limits_file, read_limits, give)
     return files
 

@@ -1,7 +1,6 @@
 """Models and their ready replicas as the API server holds them: two watches fill the fleet."""
 
 import asyncio
-from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,7 +51,6 @@ class Discovery:
     """
 
     def __init__(self, client: Client, fleet: Fleet, namespaces: Collection[str]) -> None:
-        self._client = client
         self._fleet = fleet
         self._models = _Held(read_model, self._models_changed)
         self._slices = _Held(read_slice, self._slices_changed)
@@ -64,33 +62,6 @@ class Discovery:
                 (ENDPOINT_SLICE, SLICES, self._slices),
             )
         ]
-
-    def follow_routers(
-        self,
-        service: tuple[str, str],
-        port: int,
-        changed: Callable[[Mapping[str, str]], None],
-    ) -> None:
-        """Watch the routers' own Service, too; call before `run`.
-
-        `changed`: called with those that are ready: name of the pod -> address for claims.
-        """
-        namespace, name = service
-
-        def slices_changed(_: Collection[dict[str, str]]) -> None:
-            # Of a Service of two families either address will do: claims are taken on both.
-            changed(dict(ChainMap(*routers.values())))
-
-        routers = _Held(lambda item: read_routers(item, port), slices_changed)
-        self._reflectors.append(
-            Reflector(
-                self._client,
-                ENDPOINT_SLICE,
-                namespace=namespace,
-                selector=f"kubernetes.io/service-name={name}",
-                sink=routers,
-            )
-        )
 
     def problem(self) -> str:
         """Say what was never listed; empty once everything was: what is known stays in use."""
@@ -212,16 +183,6 @@ def read_slice(item: dict[str, Any]) -> Slice | None:
         replicas=replicas,
         ipv6=item.get("addressType") == "IPv6",
     )
-
-
-def read_routers(item: dict[str, Any], port: int) -> dict[str, str]:
-    """Return the ready routers of a slice: name of the pod -> where it takes claims."""
-    return {
-        (endpoint.get("targetRef") or {}).get("name") or address: host_port(address, port)
-        for endpoint in item.get("endpoints") or []
-        if _is_ready(endpoint.get("conditions") or {})
-        for address in endpoint["addresses"][:1]
-    }
 
 
 def _pod(endpoint: dict[str, Any], address: str) -> str:

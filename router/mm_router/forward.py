@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -24,7 +24,7 @@ from mm_router.attempts import Attempts, Outgoing, replica_lost
 from mm_router.client_response import ClientResponse
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
-from mm_router.key_use import KeyUse
+from mm_router.key_admission import KeyUse
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import Reading
 from mm_router.relay import Received, pass_on
@@ -32,7 +32,7 @@ from mm_router.upstream import BrokenError, passed_on
 
 _LOG = logging.getLogger(__name__)
 
-Admit = Callable[[str | None], AbstractAsyncContextManager[KeyUse]]
+Admit = Callable[[str | None], AbstractContextManager[KeyUse]]
 
 _READ_AT_ONCE_BYTES = 256 * 1024
 """In about a millisecond; larger bodies are read in a thread, one after another: what is parsed has
@@ -132,7 +132,7 @@ class Forward:
         self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record
     ) -> None:
         headers = dict(_decoded(scope["headers"]))
-        async with self._admit(headers.get("authorization")) as record.use:
+        with self._admit(headers.get("authorization")) as record.use:
             await self._admitted(headers, scope, receive, response, record)
 
     async def _admitted(
@@ -154,7 +154,7 @@ class Forward:
             request = await self._outgoing(scope, body)
             del body
             record.model = request.label
-            await record.use.reserve(request.most_tokens)
+            record.use.reserve(request.most_tokens)
             work = self._answer(request, claim, response, record)
             del request
             await until_disconnect(work, receive, lambda: response.complete)

@@ -51,9 +51,9 @@ class RouterMetrics:
         """Count something of a model; `values` are those of the metric's other labels."""
         self._counters[name].labels(model, *values).inc()
 
-    def count_key(self, name: str, key: str, value: str) -> None:
-        """Count something of a key, by its name; `value` is that of the metric's second label."""
-        self._counters[name].labels(key, value).inc()
+    def count_key(self, name: str, key: str, *values: str) -> None:
+        """Count something of a key, by its name; `values` are those of the other labels."""
+        self._counters[name].labels(key, *values).inc()
         self._keys.add(key)
 
     def count_tokens(self, key: str, tokens: int) -> None:

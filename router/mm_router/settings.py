@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_api.contract import ROUTER_CLAIMS_PORT, ROUTER_METRICS_PORT, ROUTER_PORT
+from mm_api.contract import ROUTER_METRICS_PORT, ROUTER_PORT
 from mm_edge.drain import LAME_DUCK_SECONDS
 
 _MIB = 1 << 20
@@ -28,14 +28,8 @@ class Settings:
     key_limits_file: Path | None = None
     """Limits by the names of tokens, for all routers together; followed while the router runs."""
 
-    routers: tuple[str, str] | None = None
-    """Namespace and name of the routers' Service: they share the limits. None: this one is all."""
-
-    own_name: str = ""
-    """Name of this pod, as the Service's EndpointSlices have it."""
-
-    claims_port: int = ROUTER_CLAIMS_PORT
-    """At which routers request places of keys from each other; 0 takes a free one and logs it."""
+    routers: int = 1
+    """How many there are: each lets in its share of every limit."""
 
     address: str = "0.0.0.0"  # noqa: S104  # clients come from outside the pod
     """Where it listens, on both ports."""
@@ -89,10 +83,8 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--auth-file", type=Path, help="tokens of clients, one a line")
     parser.add_argument("--key-limits-file", type=Path, help="JSON: limits by names of tokens")
     parser.add_argument(
-        "--routers", type=_service, help="NAMESPACE/NAME of the routers' Service, to share limits"
+        "--routers", type=_positive, default=default.routers, help="how many share the limits"
     )
-    parser.add_argument("--own-name", default=default.own_name, help="of this pod")
-    parser.add_argument("--claims-port", type=int, default=default.claims_port)
     parser.add_argument("--address", default=default.address)
     parser.add_argument("--port", type=int, default=default.port)
     parser.add_argument("--metrics-port", type=int, default=default.metrics_port)
@@ -124,13 +116,6 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
 
 def _names(value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
-
-
-def _service(value: str) -> tuple[str, str]:
-    namespace, slash, name = value.partition("/")
-    if not (namespace and slash and name):
-        raise argparse.ArgumentTypeError(f"{value} is not NAMESPACE/NAME")
-    return namespace, name
 
 
 def _positive(value: str) -> int:

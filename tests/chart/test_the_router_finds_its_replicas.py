@@ -58,7 +58,7 @@ async def test_requests_follow_pods(
         config.install(CHART, RELEASE, values, timeout=60)
         try:
             kubeconfig = account_kubeconfig(control_plane, home, NAME, tmp_path / "kubeconfig")
-            await follow(values, api, tmp_path, node, kubeconfig, home=home)
+            await follow(values, api, tmp_path, node, kubeconfig)
         finally:
             config.uninstall(RELEASE, timeout=120)
     assert "Forbidden" not in (tmp_path / "router.log").read_text()
@@ -71,7 +71,7 @@ def split_over(model: str) -> str:
 
 
 async def follow(
-    values: dict[str, Any], api: Api, folder: Path, node: str, kubeconfig: Path, *, home: str
+    values: dict[str, Any], api: Api, folder: Path, node: str, kubeconfig: Path
 ) -> None:
     """Run the router beside a replica and take the replica away, step by step."""
     port, metrics_port = free_ports(2)
@@ -82,8 +82,7 @@ async def follow(
     tokens.write_text("alice: sk-a\n")
     limits.write_text('[{"name": "alice", "concurrentRequests": 1}]')
     files = [f"--splits-file={splits}", f"--auth-file={tokens}", f"--key-limits-file={limits}"]
-    # The chart is rendered for another namespace than the one that it is installed in.
-    own = [*ports, f"--routers={home}/{RELEASE}-router", "--claims-port=0", "--lame-duck=0", *files]
+    own = [*ports, "--lame-duck=0", *files]
     body = {"model": "public", "messages": [{"role": "user", "content": "hello"}]}
     async with (
         replica(api, folder / "engine", node),

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from mm_api import labels
-from mm_api.contract import GATEWAY_PORT, ROUTER_CLAIMS_PORT, ROUTER_METRICS_PORT, ROUTER_PORT
+from mm_api.contract import GATEWAY_PORT, ROUTER_METRICS_PORT, ROUTER_PORT
 from mm_api.documents.serving_plan import KeyLimitPlan
 from mm_devcluster.cluster import ClusterInfo
 from mm_router.key_admission import read_limits
@@ -75,8 +75,8 @@ def test_nothing_is_made_where_it_is_off() -> None:
         "one-namespace": (
             SOME,
             {
-                "Role": 2,
-                "RoleBinding": 2,
+                "Role": 1,
+                "RoleBinding": 1,
                 "ConfigMap": 1,
                 "Deployment": 1,
                 "HTTPRoute": 1,
@@ -114,8 +114,7 @@ def test_arguments_are_understood() -> None:
         splits_file=splits,
         auth_file=Path("/etc/mm-router-tokens/tokens"),
         key_limits_file=splits.with_name("key-limits.json"),
-        routers=(NAMESPACE, f"{EXHAUSTIVE['fullnameOverride']}-router"),
-        own_name="$(POD_NAME)",
+        routers=EXHAUSTIVE["router"]["replicas"],
         max_body_bytes=1_000_000,
         body_memory_bytes=5_000_000_000,
         max_connections=100,
@@ -137,11 +136,7 @@ def test_every_value_reaches_the_objects() -> None:
 
 def test_rights_are_two_kinds_to_read() -> None:
     """Models and EndpointSlices, in the namespaces that are routed to; nothing is written."""
-    there, own = sorted(
-        (item for item in objects(SOME) if item["kind"] == "Role"),
-        key=lambda item: len(item["rules"]),
-        reverse=True,
-    )
+    there = one("Role", SOME)
     for rules in (one("ClusterRole", ON)["rules"], there["rules"]):
         assert {tuple(rule["resources"]) for rule in rules} == {
             ("multimodalmodels",),
@@ -149,16 +144,10 @@ def test_rights_are_two_kinds_to_read() -> None:
         }
         assert all(rule["verbs"] == ["list", "watch"] for rule in rules)
     assert there["metadata"]["namespace"] == "team-a"
-    # Routers that share limits find each other in their own namespace.
-    assert own["metadata"]["namespace"] == NAMESPACE
-    assert [(rule["resources"], rule["verbs"]) for rule in own["rules"]] == [
-        (["endpointslices"], ["list", "watch"])
-    ]
     account = one("Deployment", SOME)["spec"]["template"]["spec"]["serviceAccountName"]
-    for binding in (item for item in objects(SOME) if item["kind"] == "RoleBinding"):
-        assert binding["subjects"] == [
-            {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
-        ]
+    assert one("RoleBinding", SOME)["subjects"] == [
+        {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+    ]
 
 
 def pod(namespace: str, component: str) -> Peer:
@@ -177,14 +166,6 @@ def team(name: str) -> Peer:
 
 API_SERVER = Peer(address="192.0.2.1")
 SERVER = labels.Component.SERVER
-ROUTER = Peer(
-    labels={
-        labels.APP_NAME: EXHAUSTIVE["nameOverride"],
-        labels.APP_INSTANCE: RELEASE,
-        labels.APP_COMPONENT: "router",
-    },
-    namespace=NAMESPACE,
-)
 
 
 @cases(
@@ -196,10 +177,6 @@ ROUTER = Peer(
         "metrics": (ON, "ingress", team("any"), "metrics", True),
         "metrics-by-named": (SOME, "ingress", team("monitoring"), "metrics", True),
         "metrics-by-clients": (SOME, "ingress", team("clients"), "metrics", False),
-        "claims": (SOME, "ingress", ROUTER, "claims", True),
-        "claims-of-clients": (SOME, "ingress", team("clients"), "claims", False),
-        "claims-elsewhere": (SOME, "egress", ROUTER, ROUTER_CLAIMS_PORT, True),
-        "no-claims": (ON, "egress", ROUTER, ROUTER_CLAIMS_PORT, False),
         "api-server": (ON, "egress", API_SERVER, 6443, True),
         "api-server-there": (SOME, "egress", API_SERVER, 16443, True),
         "gateway": (ON, "egress", pod("team-c", SERVER), GATEWAY_PORT, True),
@@ -276,7 +253,6 @@ def test_tokens_and_limits_reach_the_program() -> None:
         "name": "tokens",
         "secret": {"secretName": "clients", "items": [{"key": "tokens", "path": "tokens"}]},
     }
-    assert container["env"][0]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
 def test_metrics_are_found_in_one_way() -> None:
@@ -299,7 +275,6 @@ def test_ports_are_those_of_the_program() -> None:
     assert ports == {
         "http": ROUTER_PORT,
         "metrics": ROUTER_METRICS_PORT,
-        "claims": ROUTER_CLAIMS_PORT,
     }
     assert service["targetPort"] == "http"
     assert rule["backendRefs"] == [

@@ -6,7 +6,7 @@ from mm_api import labels
 from mm_router.assembly import build_router
 from mm_router.catalog import Model
 from mm_router.demand import ModelSize, Work
-from mm_router.discovery import Discovery, read_model, read_routers, read_slice
+from mm_router.discovery import Discovery, read_model, read_slice
 from mm_router.fleet import Fleet
 from mm_router.settings import Settings
 from support.cases import cases
@@ -87,30 +87,6 @@ async def test_a_pod_in_slices_of_both_families_is_one_replica() -> None:
 def test_slices_of_something_else_are_none(change: dict[str, Any]) -> None:
     """What has no model or no port of requests is left out."""
     assert read_slice(slice_of(endpoint("10.0.0.1")) | change) is None
-
-
-def test_ready_routers_take_claims() -> None:
-    """At the port of claims, whatever ports the slice has; one that ends counts for none."""
-    named = {**endpoint("fd00::1", ready=True), "targetRef": {"name": "router-a"}}
-    found = slice_of(endpoint("10.0.0.1"), named, endpoint("10.0.0.2", terminating=True))
-
-    expected = {"10.0.0.1": "10.0.0.1:8083", "router-a": "[fd00::1]:8083"}
-    assert read_routers(found, 8083) == expected
-    assert read_routers({"endpoints": None}, 8083) == {}
-
-
-async def test_routers_of_several_slices_add_up() -> None:
-    """A change of one slice comes with all that are ready."""
-    router, seen = build_router(Settings()), list[set[str]]()
-    discovery = Discovery(None, router.fleet, ["blue"])  # type: ignore[arg-type]
-    discovery.follow_routers(("home", "routers"), 1, lambda routers: seen.append(set(routers)))
-    sink = discovery._reflectors[-1]._sink
-    sink.put("EndpointSlice", slice_of(endpoint("a"), uid="1", namespace="home"))
-    sink.put("EndpointSlice", slice_of(endpoint("b"), uid="2", namespace="home"))
-    sink.remove("EndpointSlice", slice_of(uid="1", namespace="home"))
-
-    assert seen == [{"a"}, {"a", "b"}, {"b"}]
-    await router.close()
 
 
 @cases(

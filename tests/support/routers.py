@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from mm_router import remote_claims, upstream
+from mm_router import upstream
 from mm_router.assembly import Router, build_router, public_server
 from mm_router.catalog import Model
 from mm_router.settings import Settings
 from support.eventually import eventually_async
 from support.gateways import Running
 
-# Beside a pause of this process no replica is away, and no router that counts.
-upstream._CONNECT_SECONDS = remote_claims._CLAIM_SECONDS = 60.0
+# Beside a pause of this process no replica is away.
+upstream._CONNECT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,13 @@
 
     python -m support.toy_processes gateway FOLDER LOG
     python -m support.toy_processes router ADDRESS...
-    python -m support.toy_processes limited FOLDER ADDRESS...
 
 Each prints its port when it listens. A gateway answers from a script, writes the prompt of each
 request to its log before the first token, and waits between tokens, after the first one as long as
-there is a file beside its log that ends in `.hold`. A `limited` router has the
-tokens and limits of FOLDER, waits a minute for the router that counts a key, and prints the port at
-which it takes claims, too, which is its name; then it reads the routers that are ready from its
-standard input, a JSON object of names and addresses a line, and acknowledges each by a line.
+there is a file beside its log that ends in `.hold`.
 """
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -23,11 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mm_edge.listening import listening_sockets
-from mm_router.assembly import claims_server
 from mm_router.catalog import Model
-from mm_router.key_admission import read_limits
-from mm_router.settings import Settings
 from mm_runtime.gateway import loop
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.ended import end
@@ -124,23 +115,6 @@ async def _router(addresses: Sequence[str]) -> None:
         await _forever(router.port)
 
 
-async def _limited(folder: Path, addresses: Sequence[str]) -> None:
-    (listening,) = listening_sockets("127.0.0.1", 0)
-    port = listening.getsockname()[1]
-    settings = Settings(auth_file=folder / "tokens", own_name=str(port), claims_port=port)
-    async with route({Model("blue", MODEL): addresses}, settings) as running:
-        keys = running.router.keys
-        assert keys is not None
-        keys.admission.set_limits(read_limits((folder / "limits.json").read_bytes()))
-        server = claims_server(keys, running.router.drain, settings)
-        serving = asyncio.create_task(server.serve([listening]))
-        print(f"{running.port}\n{port}", flush=True)  # noqa: T201  # what the starter reads
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            keys.set_ready(json.loads(line))
-            print("done", flush=True)  # noqa: T201
-        await serving
-
-
 async def _forever(port: int) -> None:
     print(port, flush=True)  # noqa: T201  # what the starter reads
     await asyncio.Event().wait()
@@ -151,7 +125,5 @@ if __name__ == "__main__":
     match kind:
         case "gateway":
             loop.run(_gateway(Path(rest[0]), Path(rest[1])))
-        case "limited":
-            asyncio.run(_limited(Path(rest[0]), rest[1:]))
         case _:
             asyncio.run(_router(rest))

@@ -5,6 +5,7 @@ from mm_observability.dashboards.dashboard import (
     FULL,
     HALF,
     QUARTER,
+    THIRD,
     Dashboard,
     Panel,
     Query,
@@ -146,21 +147,12 @@ def _keys() -> Row:
                 "ops",
             ),
             Panel(
-                "Who counted requests of keys",
-                "Requests per second that were let in: self, owner (another router counts the "
-                "key), alone (that one did not answer).",
-                (Query(router.key_requests(), "{{key}} {{by}}"),),
+                "Requests by key",
+                "Requests per second of keys with limits that were let in.",
+                (Query(router.key_requests(), "{{key}}"),),
                 "reqps",
                 stacked=True,
             ),
-            Panel(
-                "Counted without the key's owner",
-                "Share of a key's requests that a router let in by its own part of the limit, "
-                "because the router that counts the key did not answer.",
-                (Query(router.key_alone_share(), "{{key}}"),),
-                "percentunit",
-                steps=FEW_IS_GOOD,
-            ),
         ),
-        width=QUARTER,
+        width=THIRD,
     )

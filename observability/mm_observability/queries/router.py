@@ -41,19 +41,11 @@ retries = Sum("mm_router_retries_total", f"{_WHO}, reason")
 ejections = Sum("mm_router_ejections_total", f"{_WHO}, reason")
 """Ejections per second by why."""
 
-key_requests = Sum("mm_router_key_requests_total", "key, by")
-"""Requests per second of keys with limits that were let in, by who counted them."""
+key_requests = Sum("mm_router_key_requests_total", "key")
+"""Requests per second of keys with limits that were let in."""
 
 key_rejected = Sum("mm_router_key_rejected_total", "key, reason")
 """Requests per second that were refused for the limits of their key, by which limit."""
-
-
-def key_alone_share(*, window: str = PANEL) -> str:
-    """Return the share of a key's requests that were counted without the key's owner."""
-    alone = rate("mm_router_key_requests_total", more='by="alone"', window=window)
-    every = rate("mm_router_key_requests_total", window=window)
-    return f"sum by (key) ({alone}) / (sum by (key) ({every}) > 0)"
-
 
 outstanding = Sum("mm_router_outstanding_requests", _WHO)
 """Requests that replicas answer now, of all routers."""
