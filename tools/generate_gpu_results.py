@@ -33,10 +33,10 @@ HEAD: Final = """# Results on a GPU
 <!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
 
 The Reference engine with CUDA (`spec.runtime.gpu.count: 1`), behind the real tritonserver and the
-gateway. Weights are random, except tiny-llava's. TensorRT-LLM did not run there, and engines of
-TensorRT for vision halves only, not behind Triton: see [evidence](evidence.md#not-shown). What was
-measured of vLLM: [its own page](gpu-results-vllm.md); in a Kubernetes with a GPU:
-[another](gpu-results-cluster.md); on two GPUs of one host: [a third](gpu-results-two.md).
+gateway. Weights are random, except tiny-llava's. TensorRT-LLM did not run there, TensorRT ran for
+vision encoders: see [evidence](evidence.md#not-shown). What was measured of vLLM:
+[its own page](gpu-results-vllm.md); in a Kubernetes with a GPU: [another](gpu-results-cluster.md);
+on two GPUs of one host: [a third](gpu-results-two.md).
 """
 VLLM_HEAD: Final = """# vLLM's own server on a GPU, and the gateway before it
 

@@ -36,9 +36,6 @@ def cluster(result: dict[str, Any]) -> Iterator[str]:
     for name, one in runs.items():
         yield ""
         yield from _run(name, one)
-    if built := result.get("tensorrt_by_hand"):
-        yield ""
-        yield _built(built)
     if notes := result.get("notes"):
         yield ""
         yield from (f"- {note}" for note in notes)
@@ -72,8 +69,8 @@ def _run(name: str, one: dict[str, Any]) -> Iterator[str]:
             f"{' -> '.join(map(str, scaled['replicas']))} ({times}); {scaled['answered']:,}",
             f"requests were answered, failed: {', '.join(scaled['failed']) or 'none'}.",
         ]
-    left = one["processes_on_gpu_at_the_end"]
-    said += [f"At the end {left or 'no'} processes were left on the GPU."]
+    if (left := one.get("processes_on_gpu_at_the_end")) is not None:
+        said += [f"At the end {left or 'no'} processes were left on the GPU."]
     yield " ".join(said)
     if "faults" in one:
         yield ""
@@ -84,17 +81,6 @@ def _run(name: str, one: dict[str, Any]) -> Iterator[str]:
     if "error" in one:
         yield ""
         yield f"It ended with: {one['error'].splitlines()[0]}"
-
-
-def _built(one: dict[str, Any]) -> str:
-    steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in one["build_seconds"].items())
-    return (
-        f"A build Job on the GPU made a vision engine by TensorRT {one['versions']['tensorrt']} "
-        f"({steps}), {one['largest_difference_to_torch_of_norm']:.1g} of the norm from torch. The "
-        f"driver counted {one['build_peak_bytes_on_gpu'] // MIB:,} MiB for the build, and "
-        f"{one['server_peak_bytes_before_ready'] // MIB:,} MiB for the server, of "
-        f"{one['server_planned_bytes'] // MIB:,} planned. It has not answered."
-    )
 
 
 def _fault(name: str, seen: dict[str, Any]) -> list[object]:
