@@ -26,172 +26,113 @@ def pod(**fields: object) -> PodState:
     return PodState(**(values | fields))  # type: ignore[arg-type]
 
 
+LIMITS = "failed quota: q: must specify limits.cpu for: server"
+NO_SECRET = VolumeTrouble(VolumeFault.NOT_MOUNTED, "no secret")
+NO_IMAGE = "container server does not start: its image cannot be pulled: "
+NO_KEYS = {"waiting": "CreateContainerConfigError", "waiting_message": 'secret "nokeys" not found'}
+BACK_OFF = 'Back-off pulling image "x:1": ErrImagePull: rpc error: code = NotFound desc = x:1: gone'
+NO_PROGRAM = "executable file `mm-runtime` not found in $PATH: No such file"
+ENDED = "Error with exit code 3: no manifest"
+CRASHING = {"waiting": "CrashLoopBackOff"}
+
+
 @cases(
-    "state pods expected",
+    "state expected",
     {
-        "quota": (
-            deployment(replica_failure="exceeded quota: pods=1"),
-            (),
-            ("QuotaExceeded", "pods are refused: exceeded quota: pods=1"),
-        ),
-        "admission": (
-            deployment(replica_failure="violates PodSecurity"),
-            (),
-            ("FailedCreate", "pods are refused: violates PodSecurity"),
-        ),
+        "quota": ({"replica_failure": "exceeded quota: pods=1"}, "QuotaExceeded"),
+        "quota-on-limits": ({"replica_failure": LIMITS}, "QuotaExceeded"),
+        "admission": ({"replica_failure": "violates PodSecurity"}, "FailedCreate"),
+    },
+)
+def test_pods_that_are_refused(state: dict[str, str], expected: str) -> None:
+    """The API server's own words."""
+    message = f"pods are refused: {state['replica_failure']}"
+    assert first_obstacle(deployment(**state), ()) == (expected, message)
+
+
+@cases(
+    "fields reason message",
+    {
         "unschedulable": (
-            deployment(),
-            (pod(unschedulable="0/1 nodes are available"),),
-            ("PodsUnschedulable", "no pod can be scheduled: 0/1 nodes are available"),
-        ),
-        "quota-on-limits": (
-            deployment(replica_failure="failed quota: q: must specify limits.cpu for: server"),
-            (),
-            (
-                "QuotaExceeded",
-                "pods are refused: failed quota: q: must specify limits.cpu for: server",
-            ),
+            {"unschedulable": "0/1 nodes are available"},
+            *("PodsUnschedulable", "no pod can be scheduled: 0/1 nodes are available"),
         ),
         "no-volume": (
-            deployment(),
-            (
-                pod(
-                    waiting="ContainerCreating",
-                    volume=VolumeTrouble(VolumeFault.NOT_MOUNTED, "no secret"),
-                ),
-            ),
-            (
-                "VolumeUnavailable",
-                waits_for_volume(VolumeTrouble(VolumeFault.NOT_MOUNTED, "no secret")),
-            ),
+            {"waiting": "ContainerCreating", "volume": NO_SECRET},
+            *("VolumeUnavailable", waits_for_volume(NO_SECRET)),
         ),
         "image": (
-            deployment(),
-            (pod(waiting="ErrImagePull", waiting_message="not found"),),
-            (
-                "ImagePullFailed",
-                "container server does not start: its image cannot be pulled: not found",
-            ),
+            {"waiting": "ErrImagePull", "waiting_message": "not found"},
+            *("ImagePullFailed", f"{NO_IMAGE}not found"),
         ),
         "image-that-is-waited-for": (
-            deployment(),
-            (
-                pod(
-                    waiting="ImagePullBackOff",
-                    waiting_message='Back-off pulling image "x:1": ErrImagePull: rpc error: '
-                    "code = NotFound desc = x:1: not found",
-                ),
-            ),
-            (
-                "ImagePullFailed",
-                "container server does not start: its image cannot be pulled: x:1: not found",
-            ),
+            {"waiting": "ImagePullBackOff", "waiting_message": BACK_OFF},
+            *("ImagePullFailed", f"{NO_IMAGE}x:1: gone"),
         ),
         "image-that-is-no-name": (
-            deployment(),
-            (pod(waiting="InvalidImageName", waiting_message="couldn't parse x:::"),),
-            (
-                "ImagePullFailed",
-                "container server does not start: its image cannot be pulled: couldn't parse x:::",
-            ),
+            {"waiting": "InvalidImageName", "waiting_message": "couldn't parse x:::"},
+            *("ImagePullFailed", f"{NO_IMAGE}couldn't parse x:::"),
         ),
         "secret": (
-            deployment(),
-            (
-                pod(
-                    container="gateway",
-                    waiting="CreateContainerConfigError",
-                    waiting_message='secret "nokeys" not found',
-                ),
-            ),
-            (
-                "CreateContainerConfigError",
-                'container gateway does not start: it cannot be created: secret "nokeys" not found',
-            ),
+            {"container": "gateway", **NO_KEYS},
+            "CreateContainerConfigError",
+            'container gateway does not start: it cannot be created: secret "nokeys" not found',
         ),
         "warm-up": (
-            deployment(),
-            (pod(start=PodStart("WarmingUp", None, "the question failed: 'x' is undefined")),),
-            ("WarmupFailed", "the warm-up fails each time: the question failed: 'x' is undefined"),
+            {"start": PodStart("WarmingUp", None, "the question failed: 'x' is undefined")},
+            *("WarmupFailed", "the warm-up fails each time: the question failed: 'x' is undefined"),
         ),
         "waiting-for-its-next-start": (
-            deployment(),
-            (
-                pod(
-                    waiting="CrashLoopBackOff",
-                    waiting_message="back-off restarting failed container",
-                    last_end="Error with exit code 3: no manifest",
-                ),
-            ),
-            ("PodsCrashing", "container server was restarted: Error with exit code 3: no manifest"),
+            {**CRASHING, "waiting_message": "back-off restarting", "last_end": ENDED},
+            *("PodsCrashing", f"container server was restarted: {ENDED}"),
         ),
         "stock-image": (
-            deployment(),
-            (
-                pod(
-                    waiting="CrashLoopBackOff",
-                    last_end='StartError with exit code 128: exec: "mm-runtime": executable file '
-                    "not found in $PATH: unknown",
-                ),
-            ),
-            ("ImageNotUsable", lacking("spec.runtime.image")),
+            {**CRASHING, "last_end": f"StartError with exit code 128: exec: {NO_PROGRAM}"},
+            *("ImageNotUsable", lacking("spec.runtime.image")),
         ),
         "stock-image-with-cri-o": (
-            deployment(),
-            (
-                pod(
-                    waiting="CreateContainerError",
-                    waiting_message="executable file `mm-runtime` not found in $PATH: No such file",
-                ),
-            ),
-            ("ImageNotUsable", lacking("spec.runtime.image")),
+            {"waiting": "CreateContainerError", "waiting_message": NO_PROGRAM},
+            *("ImageNotUsable", lacking("spec.runtime.image")),
         ),
-        "crash-without-details": (
-            deployment(),
-            (pod(waiting="CrashLoopBackOff"),),
-            ("PodsCrashing", "container server: CrashLoopBackOff"),
-        ),
+        "crash-without-details": (CRASHING, "PodsCrashing", "container server: CrashLoopBackOff"),
         "gpu-memory": (
-            deployment(),
-            (
-                pod(
-                    waiting="CrashLoopBackOff",
-                    gpu=GpuFault(usable=True, message="5 of 80 bytes are free"),
-                ),
-            ),
-            ("GpuOutOfMemory", "5 of 80 bytes are free"),
+            {**CRASHING, "gpu": GpuFault(usable=True, message="5 of 80 bytes are free")},
+            *("GpuOutOfMemory", "5 of 80 bytes are free"),
         ),
         "no-gpu": (
-            deployment(),
-            (pod(waiting="CrashLoopBackOff", gpu=GpuFault(usable=False, message="old driver")),),
-            ("GpuUnusable", "old driver"),
+            {**CRASHING, "gpu": GpuFault(usable=False, message="old driver")},
+            *("GpuUnusable", "old driver"),
         ),
         "between-two-crashes": (
-            deployment(),
-            (pod(last_end="Error with exit code 3: no manifest"),),
-            ("PodsCrashing", "container server was restarted: Error with exit code 3: no manifest"),
-        ),
-        "stalled": (
-            deployment(stalled="has timed out progressing"),
-            (pod(waiting="ContainerCreating"),),
-            ("PodsStarting", "the rollout makes no progress: has timed out progressing"),
-        ),
-        "starting": (deployment(), (pod(waiting="PodInitializing"),), None),
-        "ready-again": (deployment(), (pod(ready=True, last_end="Error with exit code 1"),), None),
-        "old-and-ending-pods-do-not-count": (
-            deployment(),
-            (
-                pod(serving_hash="old", waiting="CrashLoopBackOff"),
-                pod(terminating=True, waiting="CrashLoopBackOff"),
-            ),
-            None,
+            *({"last_end": ENDED}, "PodsCrashing", f"container server was restarted: {ENDED}"),
         ),
     },
 )
-def test_first_obstacle(
-    state: DeploymentState, pods: tuple[PodState, ...], expected: tuple[str, str] | None
-) -> None:
-    assert expected == first_obstacle(state, pods)
+def test_first_obstacle_of_a_pod(fields: dict[str, object], reason: str, message: str) -> None:
+    assert first_obstacle(deployment(), (pod(**fields),)) == (reason, message)
+
+
+def test_a_rollout_that_stalls() -> None:
+    """It makes no progress for no other reason."""
+    state = deployment(stalled="has timed out progressing")
+    message = "the rollout makes no progress: has timed out progressing"
+    found = first_obstacle(state, (pod(waiting="ContainerCreating"),))
+    assert found == ("PodsStarting", message)
+
+
+@cases(
+    "pods",
+    {
+        "starting": (pod(waiting="PodInitializing"),),
+        "ready-again": (pod(ready=True, last_end="Error with exit code 1"),),
+        "former-and-ending-pods": (
+            pod(serving_hash="old", **CRASHING),
+            pod(terminating=True, **CRASHING),
+        ),
+    },
+)
+def test_no_obstacle(pods: tuple[PodState, ...]) -> None:
+    assert first_obstacle(deployment(), pods) is None
 
 
 FULL = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available"
@@ -262,13 +203,7 @@ NEW, OLD = {"template": "6d4cf"}, {"template": "77b9f", "serving_hash": "old"}
     {
         "the-new-pod-lacks-a-secret": (
             deployment(replica_failure=REFUSED, refused_template="77b9f"),
-            (
-                pod(
-                    **NEW,
-                    waiting="CreateContainerConfigError",
-                    waiting_message='secret "nokeys" not found',
-                ),
-            ),
+            (pod(**NEW, **NO_KEYS),),
             "CreateContainerConfigError",
         ),
         "the-new-pod-loads": (

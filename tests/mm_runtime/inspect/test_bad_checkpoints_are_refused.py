@@ -92,141 +92,120 @@ def huge_header(source: Path) -> None:
 
 
 R = InspectReason
-CASES: tuple[tuple[str, Damage, InspectReason, str], ...] = (
-    ("config-missing", lambda s: (s / "config.json").unlink(), R.CONFIG_MISSING, "holds: model.sa"),
-    ("config-empty", text_with("config.json", ""), R.CONFIG_INVALID, "it is empty"),
-    ("config-truncated", cut("config.json", 60), R.CONFIG_INVALID, "is not valid JSON"),
-    ("config-not-json", text_with("config.json", "hello"), R.CONFIG_INVALID, "is not valid JSON"),
-    ("config-a-list", text_with("config.json", "[]"), R.CONFIG_INVALID, "expected a JSON object"),
-    (
-        "config-binary",
-        lambda s: (s / "config.json").write_bytes(b"\xff\xfe\x00"),
-        R.CONFIG_INVALID,
-        "not UTF-8",
-    ),
-    (
-        "config-nested-endlessly",
-        text_with("config.json", '{"a":' * 200_000),
-        R.CONFIG_INVALID,
-        "nested too deeply",
-    ),
-    ("family-unknown", config_with(model_type="gpt9"), R.UNKNOWN_FAMILY, "'gpt9'"),
-    (
-        "original-llava-layout",
-        config_with(mm_vision_tower="openai/clip"),
-        R.CONFIG_INVALID,
-        "llava-hf",
-    ),
-    (
-        "hidden-size-a-string",
-        config_with(text_config={**LLAVA_CONFIG["text_config"], "hidden_size": "32"}),
-        R.CONFIG_INVALID,
-        "text_config.hidden_size is '32'",
-    ),
-    (
-        "layers-negative",
-        config_with(vision_config={"num_hidden_layers": -1}),
-        R.CONFIG_INVALID,
-        "expected a whole number from 1",
-    ),
-    (
-        "heads-do-not-divide",
-        config_with(text_config={**LLAVA_CONFIG["text_config"], "num_attention_heads": 5}),
-        R.CONFIG_INVALID,
-        "is not a multiple of",
-    ),
-    (
-        "feature-layer-outside",
-        config_with(vision_feature_layer=-9),
-        R.CONFIG_INVALID,
-        "expected one whole number from -4 to 3",
-    ),
-    (
-        "feature-select-unknown",
-        config_with(vision_feature_select_strategy="all"),
-        R.CONFIG_INVALID,
-        "expected 'default' or 'full'",
-    ),
-    (
-        "text-model-without-defaults",
-        config_with(text_config={"model_type": "gpt9"}),
-        R.CONFIG_INVALID,
-        "text_config.hidden_size is missing",
-    ),
-    ("custom-code", config_with(auto_map={"AutoModel": "x.Y"}), R.CUSTOM_CODE_REFUSED, "trustRem"),
-    (
-        "custom-code-in-processor",
-        text_with("preprocessor_config.json", '{"auto_map": {"AutoProcessor": "x.Y"}}'),
-        R.CUSTOM_CODE_REFUSED,
-        "preprocessor_config.json requires running Python",
-    ),
-    *(
-        (
-            f"custom-code-in-{name}",
-            text_with(name, '{"auto_map": {"AutoModel": "x.Y"}}'),
-            R.CUSTOM_CODE_REFUSED,
-            f"{name} requires running Python",
-        )
-        for name in (
-            "video_preprocessor_config.json",
-            "llm/config.json",
-            "llm/tokenizer_config.json",
-            "vision_tower/config.json",
-            "vision_tower/preprocessor_config.json",
-            "mm_projector/config.json",
-        )
-    ),
-    (
-        "processor-missing",
-        lambda source: (source / "preprocessor_config.json").unlink(),
-        R.CONFIG_MISSING,
-        "holds neither preprocessor_config.json nor processor_config.json",
-    ),
-    (
-        "processor-of-another-family",
-        text_with("preprocessor_config.json", '{"image_processor_type": "Qwen2VLImageProcessor"}'),
-        R.CONFIG_INVALID,
-        "images of family llava are cut by",
-    ),
-    (
-        "processors-that-differ",
-        text_with("processor_config.json", '{"image_processor": {"do_resize": false}}'),
-        R.CONFIG_INVALID,
-        "differ in do_resize: do_resize is True in the first and False in the second",
-    ),
-    (
-        "tokenizer-config-truncated",
-        text_with("tokenizer_config.json", '{"a": '),
-        R.CONFIG_INVALID,
-        "tokenizer_config.json is not valid JSON",
-    ),
-    ("tokenizer-missing", lambda s: (s / "tokenizer.json").unlink(), R.CONFIG_MISSING, "fast tok"),
-    (
-        "weights-missing",
-        lambda s: (s / "model.safetensors").unlink(),
-        R.WEIGHTS_MISSING,
-        "neither model.safetensors nor",
-    ),
-    ("weights-pickled", only_pickle, R.PICKLE_REFUSED, "spec.model.allowPickle"),
-    ("shard-missing", index_names_missing_shard, R.WEIGHTS_MISSING, "-00002-of-00002.safetensors"),
-    ("tensor-missing", index_names_missing_tensor, R.WEIGHTS_INVALID, "says that c is in"),
-    ("index-leaves-directory", index_leaves_the_directory, R.WEIGHTS_INVALID, "not a file beside"),
-    ("weights-cut-in-data", cut("model.safetensors", 300), R.WEIGHTS_INVALID, "truncated"),
-    ("weights-cut-in-header", cut("model.safetensors", 40), R.WEIGHTS_INVALID, "truncated"),
-    ("weights-cut-at-once", cut("model.safetensors", 3), R.WEIGHTS_INVALID, "has 3 bytes"),
-    ("weights-overlap", header_with(moved=-2), R.WEIGHTS_INVALID, "its tensors overlap"),
-    ("weights-with-a-hole", header_with(moved=2), R.WEIGHTS_INVALID, "leave bytes between"),
-    ("weights-at-half-a-byte", header_with(moved=0.5), R.WEIGHTS_INVALID, "its tensors overlap"),
-    ("weights-twice", header_with(twice=True), R.WEIGHTS_INVALID, "its header cannot be read"),
-    ("weights-no-safetensors", huge_header, R.WEIGHTS_INVALID, "is not a safetensors file"),
-)
+CASES: dict[InspectReason, dict[str, tuple[Damage, str]]] = {
+    R.CONFIG_MISSING: {
+        "config-missing": (lambda s: (s / "config.json").unlink(), "holds: model.sa"),
+        "processor-missing": (
+            lambda source: (source / "preprocessor_config.json").unlink(),
+            "holds neither preprocessor_config.json nor processor_config.json",
+        ),
+        "tokenizer-missing": (lambda s: (s / "tokenizer.json").unlink(), "fast tok"),
+    },
+    R.CONFIG_INVALID: {
+        "config-empty": (text_with("config.json", ""), "it is empty"),
+        "config-truncated": (cut("config.json", 60), "is not valid JSON"),
+        "config-not-json": (text_with("config.json", "hello"), "is not valid JSON"),
+        "config-a-list": (text_with("config.json", "[]"), "expected a JSON object"),
+        "config-binary": (lambda s: (s / "config.json").write_bytes(b"\xff\xfe\x00"), "not UTF-8"),
+        "config-nested-endlessly": (
+            text_with("config.json", '{"a":' * 200_000),
+            "nested too deeply",
+        ),
+        "original-llava-layout": (config_with(mm_vision_tower="openai/clip"), "llava-hf"),
+        "hidden-size-a-string": (
+            config_with(text_config={**LLAVA_CONFIG["text_config"], "hidden_size": "32"}),
+            "text_config.hidden_size is '32'",
+        ),
+        "layers-negative": (
+            config_with(vision_config={"num_hidden_layers": -1}),
+            "expected a whole number from 1",
+        ),
+        "heads-do-not-divide": (
+            config_with(text_config={**LLAVA_CONFIG["text_config"], "num_attention_heads": 5}),
+            "is not a multiple of",
+        ),
+        "feature-layer-outside": (
+            config_with(vision_feature_layer=-9),
+            "expected one whole number from -4 to 3",
+        ),
+        "feature-select-unknown": (
+            config_with(vision_feature_select_strategy="all"),
+            "expected 'default' or 'full'",
+        ),
+        "text-model-without-defaults": (
+            config_with(text_config={"model_type": "gpt9"}),
+            "text_config.hidden_size is missing",
+        ),
+        "processor-of-another-family": (
+            text_with(
+                "preprocessor_config.json", '{"image_processor_type": "Qwen2VLImageProcessor"}'
+            ),
+            "images of family llava are cut by",
+        ),
+        "processors-that-differ": (
+            text_with("processor_config.json", '{"image_processor": {"do_resize": false}}'),
+            "differ in do_resize: do_resize is True in the first and False in the second",
+        ),
+        "tokenizer-config-truncated": (
+            text_with("tokenizer_config.json", '{"a": '),
+            "tokenizer_config.json is not valid JSON",
+        ),
+    },
+    R.UNKNOWN_FAMILY: {"family-unknown": (config_with(model_type="gpt9"), "'gpt9'")},
+    R.CUSTOM_CODE_REFUSED: {
+        "custom-code": (config_with(auto_map={"AutoModel": "x.Y"}), "trustRem"),
+        "custom-code-in-processor": (
+            text_with("preprocessor_config.json", '{"auto_map": {"AutoProcessor": "x.Y"}}'),
+            "preprocessor_config.json requires running Python",
+        ),
+        **{
+            f"custom-code-in-{name}": (
+                text_with(name, '{"auto_map": {"AutoModel": "x.Y"}}'),
+                f"{name} requires running Python",
+            )
+            for name in (
+                "video_preprocessor_config.json",
+                "llm/config.json",
+                "llm/tokenizer_config.json",
+                "vision_tower/config.json",
+                "vision_tower/preprocessor_config.json",
+                "mm_projector/config.json",
+            )
+        },
+    },
+    R.WEIGHTS_MISSING: {
+        "weights-missing": (
+            lambda s: (s / "model.safetensors").unlink(),
+            "neither model.safetensors nor",
+        ),
+        "shard-missing": (index_names_missing_shard, "-00002-of-00002.safetensors"),
+    },
+    R.PICKLE_REFUSED: {"weights-pickled": (only_pickle, "spec.model.allowPickle")},
+    R.WEIGHTS_INVALID: {
+        "tensor-missing": (index_names_missing_tensor, "says that c is in"),
+        "index-leaves-directory": (index_leaves_the_directory, "not a file beside"),
+        "weights-cut-in-data": (cut("model.safetensors", 300), "truncated"),
+        "weights-cut-in-header": (cut("model.safetensors", 40), "truncated"),
+        "weights-cut-at-once": (cut("model.safetensors", 3), "has 3 bytes"),
+        "weights-overlap": (header_with(moved=-2), "its tensors overlap"),
+        "weights-with-a-hole": (header_with(moved=2), "leave bytes between"),
+        "weights-at-half-a-byte": (header_with(moved=0.5), "its tensors overlap"),
+        "weights-twice": (header_with(twice=True), "its header cannot be read"),
+        "weights-no-safetensors": (huge_header, "is not a safetensors file"),
+    },
+}
 
 
 @pytest.mark.parametrize(
-    ("damage", "reason", "words"), [pytest.param(*case[1:], id=case[0]) for case in CASES]
+    ("reason", "damage", "words"),
+    [
+        pytest.param(reason, *row, id=name)
+        for reason, rows in CASES.items()
+        for name, row in rows.items()
+    ],
 )
 def test_damage_has_a_reason(
-    tmp_path: Path, damage: Damage, reason: InspectReason, words: str
+    tmp_path: Path, reason: InspectReason, damage: Damage, words: str
 ) -> None:
     """A damaged checkpoint is refused with its own reason and a message that names the damage."""
     source = write_checkpoint(tmp_path / "checkpoint")

@@ -1,321 +1,142 @@
 """What fails on a GPU for a known reason is refused before one is requested, and only that."""
 
-from functools import partial
 from typing import Any
 
 import pytest
 
 from support.model_configs import facts_of, planned
+from support.model_documents import at, merged
+
+FLAGS = "engine.extraBuildArgs"
+SERVED: dict[str, Any] = {"version": "1.1.0", "engine": {"backend": "PyTorch"}}
+SHORT = at("engine.maxSeqLen", 2560)
+NO_GATEWAY = {"gateway": {"enabled": False}}
+KEYS = {"gateway": {"authSecretRef": {"name": "keys"}}}
+
+FIELDS: tuple[tuple[Any, ...], ...] = (
+    ("llava", "FamilyMismatch", "model.family", "vila", "llava"),
+    ("mllama", "BackendTextOnly", "engine.maxImagesPerRequest", None, 0, SERVED),
+    ("qwen2-vl", "QuantizationNotStaged", "engine.quantization", "INT4AWQ", "FP8", SERVED),
+    ("qwen2-vl", "BeamsNotServed", "engine.maxBeamWidth", 2, 1, SERVED),
+    ("qwen2-vl", "DtypeNotServed", "engine.dtype", "float16", "bfloat16", SERVED),
+    ("qwen2-vl", "NothingIsBuilt", "engine.plugins", {"gemm_plugin": "auto"}, None, SERVED),
+    ("qwen2-vl", "NothingIsBuilt", FLAGS, ["--fast_build"], None, SERVED),
+    ("flan-t5", "DtypeNotSupported", "engine.dtype", "float16", "float32"),
+    ("blip2-opt", "QuantizationNotSupported", "engine.quantization", "INT4AWQ", "INT4WeightOnly"),
+    ("flan-t5", "TensorParallelHeads", "engine.parallelism.tensor", 4, 3),
+    ("qwen2-vl", "TensorParallelKeyValueHeads", "engine.parallelism.tensor", 7, 4),
+    ("whisper", "TensorParallel", "engine.parallelism.tensor", 2, None),
+    ("mllama", "PipelineParallel", "engine.parallelism", {"pipeline": 2}, {"tensor": 2}),
+    ("llava", "PipelineParallelLayers", "engine.parallelism.pipeline", 3, 2),
+    ("llava", "GpuCount", "runtime.gpu.count", 2, 1),
+    ("qwen2-vl", "TooManyImages", "engine.maxImagesPerRequest", 2, 1),
+    ("llava", "NumTokensBelowInputLen", "engine.maxNumTokens", 1024, 2048),
+    ("bart", "NumTokensBelowBatch", "engine.maxNumTokens", 7, 8),
+    ("llava", "NoEncoder", "engine.maxEncoderInputLen", 100, None),
+    ("llava", "NoCrossAttention", "engine.kvCache.crossFraction", "0.5", None),
+    ("llava", "PluginUnknown", "engine.plugins", {"fast": "on"}, {"use_fused_mlp": "enable"}),
+    ("t5", "PluginOfFamily", "engine.plugins.context_fmha", "enable", "disable"),
+    ("t5", "PluginOfFamily", FLAGS, ["--context_fmha", "enable"], ["--context_fmha=disable"]),
+    ("llava", "PluginDtype", "engine.plugins.gpt_attention_plugin", "bfloat16", "float16"),
+    ("llava", "PluginDtype", FLAGS, ["--gpt_attention_plugin=bfloat16"], ["--dry_run"]),
+    ("llava", "FlagIsPlanned", FLAGS, ["--max_batch_size=4"], ["--dry_run"]),
+    ("nmt", "PickleRefused", "model.allowPickle", False, True),
+    ("llava", "SeqLenAbovePositions", "engine.maxSeqLen", 4097, 4096),
+    ("llava", "InputLenNotBelowSeqLen", "engine.maxInputLen", 2560, 2559, SHORT),
+    ("llava", "InputLenTooShort", "engine.maxInputLen", 592, 593),
+    ("bart", "EncoderInputLenAbovePositions", "engine.maxEncoderInputLen", 1025, 1024),
+    ("bart", "DecoderInputLen", "engine.maxInputLen", 3, 2),
+    ("llava", "VideoNotSupported", "engine.maxVideoFrames", 8, None),
+    ("llava", "UnboundedPool", "runtime.maxQueueSize", 0, 1, NO_GATEWAY),
+    ("llava", "PoolTooSmall", "runtime.memoryPools.cuda", "135Mi", "136Mi"),
+    ("mllama", "ReuseOfCrossAttention", "engine.kvCache.reuse", True, False),
+    ("qwen2-vl", "ReuseOfRotations", "engine.kvCache.reuse", True, False),
+    ("llava", "ReuseSharedByKeys", "engine.kvCache.reuse", True, None, KEYS),
+    ("llava", "KvFractionTooLarge", "engine.kvCache.freeGpuMemoryFraction", "0.99", "0.9"),
+)
+"""Family, code, the field that is blamed, its wrong value, a right one (None: absent), the rest."""
+
+BLAMED = {"PluginUnknown": "engine.plugins.fast", "PipelineParallel": "engine.parallelism.pipeline"}
+
+PYTORCH, BFLOAT16 = at("engine.backend", "PyTorch"), at("engine.dtype", "bfloat16")
+FLOAT32, FP8 = at("engine.dtype", "float32"), at("engine.quantization", "FP8")
+AUTO = at(FLAGS, ["--auto_parallel", "2"])
+CHOSEN: tuple[tuple[Any, ...], ...] = (
+    ("llava", "BackendGone", "engine.backend", "version", "1.3.0", "1.3.0rc20"),
+    ("llava", "VersionTooOld", "build.image", "version", "0.15.0", "0.16.0"),
+    ("qwen2-vl", "FamilyNeedsNewer", "build.image", "version", "0.18.2", "0.19.0"),
+    ("qwen2-vl", "BackendTooOld", "engine.backend", "version", "0.21.0", "1.0.0", PYTORCH),
+    ("mllama", "DtypeNeedsGpu", "engine.dtype", "gpu", "t4-16gb", "a100-40gb"),
+    ("llava", "TableDtype", "engine.dtype", "version", "0.19.0", "0.20.0", BFLOAT16),
+    ("flan-t5", "GpuNotSupported", "runtime.gpu.product", "gpu", "v100-32gb", "t4-16gb", FLOAT32),
+    ("llava", "Fp8NeedsGpu", "engine.quantization", "gpu", "a100-80gb", "l40s-48gb", FP8),
+    ("llava", "FlagUnknown", FLAGS, "version", "1.0.0", "0.18.2", AUTO),
+)
+"""Family, code, field, what was chosen wrong and right, the rest."""
+
+B200, OLD = {"gpu": "b200-180gb"}, {"version": "1.0.0"}
+REUSE = at("engine.kvCache.reuse", value=True)
+LOOKAHEAD = ["--speculative_decoding_mode", "lookahead_decoding"]
+FMHA, MANY = at("engine.plugins.context_fmha", "enable"), {"maxQueueSize": 4000}
+OTHERS: tuple[tuple[str, str, str, dict[str, Any], dict[str, Any]], ...] = (
+    ("bart", "BackendFamily", "engine.backend", OLD | PYTORCH, OLD),
+    ("vila", "BackendFamily", "engine.backend", OLD | PYTORCH, OLD),
+    (
+        *("llava", "GpuNotSupported", "runtime.gpu.product"),
+        *(B200 | {"version": version} for version in ("0.16.0", "0.17.0")),
+    ),
+    (
+        *("bart", "PluginOfFamily", "engine.plugins.context_fmha"),
+        *(merged(at("engine.dtype", dtype), FMHA) for dtype in ("float32", "float16")),
+    ),
+    (
+        *("llava", "LookaheadPromptTable", FLAGS),
+        *(at(FLAGS, flags) for flags in (LOOKAHEAD, ["--max_draft_len", "3"])),
+    ),
+    (
+        *("mllama", "PoolAboveGpuMemory", "runtime.memoryPools.cuda"),
+        *({"runtime": {**MANY, "maxConcurrency": most}} for most in (4000, 400)),
+    ),
+    (
+        *("llava", "ReuseWithBeams", "engine.kvCache.reuse"),
+        *(merged(REUSE, at("engine.maxBeamWidth", width)) for width in (2, 1)),
+    ),
+    (
+        *("qwen2-vl", "ReuseOfImages", "engine.kvCache.reuse"),
+        *(
+            merged(merged(SERVED, REUSE), {"engine": one})
+            for one in ({}, {"maxImagesPerRequest": 0})
+        ),
+    ),
+)
+"""Family, code, field, what a wrong and what a right plan is made of."""
 
 
-def case(family: str, code: str, field: str, bad: dict[str, Any], good: dict[str, Any]) -> object:
-    """Return one row: a code, the field of the spec that it blames, and both sides."""
-    return pytest.param(code, f"spec.{field}", family, bad, good, id=code)
+def _of_field(field: str, value: object, rest: dict[str, Any]) -> dict[str, Any]:
+    return rest if value is None else merged(rest, at(field, value))
 
 
-def engine(**fields: Any) -> dict[str, Any]:
-    return {"engine": fields}
+def _rows() -> list[Any]:
+    found = list(OTHERS)
+    for family, code, field, bad, good, *rest in FIELDS:
+        sides = (_of_field(field, value, *(rest or ({},))) for value in (bad, good))
+        found.append((family, code, BLAMED.get(code, field), *sides))
+    for family, code, field, argument, bad, good, *rest in CHOSEN:
+        found.append(
+            (family, code, field, *({argument: one, **(rest or [{}])[0]} for one in (bad, good)))
+        )
+    return [pytest.param(*row, id=f"{row[1]}-{row[0]}") for row in found]
 
 
-def served(**fields: Any) -> dict[str, Any]:
-    return {"version": "1.1.0", **engine(backend="PyTorch", **fields)}
-
-
-_bart = partial(case, "bart")
-_flan_t5 = partial(case, "flan-t5")
-_llava = partial(case, "llava")
-_mllama = partial(case, "mllama")
-_qwen2_vl = partial(case, "qwen2-vl")
-
-CASES = [
-    _llava(
-        "FamilyMismatch",
-        "model.family",
-        {"model": {"family": "vila"}},
-        {"model": {"family": "llava"}},
-    ),
-    _llava("BackendGone", "engine.backend", {"version": "1.3.0"}, {"version": "1.3.0rc20"}),
-    _llava("VersionTooOld", "build.image", {"version": "0.15.0"}, {"version": "0.16.0"}),
-    _qwen2_vl("FamilyNeedsNewer", "build.image", {"version": "0.18.2"}, {"version": "0.19.0"}),
-    _qwen2_vl(
-        "BackendTooOld",
-        "engine.backend",
-        {"version": "0.21.0", **engine(backend="PyTorch")},
-        {"version": "1.0.0", **engine(backend="PyTorch")},
-    ),
-    _bart(
-        "BackendFamily",
-        "engine.backend",
-        {"version": "1.0.0", **engine(backend="PyTorch")},
-        {"version": "1.0.0"},
-    ),
-    case(
-        "vila",
-        "BackendFamily",
-        "engine.backend",
-        {"version": "1.0.0", **engine(backend="PyTorch")},
-        {"version": "1.0.0"},
-    ),
-    _mllama(
-        "BackendTextOnly", "engine.maxImagesPerRequest", served(), served(maxImagesPerRequest=0)
-    ),
-    _qwen2_vl(
-        "QuantizationNotStaged",
-        "engine.quantization",
-        served(quantization="INT4AWQ"),
-        served(quantization="FP8"),
-    ),
-    _qwen2_vl(
-        "BeamsNotServed", "engine.maxBeamWidth", served(maxBeamWidth=2), served(maxBeamWidth=1)
-    ),
-    _qwen2_vl("DtypeNotServed", "engine.dtype", served(dtype="float16"), served(dtype="bfloat16")),
-    _qwen2_vl(
-        "NothingIsBuilt", "engine.plugins", served(plugins={"gemm_plugin": "auto"}), served()
-    ),
-    _qwen2_vl(
-        "NothingIsBuilt", "engine.extraBuildArgs", served(extraBuildArgs=["--fast_build"]), served()
-    ),
-    _flan_t5("DtypeNotSupported", "engine.dtype", engine(dtype="float16"), engine(dtype="float32")),
-    _mllama("DtypeNeedsGpu", "engine.dtype", {"gpu": "t4-16gb"}, {"gpu": "a100-40gb"}),
-    _llava(
-        "TableDtype",
-        "engine.dtype",
-        {"version": "0.19.0", **engine(dtype="bfloat16")},
-        {"version": "0.20.0", **engine(dtype="bfloat16")},
-    ),
-    case(
-        "blip2-opt",
-        "QuantizationNotSupported",
-        "engine.quantization",
-        engine(quantization="INT4AWQ"),
-        engine(quantization="INT4WeightOnly"),
-    ),
-    _llava(
-        "GpuNotSupported",
-        "runtime.gpu.product",
-        {"version": "0.16.0", "gpu": "b200-180gb"},
-        {"version": "0.17.0", "gpu": "b200-180gb"},
-    ),
-    _flan_t5(
-        "GpuNotSupported",
-        "runtime.gpu.product",
-        {"gpu": "v100-32gb", **engine(dtype="float32")},
-        {"gpu": "t4-16gb", **engine(dtype="float32")},
-    ),
-    _llava(
-        "Fp8NeedsGpu",
-        "engine.quantization",
-        {"gpu": "a100-80gb", **engine(quantization="FP8")},
-        {"gpu": "l40s-48gb", **engine(quantization="FP8")},
-    ),
-    _flan_t5(
-        "TensorParallelHeads",
-        "engine.parallelism.tensor",
-        engine(parallelism={"tensor": 4}),
-        engine(parallelism={"tensor": 3}),
-    ),
-    _qwen2_vl(
-        "TensorParallelKeyValueHeads",
-        "engine.parallelism.tensor",
-        engine(parallelism={"tensor": 7}),
-        engine(parallelism={"tensor": 4}),
-    ),
-    case(
-        "whisper",
-        "TensorParallel",
-        "engine.parallelism.tensor",
-        engine(parallelism={"tensor": 2}),
-        {},
-    ),
-    _mllama(
-        "PipelineParallel",
-        "engine.parallelism.pipeline",
-        engine(parallelism={"pipeline": 2}),
-        engine(parallelism={"tensor": 2}),
-    ),
-    _llava(
-        "PipelineParallelLayers",
-        "engine.parallelism.pipeline",
-        engine(parallelism={"pipeline": 3}),
-        engine(parallelism={"pipeline": 2}),
-    ),
-    _llava(
-        "GpuCount",
-        "runtime.gpu.count",
-        {"runtime": {"gpu": {"count": 2}}},
-        {"runtime": {"gpu": {"count": 1}}},
-    ),
-    _qwen2_vl(
-        "TooManyImages",
-        "engine.maxImagesPerRequest",
-        engine(maxImagesPerRequest=2),
-        engine(maxImagesPerRequest=1),
-    ),
-    _llava(
-        "NumTokensBelowInputLen",
-        "engine.maxNumTokens",
-        engine(maxNumTokens=1024),
-        engine(maxNumTokens=2048),
-    ),
-    _bart(
-        "NumTokensBelowBatch", "engine.maxNumTokens", engine(maxNumTokens=7), engine(maxNumTokens=8)
-    ),
-    _llava("NoEncoder", "engine.maxEncoderInputLen", engine(maxEncoderInputLen=100), {}),
-    _llava(
-        "NoCrossAttention",
-        "engine.kvCache.crossFraction",
-        engine(kvCache={"crossFraction": "0.5"}),
-        {},
-    ),
-    _llava(
-        "PluginUnknown",
-        "engine.plugins.fast",
-        engine(plugins={"fast": "on"}),
-        engine(plugins={"use_fused_mlp": "enable"}),
-    ),
-    case(
-        "t5",
-        "PluginOfFamily",
-        "engine.plugins.context_fmha",
-        engine(plugins={"context_fmha": "enable"}),
-        engine(plugins={"context_fmha": "disable"}),
-    ),
-    case(
-        "t5",
-        "PluginOfFamily",
-        "engine.extraBuildArgs",
-        engine(extraBuildArgs=["--context_fmha", "enable"]),
-        engine(extraBuildArgs=["--context_fmha=disable"]),
-    ),
-    _bart(
-        "PluginOfFamily",
-        "engine.plugins.context_fmha",
-        engine(dtype="float32", plugins={"context_fmha": "enable"}),
-        engine(dtype="float16", plugins={"context_fmha": "enable"}),
-    ),
-    _llava(
-        "PluginDtype",
-        "engine.plugins.gpt_attention_plugin",
-        engine(plugins={"gpt_attention_plugin": "bfloat16"}),
-        engine(plugins={"gpt_attention_plugin": "float16"}),
-    ),
-    _llava(
-        "PluginDtype",
-        "engine.extraBuildArgs",
-        engine(extraBuildArgs=["--gpt_attention_plugin=bfloat16"]),
-        engine(extraBuildArgs=["--gpt_attention_plugin=auto"]),
-    ),
-    _llava(
-        "FlagUnknown",
-        "engine.extraBuildArgs",
-        {"version": "1.0.0", **engine(extraBuildArgs=["--auto_parallel", "2"])},
-        {"version": "0.18.2", **engine(extraBuildArgs=["--auto_parallel", "2"])},
-    ),
-    _llava(
-        "FlagIsPlanned",
-        "engine.extraBuildArgs",
-        engine(extraBuildArgs=["--max_batch_size=4"]),
-        engine(extraBuildArgs=["--dry_run"]),
-    ),
-    _llava(
-        "LookaheadPromptTable",
-        "engine.extraBuildArgs",
-        engine(extraBuildArgs=["--speculative_decoding_mode", "lookahead_decoding"]),
-        engine(extraBuildArgs=["--max_draft_len", "3"]),
-    ),
-    case(
-        "nmt",
-        "PickleRefused",
-        "model.allowPickle",
-        {"model": {"allowPickle": False}},
-        {"model": {"allowPickle": True}},
-    ),
-    _llava(
-        "SeqLenAbovePositions", "engine.maxSeqLen", engine(maxSeqLen=4097), engine(maxSeqLen=4096)
-    ),
-    _llava(
-        "InputLenNotBelowSeqLen",
-        "engine.maxInputLen",
-        engine(maxInputLen=2560, maxSeqLen=2560),
-        engine(maxInputLen=2559, maxSeqLen=2560),
-    ),
-    _llava(
-        "InputLenTooShort", "engine.maxInputLen", engine(maxInputLen=592), engine(maxInputLen=593)
-    ),
-    _bart(
-        "EncoderInputLenAbovePositions",
-        "engine.maxEncoderInputLen",
-        engine(maxEncoderInputLen=1025),
-        engine(maxEncoderInputLen=1024),
-    ),
-    _bart("DecoderInputLen", "engine.maxInputLen", engine(maxInputLen=3), engine(maxInputLen=2)),
-    _llava("VideoNotSupported", "engine.maxVideoFrames", engine(maxVideoFrames=8), {}),
-    _llava(
-        "UnboundedPool",
-        "runtime.maxQueueSize",
-        {"gateway": {"enabled": False}, "runtime": {"maxQueueSize": 0}},
-        {"gateway": {"enabled": False}, "runtime": {"maxQueueSize": 1}},
-    ),
-    _llava(
-        "PoolTooSmall",
-        "runtime.memoryPools.cuda",
-        {"runtime": {"memoryPools": {"cuda": "135Mi"}}},
-        {"runtime": {"memoryPools": {"cuda": "136Mi"}}},
-    ),
-    _mllama(
-        "PoolAboveGpuMemory",
-        "runtime.memoryPools.cuda",
-        {"runtime": {"maxConcurrency": 4000, "maxQueueSize": 4000}},
-        {"runtime": {"maxConcurrency": 400, "maxQueueSize": 4000}},
-    ),
-    _mllama(
-        "ReuseOfCrossAttention",
-        "engine.kvCache.reuse",
-        engine(kvCache={"reuse": True}),
-        engine(kvCache={"reuse": False}),
-    ),
-    _qwen2_vl(
-        "ReuseOfRotations",
-        "engine.kvCache.reuse",
-        engine(kvCache={"reuse": True}),
-        engine(kvCache={"reuse": False}),
-    ),
-    _llava(
-        "ReuseWithBeams",
-        "engine.kvCache.reuse",
-        engine(kvCache={"reuse": True}, maxBeamWidth=2),
-        engine(kvCache={"reuse": True}),
-    ),
-    _llava(
-        "ReuseSharedByKeys",
-        "engine.kvCache.reuse",
-        {**engine(kvCache={"reuse": True}), "gateway": {"authSecretRef": {"name": "keys"}}},
-        {"gateway": {"authSecretRef": {"name": "keys"}}},
-    ),
-    _qwen2_vl(
-        "ReuseOfImages",
-        "engine.kvCache.reuse",
-        served(kvCache={"reuse": True}),
-        served(kvCache={"reuse": True}, maxImagesPerRequest=0),
-    ),
-    _llava(
-        "KvFractionTooLarge",
-        "engine.kvCache.freeGpuMemoryFraction",
-        engine(kvCache={"freeGpuMemoryFraction": "0.99"}),
-        engine(kvCache={"freeGpuMemoryFraction": "0.9"}),
-    ),
-]
-
-
-@pytest.mark.parametrize(("code", "path", "family", "bad", "good"), CASES)
+@pytest.mark.parametrize(("family", "code", "field", "bad", "good"), _rows())
 def test_both_sides(
-    code: str, path: str, family: str, bad: dict[str, Any], good: dict[str, Any]
+    family: str, code: str, field: str, bad: dict[str, Any], good: dict[str, Any]
 ) -> None:
     """The bad spec is refused with code, field and a way out; its good neighbour is planned."""
     refused = planned(family, **bad)
 
     assert [error.code for error in refused.errors] == [code]
-    assert refused.errors[0].path == path
+    assert refused.errors[0].path == f"spec.{field}"
     assert refused.engines == []
     assert planned(family, **good).errors == []
 
@@ -362,7 +183,7 @@ def test_gpus_outside_of_the_support_matrix_are_warned_about(gpu: str, expected:
 
 def test_heads_are_split_by_what_divides_them() -> None:
     """The way out lists every number of GPUs up to 8 that works."""
-    (error,) = planned("flan-t5", **engine(parallelism={"tensor": 4})).errors
+    (error,) = planned("flan-t5", {"parallelism": {"tensor": 4}}).errors
 
     assert error.message.endswith("6 heads cannot be split over 4 GPUs: use 1 or 2 or 3 or 6")
 
@@ -392,6 +213,6 @@ def test_notes_on_engines_are_of_engines() -> None:
     """What upstream's vision builder needs is not said of a backend that does not run it."""
     needs = [
         any("demo image" in one.message for one in planned("qwen2-vl", **arguments).warnings)
-        for arguments in ({}, served())
+        for arguments in ({}, SERVED)
     ]
     assert needs == [True, False]
