@@ -1,6 +1,7 @@
 """A namespace of a real API server, driven through kubectl as a user drives it."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -26,6 +27,20 @@ class Api:
     def apply(self, document: dict[str, Any], *options: str) -> str:
         """Apply a document as a user does; return what kubectl says, errors included."""
         return self.kubectl("apply", "-f", "-", *options, stdin=yaml.dump(document), check=False)
+
+    def refusals(self, documents: Iterable[dict[str, Any]]) -> list[str]:
+        """Return what the API server has against each document; empty: it takes it."""
+        named = [
+            {**one, "metadata": {"name": f"judged-{number}"}}
+            for number, one in enumerate(documents)
+        ]
+        text = yaml.safe_dump_all(named)
+        answer = self.kubectl("apply", "-f", "-", "--dry-run=server", stdin=text, check=False)
+        taken = {int(one) for one in re.findall(r"/judged-(\d+) created", answer)}
+        _, *refused = re.split(r'"judged-(\d+)" is invalid: ', answer)
+        said = dict(zip(map(int, refused[::2]), refused[1::2], strict=True))
+        assert {*taken, *said} == {*range(len(named))}, answer
+        return [said.get(number, "") for number in range(len(named))]
 
     def read(self, *arguments: str) -> dict[str, Any]:
         return read(self.cluster, "-n", self.namespace, *arguments)

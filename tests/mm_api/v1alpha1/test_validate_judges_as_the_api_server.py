@@ -45,7 +45,6 @@ def _refusals(answer: str) -> dict[str, str]:
 
 
 def _unsaid(refusal: str, problems: list[Problem]) -> list[str]:
-    """Return what either of the two says and the other does not."""
     alone = []
     for one in problems:
         place = re.escape(one.path or "<nil>")
