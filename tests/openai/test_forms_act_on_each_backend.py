@@ -52,7 +52,6 @@ class Served:
     openai: OpenAI
 
     def query(self, **fields: Any) -> Any:
-        """Return the one choice of an answer."""
         answer = self.openai.chat.completions.create(
             model=self.model,
             messages=[{"role": "user", "content": "Will it rain?"}],
@@ -65,7 +64,6 @@ class Served:
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, client: OpenAI
 ) -> Iterator[tuple[str, Served]]:
-    """Each backend in turn."""
     if request.param == REFERENCE.name:
         yield REFERENCE.name, Served("tiny", client)
         return

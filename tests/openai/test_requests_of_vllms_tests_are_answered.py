@@ -35,6 +35,7 @@ def listener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
         yield openai
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [_named(row) for row in ROWS if row not in OF_AUDIO])
 def test_rows(client: OpenAI, row: Row) -> None:
     """An answer has the row's property; a refusal is OpenAI's error with the row's parameter."""

@@ -78,7 +78,12 @@ def test_a_flag_of_a_later_version_is_refused(tool_sets: dict[str, Tools]) -> No
 
 
 @pytest.mark.parametrize(
-    ("family", "version"), [(family, one) for family in FOLDERS for one in versions_of(family)]
+    ("family", "version"),
+    [
+        pytest.param(family, one, marks=[pytest.mark.slow] * (one != versions_of(family)[-1]))
+        for family in FOLDERS
+        for one in versions_of(family)
+    ],
 )
 def test_every_planned_flag_is_known(
     tool_sets: dict[str, Tools], family: str, version: str
