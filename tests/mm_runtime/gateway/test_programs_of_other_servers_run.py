@@ -19,41 +19,6 @@ def _messages(sample: Sample = SAMPLE) -> dict[str, object]:
     return {"role": "user", "content": [{"type": "text", "text": sample.question}, image]}
 
 
-async def test_every_chunk_has_content(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """DashInfer-VLM's guide adds up `delta.content` without a look at what it is."""
-    response = await real_client.chat.completions.create(
-        model=real.model,
-        messages=[_messages()],
-        stream=True,
-        max_completion_tokens=64,
-        temperature=0,
-    )
-    full = ""
-    async for chunk in response:
-        full += chunk.choices[0].delta.content
-    assert full.strip() == SAMPLE.answer
-
-
-async def test_every_chunk_says_the_usage_so_far(
-    real: RealGateway, real_client: AsyncOpenAI
-) -> None:
-    """The option `continuous_usage_stats`: prompt tokens at once, then tokens as they come."""
-    response = await real_client.chat.completions.create(
-        model=real.model,
-        messages=[_messages()],
-        stream=True,
-        temperature=0,
-        stream_options={"include_usage": True, "continuous_usage_stats": True},
-    )
-    chunks = [chunk async for chunk in response]
-    counts = [chunk.usage.completion_tokens for chunk in chunks if chunk.usage]
-    assert len(chunks) == len(counts)
-    assert (sorted(counts), counts[0]) == (counts, 0)
-    assert {chunks[-1].usage.prompt_tokens} == {chunk.usage.prompt_tokens for chunk in chunks}
-    assert chunks[-1].choices == []
-    assert chunks[-1].usage.completion_tokens == chunks[-2].usage.completion_tokens
-
-
 async def test_conversations_of_agents_are_read(
     real: RealGateway, real_client: AsyncOpenAI
 ) -> None:
