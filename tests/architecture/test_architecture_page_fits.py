@@ -15,7 +15,6 @@ _QUOTED = re.compile(r"`([\w./-]+(?:\.py|\.yaml|/))`")
 
 
 def tracked(*patterns: str) -> list[PurePosixPath]:
-    """Return the paths that git tracks, of some patterns or all."""
     output = subprocess.run(
         ["git", "ls-files", "-z", *patterns], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout

@@ -20,7 +20,6 @@ KEYS = frozenset({"layout", "processor", "encoder"})
 
 
 def compared(source: str) -> Iterator[str]:
-    """Yield what a module compares of a layout."""
     if "layout" not in source:
         return  # to parse all modules takes two seconds
     for node in ast.walk(ast.parse(source)):

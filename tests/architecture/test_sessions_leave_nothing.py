@@ -34,7 +34,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def session(root: Path, script: str, workers: int = 1) -> "subprocess.CompletedProcess[str]":
-    """Run a test in a session of its own."""
     (root.parent / "test_one.py").write_text(script)
     apart = ("PYTEST_", "TMPDIR")  # what this session gives to its processes
     environment = {k: v for k, v in os.environ.items() if not k.startswith(apart)}

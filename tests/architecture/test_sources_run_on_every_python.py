@@ -53,7 +53,6 @@ print(json.dumps(problems))
 
 
 def interpreter(version: str) -> str | None:
-    """Return an interpreter of this version that runs, or None: this machine has none."""
     installed = sorted(PYENV.glob(f"{version}.*/bin/python"))
     found = shutil.which(f"python{version}")
     for candidate in (*map(str, installed), *([found] if found else [])):

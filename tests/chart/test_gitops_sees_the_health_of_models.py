@@ -109,7 +109,6 @@ def refused(cluster: ImaginedCluster) -> None:
 
 
 def broken(cluster: ImaginedCluster) -> None:
-    """A build that fails for good."""
     cluster.apply("llava")
     cluster.inspected(tiny_facts())
     failure = BuildFailure(

@@ -56,7 +56,6 @@ def workload(kind: str = "Job", marks: dict[str, str] = OURS, **pod: object) -> 
 
 
 def simple(kind: str, marks: dict[str, str] = OURS, **body: object) -> dict[str, Any]:
-    """Return an object of the core group."""
     return {
         "apiVersion": "v1",
         "kind": kind,

@@ -55,7 +55,6 @@ def buckets(host: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3S
 
 @pytest.fixture(name="space", scope="module")
 def space_with_secrets(installed: Installed) -> Iterator[Space]:
-    """A namespace with the secrets of both servers, and a wrong one."""
     with model_space(installed, "servers") as space:
         keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
         space.apply(
@@ -67,7 +66,6 @@ def space_with_secrets(installed: Installed) -> Iterator[Space]:
 
 
 def secret(space: Space, name: str, values: dict[str, str]) -> dict[str, Any]:
-    """Describe a Secret."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -77,7 +75,6 @@ def secret(space: Space, name: str, values: dict[str, str]) -> dict[str, Any]:
 
 
 def model_of(space: Space, name: str, source: dict[str, Any], **store: Any) -> dict[str, Any]:
-    """Describe a model with a source that is no claim."""
     model = space.model(name, "unused")
     model["spec"]["model"]["source"] = source
     model["spec"]["build"]["store"] |= store

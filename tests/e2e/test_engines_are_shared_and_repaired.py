@@ -26,7 +26,6 @@ FLIP = (
 
 @pytest.fixture(name="space", scope="module")
 def served_model(installed: Installed) -> Iterator[Space]:
-    """Serve the tiny model as `first`."""
     with model_space(installed, "engines") as space:
         space.upload(CHECKPOINT, "tiny")
         space.apply(space.model("first", "tiny"))

@@ -54,7 +54,6 @@ def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
 
 
 def requested(text: str, *images: bytes) -> dict[str, Any]:
-    """Return a chat about images."""
     parts: list[dict[str, Any]] = [
         {"type": "image_url", "image_url": {"url": data_url(one)}} for one in images
     ]

@@ -114,7 +114,6 @@ def image_url(content: bytes) -> str:
 
 
 def query(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
-    """Query a question and return the entire answer."""
     reply: Any = client.chat.completions.create(
         model=MODEL,
         max_tokens=24,

@@ -50,7 +50,6 @@ def commands_of_mmctl(space: Space, model: str, folder: Path) -> list[list[str]]
 
 
 def read_store(space: Space, image: str, path: str) -> str:
-    """Return a file of the store, through a pod."""
     container = {
         "name": "reader",
         "image": image,

@@ -30,7 +30,6 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 
 
 def tensors(path: Path) -> dict[str, Any]:
-    """Return what the gateway makes of a file."""
     if path.suffix != VIDEO:
         return {"IMAGE_BYTES": np.array(Image.open(path).convert("RGB"))[None, None]}
     with av.open(str(path)) as file:

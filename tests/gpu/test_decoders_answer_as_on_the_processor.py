@@ -35,7 +35,6 @@ LONG = 4096
 
 
 def served(model: SlotModel, requests: list[Request], **limits: int) -> list[object]:
-    """Return the beams or the tokens of each answer."""
     engine = Engine(model, changed(**limits))
     engine.start()
     try:
@@ -98,7 +97,6 @@ def questions() -> list[Request]:
 def tiny(
     device: torch.device, kernels: Kernels | None, adapters: list[AdapterFolder]
 ) -> LanguageModel:
-    """Return the tiny model in float32."""
     return LanguageModel(
         Checkpoint(
             folder=CHECKPOINT,

@@ -54,7 +54,6 @@ def directory(tmp_path: Path) -> EngineDirectory:
 
 @pytest.fixture
 def client(directory: EngineDirectory, tmp_path: Path) -> Iterator[EncoderClient]:
-    """A client of an encoder's pod that serves it."""
     assert directory.vision is not None
     plan = serving_plan(directory.manifest.fingerprint, device=DEVICE)
     pools = plan.pools.model_copy(update={"cuda_bytes": 64 << 20, "pinned_bytes": 0})

@@ -25,7 +25,6 @@ WAYS = ("modules", "graphs", "fused")
 
 
 def loaded(way: str, reuse_bytes: int) -> LanguageModel:
-    """Return the tiny model on the GPU."""
     device = open_device("CUDA")
     more: dict[str, object] = {}
     if way == "graphs":

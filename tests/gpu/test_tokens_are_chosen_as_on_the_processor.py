@@ -29,7 +29,6 @@ SAMPLINGS = [
 
 
 def choosers(size: int, device: torch.device) -> list[TokenChooser]:
-    """Return 32 choosers of all kinds."""
     bias = np.random.default_rng(1).normal(size=size).astype(np.float32)
     return [
         TokenChooser(

@@ -33,7 +33,6 @@ RUN_IN_TURN = (3, 1, 8, 2, 9, 5, 1)
 
 @pytest.fixture(scope="module", params=["llava", "vila"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small program."""
     folder = write(request.param, tmp_path_factory.mktemp("family") / request.param)
     tower = load_tower(folder, inspect(folder, InspectOptions()), trust_remote_code=False)
     fuse(tower.module)

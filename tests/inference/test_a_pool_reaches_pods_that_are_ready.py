@@ -52,7 +52,6 @@ class Pool:
     client: openai.AsyncOpenAI
 
     def ready(self, *names: str) -> None:
-        """Let these pods be ready, and no others."""
         for name in PODS:
             pod = get(self.api, "pod", name)
             status = ready_status(pod)
@@ -64,7 +63,6 @@ class Pool:
             set_status(self.api, pod, status)
 
     async def say(self, text: str, *parts: dict[str, Any]) -> str:
-        """Send a chat and return its answer."""
         content: Any = [{"type": "text", "text": text}, *parts]
         done = await self.client.chat.completions.create(
             model=MODEL, messages=[{"role": "user", "content": content}], timeout=SECONDS

@@ -92,7 +92,6 @@ def test_a_row_selects_by_path_and_keyword(test: str, *, shown: bool) -> None:
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the folder's command."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     return subprocess.run(
         [*command, "tests/known_problems", *arguments],

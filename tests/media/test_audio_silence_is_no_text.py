@@ -28,7 +28,6 @@ class Inventive:
         self.questions: list[str] = []
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Say a word."""
         del request
         self.answered += 1
         ids = (VOCABULARY.index("red"),)

@@ -51,7 +51,6 @@ def linear(value: float) -> float:
 
 
 def level(light: float) -> int:
-    """Return the level of sRGB of some light."""
     light = min(max(light, 0.0), 1.0)
     return round(
         255 * (12.92 * light if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055)

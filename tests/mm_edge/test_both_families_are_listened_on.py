@@ -19,7 +19,6 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104
 
 @pytest.fixture(scope="module", autouse=True)
 def _ipv6() -> None:
-    """Skip where this machine has no IPv6."""
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:

@@ -77,7 +77,6 @@ def read(make: Make, *uses: Use) -> tuple[bytes, list[bytes], list[str]]:
 
 
 def write(*parts: bytes) -> Use:
-    """Return a use that writes these."""
 
     def use(transport: JoinedWrites) -> None:
         for part in parts:

@@ -12,7 +12,6 @@ FORM = "multipart/form-data; boundary=frontier"
 
 
 def form(*fields: tuple[str, bytes]) -> bytes:
-    """Return a form."""
     parts = [
         b'--frontier\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
         % (name.encode(), content)

@@ -31,7 +31,6 @@ class SilentEngine(ScriptedEngine):
     """Takes requests and gives no first token until its gate opens."""
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Wait, then answer."""
         if self.gate is not None:
             self.requests.append(request)
             await self.gate.wait()

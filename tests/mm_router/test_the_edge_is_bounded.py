@@ -31,7 +31,6 @@ BODY: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content":
 async def routed(
     folder: Path, engine: ScriptedEngine, settings: Settings | None = None
 ) -> AsyncIterator[RunningRouter]:
-    """Run a router before one replica."""
     async with (
         serve(toy_gateway(folder, engine)) as gateway,
         route({TOY: [address_of(gateway)]}, settings) as router,

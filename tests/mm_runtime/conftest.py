@@ -51,7 +51,6 @@ def start_engine(language_model: "LanguageModel") -> "StartEngine":
 
 @pytest.fixture(scope="session")
 def random_engine(tmp_path_factory: pytest.TempPathFactory) -> EngineFiles:
-    """Build an engine from random weights."""
     folder = made_once(tmp_path_factory, "random-engine", _build)
     plan = BuildPlan.from_json((folder / "plan.json").read_bytes())
     manifest = BuildPaths(folder / "store", plan.fingerprint).manifest

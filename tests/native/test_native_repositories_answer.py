@@ -64,7 +64,6 @@ class Served:
     pipeline: Pipeline
 
     def prompt(self, given: list[Any]) -> str:
-        """Return the prompt of the question with images."""
         case = CASES[self.engine.family]
         template, mark = (case.prompt, case.mark) if case.prompt else TINY_LLAVAS
         prompt = template.format(images=mark * len(given))

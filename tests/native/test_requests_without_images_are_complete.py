@@ -40,7 +40,6 @@ def opened(folder: Path, family: str) -> EngineDirectory:
 
 
 def checks(engine: EngineDirectory) -> RequestChecks:
-    """Return what the backend of an engine demands of each request."""
     limits, text = engine.limits, engine.facts.text
     pretrained: dict[str, Any] = {
         "architecture": ARCHITECTURES[engine.facts.family],

@@ -14,7 +14,6 @@ BYTE_LEVEL = ("The", "Ġcat", "Ġs", "at", "â", "Ĥ", "¬", "Ġ", ".", "</s>")
 
 
 def tokenizer(words: Sequence[str], decoder: decoders.Decoder) -> Tokenizer:
-    """Return a tokenizer of these words; the last one is special."""
     found = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, "."))
     found.decoder = decoder
     found.add_special_tokens([words[-1]])

@@ -62,7 +62,6 @@ def write_tower(path: Path) -> None:
 
 @pytest.fixture(name="tensorrt")
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The stand-in, importable for one test."""
     monkeypatch.syspath_prepend(str(Path(image.HERE) / "packages"))
     yield importlib.import_module("tensorrt")
     for name in ("tensorrt", RUNNER):

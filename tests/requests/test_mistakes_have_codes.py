@@ -93,7 +93,6 @@ PATHS = {
 
 
 def tensors_of(mistake: str, host: ImageHost) -> Tensors:
-    """Return the request that makes a mistake."""
     if mistake == "URL of a file":
         return {**REQUESTED, "image_url_input": text("file:///etc/passwd")}
     if mistake in PATHS:

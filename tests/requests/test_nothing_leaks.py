@@ -31,7 +31,6 @@ QUESTION = "What is in the image?"
 
 
 def _children(pid: int) -> list[int]:
-    """Return a process and everything below it."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
@@ -73,7 +72,6 @@ def _settled(served: Served) -> dict[str, int]:
 
 
 def _kinds(served: Served, host: ImageHost) -> list[Callable[[str], None]]:
-    """Return what clients do, each by one model."""
 
     def good(model: str) -> None:
         with Ensemble(served.grpc_url, model) as client:

@@ -71,7 +71,6 @@ FLAGS = {
 
 
 def inputs(tensors: dict[str, Any]) -> list[triton.InferInput]:
-    """Return the request's tensors."""
     made = []
     for name, array in tensors.items():
         one = triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))

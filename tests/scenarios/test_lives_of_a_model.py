@@ -20,7 +20,6 @@ def cluster() -> ImaginedCluster:
 
 
 def ready_model(cluster: ImaginedCluster, name: str = "llava") -> None:
-    """Bring a model to Ready."""
     cluster.apply(name)
     cluster.inspected(tiny_facts())
     cluster.built()

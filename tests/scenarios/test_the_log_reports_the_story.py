@@ -20,7 +20,6 @@ SMALLER = {"engine": {"maxBatchSize": 4}}
 
 @pytest.fixture
 def cluster() -> ImaginedCluster:
-    """Return a namespace with one model that is Ready."""
     made = ImaginedCluster()
     made.apply("llava")
     made.inspected(tiny_facts())

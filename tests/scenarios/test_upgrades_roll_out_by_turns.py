@@ -15,7 +15,6 @@ STOPPED = Turn(granted=False, most=2, failing="team-b/broken")
 
 
 def served(turn: Turn = LATER) -> ImaginedCluster:
-    """Return a namespace whose one model answers."""
     cluster = ImaginedCluster()
     cluster.apply("llava")
     grant(cluster, turn)

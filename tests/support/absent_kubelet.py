@@ -52,7 +52,6 @@ def build_failed(api: Api, *, exit_code: int, reason: BuildReason, message: str)
 
 
 def fingerprint_of(api: Api, pod: dict[str, Any]) -> str:
-    """Return the fingerprint in the plan that a build pod mounts."""
     volumes = pod["spec"]["volumes"]
     name = next(one["configMap"]["name"] for one in volumes if one["name"] == "plan")
     plan = get(api, "configmap", name)["data"]["plan.json"]
@@ -74,7 +73,6 @@ def wait_for_pod(api: Api, selector: str) -> dict[str, Any]:
 
 
 def pods(api: Api, selector: str) -> list[dict[str, Any]]:
-    """Return the pods of a selector that have not ended."""
     listed = api.read("pods", "-l", selector)["items"]
     return [
         pod for pod in listed if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}

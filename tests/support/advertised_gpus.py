@@ -18,7 +18,6 @@ GPU = "nvidia.com/gpu"
 
 @contextmanager
 def gpu_node(cluster: ClusterInfo, count: int) -> Iterator[str]:
-    """Let the cluster's first node have GPUs for a while."""
     node = str(read(cluster, "nodes")["items"][0]["metadata"]["name"])
     marks = node_object(node, H100)["metadata"]["labels"]
     try:

@@ -34,7 +34,6 @@ class Kind:
     namespaced: bool
 
     def path(self, namespace: str, name: str) -> str:
-        """Return the path of an object, or of all; an empty namespace means all of them."""
         root = "apis" if "/" in self.api_version else "api"
         below = ["namespaces", namespace] if self.namespaced and namespace else []
         parts = [root, self.api_version, *below, self.plural, *filter(None, (name,))]

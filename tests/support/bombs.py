@@ -51,7 +51,6 @@ def scans(count: int, side: int = 64) -> bytes:
 
 
 def commented_gif(blocks: int) -> bytes:
-    """Return a GIF with a comment of so many blocks of 255 bytes."""
     content = encode(plain_image((8, 8)), "GIF")
     at = content.index(b"\x2c", 13 + 3 * 2 ** (1 + content[10] % 8))
     comment = b"\x21\xfe" + (b"\xff" + b"x" * 255) * blocks + b"\0"
@@ -64,7 +63,6 @@ def chunked_png(chunks: int) -> bytes:
 
 
 def texts_png(texts: int) -> bytes:
-    """Return a PNG with texts that are a megabyte each once they are unpacked."""
     content = encode(plain_image((8, 8)))
     text = _chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"x" * 1_000_000, 9))
     return content[:33] + text * texts + content[33:]
@@ -121,7 +119,6 @@ def slow_flac(rate: int = 1) -> bytes:
 
 
 def slow_wav(samples: int, rate: int) -> bytes:
-    """Return a WAV of so many samples at some rate."""
     body = bytes(2 * samples)
     form = struct.pack("<HHIIHH", 1, 1, rate, rate * 2, 2, 16)
     chunks = b"WAVE" + _riff(b"fmt ", form) + _riff(b"data", body)

@@ -13,7 +13,6 @@ from support.model_namespace import Api
 
 @contextmanager
 def empty_node(cluster: ClusterInfo) -> Iterator[str]:
-    """Make a node; it is removed in the end."""
     name = f"node-{uuid4().hex[:8]}"
     try:
         apply(cluster, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
@@ -23,7 +22,6 @@ def empty_node(cluster: ClusterInfo) -> Iterator[str]:
 
 
 def bind(api: Api, pod: dict[str, Any], node: str) -> None:
-    """Put a pod on a node, as the scheduler would."""
     name = pod["metadata"]["name"]
     body = {
         "apiVersion": "v1",

@@ -36,7 +36,6 @@ def read_tensors(path: Path) -> Tensors:
 
 
 def write_tensors(path: Path, tensors: Tensors) -> None:
-    """Write a safetensors file."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, (entry, content) in tensors.items():

@@ -103,7 +103,6 @@ def part(*parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def history(client: str, called: dict[str, Any], found: dict[str, Any] | None = None) -> Sent:
-    """Return a chat with an earlier call of a tool, and what that has found."""
     return chat(client, QUESTION, called, found or FOUND)
 
 

@@ -25,7 +25,6 @@ class CollectingSink:
         return [token for piece in self.pieces for token in piece.ids]
 
     def wait(self) -> list[int]:
-        """Return the entire answer."""
         assert self._ended.wait(DEADLINE_SECONDS), "the request never ended"
         if self.error is not None:
             raise self.error
@@ -35,7 +34,6 @@ class CollectingSink:
         assert self._ended.wait(DEADLINE_SECONDS), "the request never ended"
 
     def send(self, piece: Piece) -> None:
-        """Keep a piece."""
         assert not self._ended.is_set(), "a piece after the end"
         self.pieces.append(piece)
         if self._on_piece is not None:

@@ -77,7 +77,6 @@ class Line:
 
 @contextmanager
 def line_to(host: str, port: int) -> Iterator[Line]:
-    """Lay a line to a server, with an address of its own on the same host."""
     line = Line((host, port), host)
     with socket.create_server((host, 0)) as listener:
         line.port = listener.getsockname()[1]

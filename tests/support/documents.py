@@ -39,7 +39,6 @@ FACTS = ModelFacts(
 
 
 def manifest(*, dtype: str = "float16") -> EngineManifest:
-    """Return a manifest without files."""
     plan = build_plan(FACTS.model_copy(update={"dtype": dtype}))
     return EngineManifest(
         fingerprint=plan.fingerprint,

@@ -67,7 +67,6 @@ def is_gone(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    """Return once a process has ended."""
     eventually(
         lambda: is_gone(pid),
         seconds=SECONDS,

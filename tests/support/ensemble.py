@@ -63,7 +63,6 @@ class Ensemble:
     """One gRPC stream; one request at a time."""
 
     def __init__(self, url: str, model: str = "ensemble") -> None:
-        """Open the stream."""
         self._model = model
         self._client = triton.InferenceServerClient(url)
         self._responses: queue.Queue[tuple[Any, Any]] = queue.Queue()

@@ -120,7 +120,6 @@ def _pods() -> dict[str, Any]:
 
 
 def _picker(port: int) -> dict[str, Any]:
-    """Return the cluster of the picker, whose certificate is its own: no one checks it."""
     tls = {"@type": f"{_TYPES}.transport_sockets.tls.v3.UpstreamTlsContext"}
     tls["common_tls_context"] = {"alpn_protocols": ["h2"]}  # type: ignore[assignment]
     http2 = {

@@ -7,7 +7,6 @@ from support.tiny_llava import CHECKPOINT
 
 
 def fused_model(slots: int, length: int) -> LanguageModel:
-    """Return the tiny model with fused weights."""
     return LanguageModel(
         Checkpoint(
             folder=CHECKPOINT,

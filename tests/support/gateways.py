@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import patch
 
+import httpx
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from mm_api.documents.build_plan import BuildPlan, EngineLimits, EngineSpec, VisionPlan
@@ -214,6 +215,15 @@ async def serve(
         async with asyncio.timeout(60):
             await task
         gateway.close()
+
+
+@asynccontextmanager
+async def client_of(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        serve(gateway) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        yield client
 
 
 def _toy_facts(digest: str) -> ModelFacts:

@@ -169,7 +169,6 @@ class Generator:
             self._take(self._chance.choice(rule.get("anyOf") or rule["oneOf"]), schema, made, depth)
 
     def _take(self, branch: Schema, schema: Schema, made: dict[str, Any], depth: int) -> None:
-        """Let an object be of a branch of a rule."""
         fields, required = schema["properties"], branch.get("required", ())
         for name, wanted in branch.get("properties", {}).items():
             if name in made and self.document.admits(wanted, made[name]):
@@ -214,7 +213,6 @@ def form(value: Any) -> tuple[str, bytes]:
 
 
 def _content(value: object) -> bytes:
-    """Return what a form has of a value."""
     if isinstance(value, bytes):
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=repr)

@@ -10,7 +10,6 @@ SECONDS = 240.0
 
 
 def module_folder(program: str, module: str) -> Path:
-    """Return the folder of a Go module, in the version that is pinned for a program."""
     reported = subprocess.run(
         ["go", "mod", "download", "-json", module],
         cwd=go_modules_dir() / program,

@@ -105,7 +105,6 @@ CHAT = (
 
 
 def write_checkpoint(directory: Path, config: Mapping[str, Any] = LLAVA_CONFIG) -> Path:
-    """Write a checkpoint, most of it in float16; return its folder."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config))
     image = config.get("image_token_index", LLAVA_CONFIG["image_token_index"])

@@ -61,7 +61,6 @@ class Hub:
         return (self.directory / name).read_bytes()
 
     def sibling(self, path: Path) -> dict[str, Any]:
-        """Describe a file as the API does."""
         content = path.read_bytes()
         entry = {
             "rfilename": path.relative_to(self.directory).as_posix(),

@@ -99,7 +99,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve_images() -> Iterator[ImageHost]:
-    """Serve until the block ends."""
     with _Server() as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

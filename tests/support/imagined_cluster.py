@@ -102,7 +102,6 @@ class ImaginedCluster:
         self.settle()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
         self.now += timedelta(seconds=seconds)
         self.say(f"{seconds:g} s pass")
         self._end_of_rest()
@@ -276,7 +275,6 @@ class ImaginedCluster:
         )
 
     def conditions(self, name: str) -> dict[str, str]:
-        """Return condition type -> "status reason"."""
         return {
             condition["type"]: f"{condition['status']} {condition['reason']}"
             for condition in self.models[name].status["conditions"]

@@ -43,7 +43,6 @@ def _own_files(name: str) -> Iterator[Path]:
 
 @cache
 def imports_of(file: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names that importing a file imports, and those of its functions."""
     loaded: list[str] = []
     later: list[str] = []
     _walk(ast.parse(file.read_bytes()), loaded, later, in_function=False)

@@ -36,7 +36,6 @@ def machine_address() -> str:
 
 
 def router_arguments(values: dict[str, Any]) -> list[str]:
-    """Return the arguments that the chart gives the router."""
     (deployment,) = (
         one for one in of_kind("Deployment", values) if one["metadata"]["name"] == NAME
     )

@@ -31,7 +31,6 @@ class Case:
 
 
 def is_within(test: str, path: str) -> bool:
-    """Return whether a test's id, or a path, is that of a path or below it."""
     return test == path or test.startswith((f"{path}/", f"{path}::"))
 
 

@@ -29,7 +29,6 @@ def pair(
 def write_adapter(
     folder: Path, tensors: Mapping[str, torch.Tensor], *, rank: int, pickle: bool = False
 ) -> Path:
-    """Write a folder as peft does; alpha is twice the rank."""
     folder.mkdir(parents=True)
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": ["q_proj"]}
     (folder / "adapter_config.json").write_text(json.dumps(config))

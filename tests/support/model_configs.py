@@ -122,7 +122,6 @@ def reference_inputs(
 def reference_plan(
     facts: ModelFacts, changes: Mapping[str, Any] | None = None, **more: Any
 ) -> ModelPlan:
-    """Return the document of the plan of a model on the Reference engine."""
     return model_plan(reference_inputs(facts, changes, **more))
 
 

@@ -57,7 +57,6 @@ CASES: dict[str, tuple[tuple[str, str], dict[str, Any], int]] = {
 
 
 def facts_of_experts(name: str) -> ModelFacts:
-    """Return the facts of a case."""
     (kind, architecture), config, parameters = CASES[name]
     read = GENERIC.read({"model_type": kind} | config, {})
     return facts_of("generic").model_copy(

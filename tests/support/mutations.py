@@ -27,7 +27,6 @@ def mutated(model: str, seed: int, count: int) -> Iterator[bytes]:
 
 
 def changed(value: Any, chance: random.Random) -> Any:
-    """Return a document that is changed in one place, which may be all of it."""
     inside = {"": value}
     chance.choice(_CHANGES)(inside, chance)
     return inside.get("")
@@ -55,7 +54,6 @@ def _body(model: str) -> dict[str, Any]:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Return every (container, key) of a document."""
     found: list[tuple[Any, Any]] = []
     keys: list[Any] = []
     if isinstance(value, dict):
@@ -113,7 +111,6 @@ _CHANGES: tuple[Callable[[Any, random.Random], None], ...] = (
 
 
 def _damaged(written: bytes, chance: random.Random) -> bytes:
-    """Cut, doubled or with other bytes."""
     at = chance.randrange(len(written))
     match chance.randrange(4):
         case 0:

@@ -89,7 +89,6 @@ def _answer(listening: socket.socket, requested: list[str]) -> None:
 
 
 def _name(question: bytes) -> str:
-    """Return the name that a message names."""
     labels = []
     at = _HEADER_BYTES
     while length := question[at]:

@@ -75,7 +75,6 @@ class NodeDisk:
 
 @contextmanager
 def node_disk(cluster: ClusterInfo, name: str, *, mebibytes: int) -> Iterator[NodeDisk]:
-    """Mount a disk on the node of a cluster; at the end it is gone."""
     (kubelet,) = [part.pid for part in status(cluster.name).parts if part.name == "kubelet"]
     assert kubelet, "no kubelet runs"
     disk = NodeDisk(name, kubelet)

@@ -21,7 +21,6 @@ class PlainKernels:
         epsilon: float,
         out: torch.Tensor,
     ) -> None:
-        """Add, then norm in float32."""
         if more is not None:
             states += more
         wide = states.float()
@@ -36,7 +35,6 @@ class PlainKernels:
         stored: Stored,
         heads: Heads,
     ) -> None:
-        """Rotate and store row by row."""
         split = products.view(len(products), -1, heads.size)
         turned = split[:, : heads.queries + heads.keys]
         cosines, sines = turns[inputs[:, TURN].long()][:, None].chunk(2, dim=-1)

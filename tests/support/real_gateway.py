@@ -179,7 +179,6 @@ def _start(
 
 
 def wait_until_ready(pair: RealGateway) -> None:
-    """Wait until both are ready, and the gateway does nothing of its own."""
     _wait_until_answers(pair.url, {pair.server: pair.server_log, pair.gateway: pair.gateway_log})
 
 

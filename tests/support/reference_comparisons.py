@@ -9,7 +9,6 @@ from support.tiny_llava import BuiltEngine
 
 
 def compared_report(engine: BuiltEngine, url: str, log: Path, *more: str) -> EvaluationReport:
-    """Compare a server of an engine with its checkpoint."""
     documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
     code = main(["compare", *documents, "--url", f"{url}/v1", "--termination-log", str(log), *more])
     assert code == ExitCode.OK, log.read_text()

@@ -39,7 +39,6 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that lead a command here."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": KEY,
@@ -75,7 +74,6 @@ class S3Server:
                 return
 
     def stop(self) -> None:
-        """End the process."""
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(timeout=60)

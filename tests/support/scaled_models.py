@@ -33,7 +33,6 @@ def scaled(prometheus: Prometheus, **changes: Any) -> dict[str, Any]:
 def operated(
     api: Api, folder: Path, lease: str = "one", arguments: tuple[str, ...] = ()
 ) -> Iterator[OperatorProcess]:
-    """Run an operator that looks every second."""
     every = ("--scaling-interval-seconds=1", *arguments)
     with running_operator(
         api.cluster, folder, api.namespace, lease=lease, arguments=every

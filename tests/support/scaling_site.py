@@ -66,7 +66,6 @@ class Site:
     """What was requested after each tick."""
 
     def __post_init__(self) -> None:
-        """Make the first leader."""
         self.endpoints = Endpoints(
             self.client, OwnPrometheus(OwnPrometheusSettings()), ("127.0.0.1",)
         )
@@ -129,7 +128,6 @@ class Site:
         self.gateways.serve_only(self.api.namespace, *names, **load)
 
     async def _watched(self) -> None:
-        """Do what the operator's watches do."""
         self.models.put(await self.model())
         uids: set[str] = set()
         version = ""

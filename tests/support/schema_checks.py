@@ -18,7 +18,6 @@ class Document:
     content: Mapping[str, Any]
 
     def found(self, schema: Schema) -> Schema:
-        """Return a schema itself, not a reference to it."""
         while "$ref" in schema:
             at: Any = self.content
             for part in schema["$ref"].removeprefix("#/").split("/"):
@@ -27,7 +26,6 @@ class Document:
         return schema
 
     def branches(self, schema: Schema) -> Iterator[Schema]:
-        """Yield a schema and all of which a value of it may be or must be."""
         schema = self.found(schema)
         yield schema
         for keyword in ("anyOf", "oneOf", "allOf"):
@@ -79,7 +77,6 @@ _Validator = validators.extend(  # type: ignore[no-untyped-call]  # the stubs la
 
 
 def _at(value: object, at: str | int) -> list[object]:
-    """Return the part of a value, if it has it."""
     match value, at:
         case list(), int() if at < len(value):
             return [value[at]]
@@ -89,7 +86,6 @@ def _at(value: object, at: str | int) -> list[object]:
 
 
 def _parts(schema: Schema, name: str) -> Iterator[Schema]:
-    """Yield what a schema says about a part: of a name, or an item."""
     if not name:
         if "items" in schema:
             yield schema["items"]

@@ -75,7 +75,6 @@ class ScoringEngine:
 
 
 def _chosen(request: EngineRequest) -> int:
-    """Return a number that follows from the request, and from which of its choices it is."""
     choice = request.request_id.partition("-")[2]
     said = (request.prompt, request.prompt_ids, request.max_tokens, request.sampling.temperature)
     return crc32(repr((said, choice)).encode())

@@ -33,7 +33,6 @@ Answer = Mapping[str, "NDArray[Any] | Sent"]
 
 
 def message_of(answer: Answer) -> Any:
-    """Return what Triton sends of tensors."""
     response = service_pb2.ModelInferResponse(model_name="vision_encoder", model_version="1")
     for name, value in answer.items():
         sent = value if isinstance(value, Sent) else Sent.of(value)
@@ -56,7 +55,6 @@ class _Servicer:
         """Name of each input of the last request -> its bytes."""
 
     def infer(self, request: Any, context: grpc.ServicerContext) -> bytes:
-        """Answer one request."""
         self.requested += 1
         self.types = {one.name: one.datatype for one in request.inputs}
         self.contents = dict(

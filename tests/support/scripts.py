@@ -8,7 +8,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def load_tool(name: str) -> ModuleType:
-    """Import `tools/<name>.py`."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

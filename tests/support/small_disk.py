@@ -21,7 +21,6 @@ def small_disk(path: Path, size: int) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Take every byte of a disk; return the file that does."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file:
         try:

@@ -37,7 +37,6 @@ class StagingSite(Site):
 
 
 def write_source(folder: Path, family: str) -> Path:
-    """Write a checkpoint; parts in folders of their own have weights each."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     write_model(folder, family)
     for part in PARTS:

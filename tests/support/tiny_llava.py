@@ -45,7 +45,6 @@ class Sample:
 
 
 def samples() -> list[Sample]:
-    """Return every question of `answers.json`."""
     answers = json.loads((IMAGES / "answers.json").read_text())
     return [
         Sample(IMAGES / name, question, answer)

@@ -10,7 +10,13 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_runtime.backends import BACKENDS
 from mm_runtime.gateway.backends.engine import Servers
 from mm_runtime.serving.directory import EngineDirectory
-from support.gateways import serve, toy_gateway, toy_manifest, toy_serving, write_processor
+from support.gateways import (
+    client_of,
+    toy_gateway,
+    toy_manifest,
+    toy_serving,
+    write_processor,
+)
 from support.model_configs import facts_of, planned_on_pytorch
 from support.recorded_server import RecordedServer
 
@@ -74,9 +80,6 @@ async def toy_qwen_client(
         max_video_frames=frames,
         **changes,
     )
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(gateway) as client:
         yield client
     await engine.close()

@@ -45,7 +45,6 @@ class Site:
 
     @property
     def arguments(self) -> list[str]:
-        """Command line of the build."""
         path = self.store.parent / "plan.json"
         path.write_text(self.plan.to_json())
         where = ["--plan", str(path), "--source", str(self.source)]

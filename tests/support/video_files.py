@@ -108,7 +108,6 @@ def of_packets(
 
 
 def flipped(content: bytes, seed: int, count: int = 40, kind: str = "video") -> bytes:
-    """Return a file with some bytes of its packets flipped."""
     with av.open(io.BytesIO(content)) as source:
         stream = next(one for one in source.streams if one.type == kind)
         places = [(one.pos, one.size) for one in source.demux(stream) if one.size]

@@ -23,7 +23,6 @@ THREE = ("pod-0", "pod-1", "pod-2")
 
 
 async def seen(prometheus: Prometheus, pods: int = 1) -> None:
-    """Wait until every rate is there."""
     query = "rate(mm_requests_accepted_total[60s])"
     await eventually_async(
         lambda: len(prometheus.query(query)) >= pods, seconds=60, pause_seconds=0.2

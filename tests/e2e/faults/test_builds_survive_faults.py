@@ -24,7 +24,6 @@ HALF_A_CPU = {"requests": SLOW["requests"], "limits": {"cpu": "500m", "memory": 
 
 
 def evict(space: Space, pod: dict[str, Any]) -> None:
-    """Evict a pod as `kubectl drain` does."""
     name = pod["metadata"]["name"]
     body = {
         "apiVersion": "policy/v1",

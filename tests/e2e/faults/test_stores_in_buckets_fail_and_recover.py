@@ -44,7 +44,6 @@ def line_to_the_server(server: S3Server) -> Iterator[Line]:
 
 
 def write_keys(space: Space, secret: str = SECRET) -> None:
-    """Write the Secret that the models name."""
     space.apply(
         {
             "apiVersion": "v1",
@@ -67,7 +66,6 @@ def in_bucket(line: Line, prefix: str) -> dict[str, Any]:
 
 
 def complete(server: S3Server, prefix: str) -> list[str]:
-    """Return the engines below a prefix; each of them is complete."""
     store = BucketStore(BucketAddress(BUCKET, prefix), server.environment)
     found = store.fingerprints()
     assert [problems(store, one) for one in found] == [[] for _ in found]

@@ -63,7 +63,6 @@ def job_of(space: Space, model: str) -> str:
 
 
 def complete(disk: NodeDisk) -> list[str]:
-    """Return the engines of a disk; each of them is complete."""
     store = DirectoryStore(disk.files)
     found = store.fingerprints()
     assert [problems(store, one) for one in found] == [[] for _ in found]

@@ -48,7 +48,6 @@ LITE_2B = LITE | {
 
 
 def vision_of(config: dict[str, Any], processor: dict[str, Any] | None = None) -> VisionFacts:
-    """Return the vision facts of a configuration, of the family that it is found to be."""
     found = FAMILIES[resolve(config, "nvila")].read(
         config, TOWER if processor is None else processor
     )

@@ -272,7 +272,6 @@ def copied_weights(name: str) -> Change:
 
 
 def shards_beside(source: Path) -> None:
-    """Leave the single file beside its shards."""
     kept = source.with_name("kept")
     shutil.copyfile(source / SINGLE, kept)
     shard(source)

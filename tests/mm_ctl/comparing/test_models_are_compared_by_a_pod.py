@@ -101,7 +101,6 @@ def test_pages_have_a_verdict_and_figures() -> None:
 
 @pytest.fixture(scope="module")
 def api(control_plane: ClusterInfo) -> Iterator[Api]:
-    """A namespace with a model that answers."""
     install_definition(control_plane)
     with namespace(control_plane, f"compared-{uuid4().hex[:8]}") as name:
         there = Api(control_plane, name)

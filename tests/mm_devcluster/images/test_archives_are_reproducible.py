@@ -32,7 +32,6 @@ def write_tree(root: Path) -> Path:
 
 
 def members(layer: Layer) -> dict[str, tarfile.TarInfo]:
-    """Read a layer back."""
     assert layer.path is not None
     plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(layer.path.read_bytes())).read()
     with tarfile.open(fileobj=io.BytesIO(plain)) as tar:

@@ -38,7 +38,6 @@ PACKED = code.Code("operator-code", ("operator/mm_operator",), ("mm-operator",))
 
 
 def read_layer(layer: Layer) -> dict[str, bytes]:
-    """Return the files of a layer by name."""
     assert layer.path is not None
     plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(layer.path.read_bytes())).read()
     with tarfile.open(fileobj=io.BytesIO(plain)) as tar:

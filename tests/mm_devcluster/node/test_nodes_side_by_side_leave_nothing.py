@@ -54,7 +54,6 @@ def traces(record: Record) -> list[str]:
 
 
 def running(name: str) -> Record:
-    """Return the record of a running cluster."""
     record = Record.read(Layout(cluster_dir(name)))
     assert record is not None
     assert record.alive

@@ -77,7 +77,6 @@ def test_a_page_without_answers_has_no_plots() -> None:
 
 
 async def run(*options: str) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser()
     bench.configure(parser)
     async with asyncio.timeout(240):

@@ -41,7 +41,6 @@ class Constant:
 
 
 def plan(replicas: int = 1, **changes: object) -> Plan:
-    """Return a plan with one replica of round numbers."""
     values: dict[str, object] = {
         "profile": PROFILE,
         "targets": TARGETS,
@@ -54,7 +53,6 @@ def plan(replicas: int = 1, **changes: object) -> Plan:
 
 
 def lived(requests: list[Request], seconds: int, profile: ServiceProfile = PROFILE) -> Meters:
-    """Return the meters of one replica that gets the requests."""
     meters, replica = Meters(TARGETS), Replica(profile, 0.0)
     for request in requests:
         meters.arrived(request)

@@ -22,7 +22,6 @@ BROKEN = st.none() | st.builds(
 
 @st.composite
 def ticks(draw: st.DrawFn, seen: st.SearchStrategy[Traffic | None] = BROKEN) -> Observation:
-    """Draw one observation."""
     replicas = draw(st.integers(0, 25))
     return tick(
         draw(st.floats(0, 5000)),

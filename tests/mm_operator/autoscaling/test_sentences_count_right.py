@@ -99,7 +99,6 @@ def test_counts_are_short() -> None:
 
 
 def _wrong(text: str) -> Iterator[str]:
-    """Yield every `1` with a plural after it."""
     words = text.split()
     for count, noun in pairwise(words):
         if count == "1" and noun.rstrip(".,;") in {"replicas", "stay", "are", "wait", "carry"}:

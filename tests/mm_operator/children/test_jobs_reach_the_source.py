@@ -30,7 +30,6 @@ def model_of(**source: Any) -> dict[str, Any]:
 
 
 def containers(**source: Any) -> dict[str, dict[str, Any]]:
-    """Return the containers of both Jobs by the command they run."""
     spec = model_of(**source)
     jobs = (
         children(fresh(spec))["Job/inspect"],

@@ -8,7 +8,6 @@ from support.staged import children, inspected
 
 
 def rolling(surge: int, missing: int) -> dict[str, Any]:
-    """Return a Deployment's strategy."""
     return {
         "type": "RollingUpdate",
         "rollingUpdate": {"maxSurge": surge, "maxUnavailable": missing},

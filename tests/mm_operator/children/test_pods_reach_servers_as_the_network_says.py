@@ -33,7 +33,6 @@ TRUSTED = {"SSL_CERT_FILE": "/etc/multimodal-authorities/ca.crt"}
 
 
 def pods(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the specs of the pods of an inspection, a build and a server."""
     found = {
         **children(fresh(spec)),
         **{name: one for name, one in children(inspected(spec)).items() if "Job" in name},

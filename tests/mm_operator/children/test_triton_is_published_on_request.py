@@ -25,7 +25,6 @@ def _given(container: Object) -> dict[str, str]:
 
 
 def _open(policy: Object, port: int) -> list[Object] | None:
-    """Return who may connect to a port; None: everyone."""
     rules = [one for one in policy["spec"]["ingress"] if port in {p["port"] for p in one["ports"]}]
     assert len(rules) == 1
     peers: list[Object] | None = rules[0].get("from")

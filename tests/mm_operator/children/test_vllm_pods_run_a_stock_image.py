@@ -14,7 +14,6 @@ CHANGES = {
 
 
 def pod(**runtime: Any) -> dict[str, Any]:
-    """Return the pod of a model whose checkpoint is staged."""
     changes = {**CHANGES, "runtime": {**CHANGES["runtime"], **runtime}}
     made = children(inspected(changes, built=True, facts=facts_of("qwen2-5-vl")))
     found: dict[str, Any] = made["Deployment/server"]["spec"]["template"]["spec"]

@@ -11,7 +11,6 @@ NOW = "2026-01-02T03:05:00Z"
 
 
 def pod(phase: str, owner: str = "job") -> dict[str, Any]:
-    """Return a pod of a Job."""
     return {
         "metadata": {"name": "build-x", "uid": phase, "ownerReferences": [{"uid": owner}]},
         "status": {"phase": phase},

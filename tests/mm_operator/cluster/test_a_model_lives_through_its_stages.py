@@ -41,7 +41,6 @@ def condition(api: Api, name: str, kind: str) -> dict[str, Any]:
 
 
 def reaches(api: Api, name: str, kind: str, reason: str) -> None:
-    """Wait until a condition has a reason."""
     eventually(
         lambda: condition(api, name, kind).get("reason") == reason,
         showing=lambda: f"{kind} is {condition(api, name, kind)}, expected {reason}",

@@ -28,7 +28,6 @@ def config(name: str, version: int) -> dict[str, Any]:
 
 
 def model(version: int) -> dict[str, Any]:
-    """Return the model in a version."""
     found = document(name="llava")
     found["metadata"] = {
         **found["metadata"],
@@ -51,7 +50,6 @@ class SilentServer:
         """Lists that are refused."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer a watch, a list, or a read."""
         _, _, rest = request.path.partition(f"/namespaces/{NAMESPACE}/")
         plural, _, name = rest.partition("/")
         if "watch" in request.query:

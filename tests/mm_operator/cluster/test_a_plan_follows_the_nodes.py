@@ -47,7 +47,6 @@ def conditions(api: Api) -> dict[str, Any]:
 
 
 def planned(api: Api, status: str, reason: str) -> dict[str, Any]:
-    """Return the condition Planned once it has this status and reason."""
     wanted = (status, reason)
 
     def reached() -> dict[str, Any]:

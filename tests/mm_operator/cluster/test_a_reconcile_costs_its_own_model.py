@@ -33,7 +33,6 @@ Reads = Counter[tuple[str, str, int]]
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Count each parse."""
     counted: Reads = Counter()
     parse = Cached.parse
 
@@ -102,7 +101,6 @@ class Crowd:
         self.models.put(item)
 
     def _neighbour(self, name: str, engine: Mapping[str, Any]) -> None:
-        """Add a model and its engine in the same store."""
         self._model(name, f"uid-of-{name}", {})
         metadata = {
             **engine["metadata"],

@@ -28,7 +28,6 @@ class Leases:
         self.writes = 0
 
     def set(self, namespace: str, name: str, **body: Any) -> dict[str, Any]:
-        """Store a Lease with a version of its own."""
         self.writes += 1
         metadata = body.pop("metadata", {}) | {"namespace": namespace, "name": name}
         metadata |= {"resourceVersion": str(self.writes), "uid": f"{namespace}/{name}"}
@@ -43,7 +42,6 @@ class Leases:
     async def create(
         self, resource: Resource, namespace: str, body: dict[str, Any]
     ) -> dict[str, Any]:
-        """Store a new Lease."""
         if (namespace, body["metadata"]["name"]) in self.held:
             raise ClusterError(409, resource.kind, LEASE_NAME, "exists")
         name = body["metadata"]["name"]

@@ -73,7 +73,6 @@ def claim_on_a_disk(api: Api, mode: str) -> str:
 
 
 def wished(pod: dict[str, Any]) -> list[list[str]]:
-    """Return the models whose pods a pod wishes to be beside."""
     affinity = pod["spec"].get("affinity", {}).get("podAffinity", {})
     terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())
     selectors = [one["podAffinityTerm"]["labelSelector"] for one in terms]

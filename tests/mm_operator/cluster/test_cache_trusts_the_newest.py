@@ -11,7 +11,6 @@ from support.cases import cases
 
 
 def item(name: str, version: int, **marks: Any) -> dict[str, Any]:
-    """Return a ConfigMap as a watch delivers it."""
     owners = [
         {
             "apiVersion": labels.API_VERSION,

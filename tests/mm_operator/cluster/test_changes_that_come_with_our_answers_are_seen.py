@@ -30,7 +30,6 @@ def reported() -> list[Key]:
 
 @pytest.fixture
 def models(reported: list[Key]) -> ModelCache:
-    """Return a cache that holds one model."""
     models = ModelCache(reported.append)
     models.put(_seen(5, generation=1))
     reported.clear()

@@ -38,7 +38,6 @@ class Received:
 
 @pytest.fixture
 async def requested() -> AsyncIterator[tuple[Client, list[str]]]:
-    """A server of two pages, and what was listed when each of them was requested."""
     reported: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:

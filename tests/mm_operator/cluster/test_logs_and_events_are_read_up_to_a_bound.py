@@ -29,7 +29,6 @@ RUNS = {
 
 
 def job() -> dict[str, Any]:
-    """Return a build Job that has not ended."""
     return {
         "metadata": {
             "name": ENGINE_JOB,

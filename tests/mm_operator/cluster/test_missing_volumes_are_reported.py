@@ -37,7 +37,6 @@ def event(reason: str, message: str) -> dict[str, Any]:
 
 
 def status(phase: str = "Pending", *, scheduled: str = "True", **state: Any) -> dict[str, Any]:
-    """Return a pod with one container."""
     placed = {"type": "PodScheduled", "status": scheduled, "lastTransitionTime": LONG_AGO}
     found: dict[str, Any] = {"phase": phase, "conditions": [placed]}
     if state:

@@ -43,7 +43,6 @@ def pair(defined: ClusterInfo) -> Iterator[tuple[Api, Api]]:
 
 
 def volume_and_claim(name: str, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a volume at a path of the node and the claim that is bound to it."""
     size = {"storage": "1Gi"}
     volume = {
         "apiVersion": "v1",

@@ -37,7 +37,6 @@ class Site:
         return found
 
     def put_model(self, name: str, version: int = 1, **metadata: str) -> None:
-        """Let a model exist, or change it."""
         made = document(name=name)
         made["metadata"] |= {"namespace": "demo", "uid": f"{name}-uid", "generation": 1}
         made["metadata"] |= {"resourceVersion": str(version), **metadata}
@@ -45,7 +44,6 @@ class Site:
         self.models.put(made)
 
     def writer(self, seconds: float, *, same_content: bool = True) -> OwnerWriter:
-        """Return a writer with a delay."""
         return OwnerWriter(
             self.cache,
             self.models,

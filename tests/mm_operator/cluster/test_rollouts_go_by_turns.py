@@ -35,7 +35,6 @@ class Fleet:
         self.settle()
 
     def reconcile(self, model: Key) -> None:
-        """Reconcile a model once, as the operator does."""
         if model in self.waiting and self.turns.turn(model).granted:
             self.waiting.discard(model)
             self.rolling.append(model.name)
@@ -53,7 +52,6 @@ class Fleet:
         raise AssertionError("models wake each other without end")
 
     def complete(self, name: str) -> None:
-        """Complete the rollout of a model."""
         self.rolling.remove(name)
         self.failures.pop(name, None)
         self.reconcile(key(name))

@@ -118,7 +118,6 @@ def bound(api: Api, node: str) -> None:
 
 
 def spec(node: str, team: str) -> dict[str, Any]:
-    """Return a spec on a GPU of a node, whose revision follows `team`."""
     taints = [{"operator": "Exists"}]
     runtime = {
         "gpu": {"count": 1, "memory": "80Gi", "computeCapability": "9.0"},

@@ -21,7 +21,6 @@ def container(name: str = "build", **state: Any) -> dict[str, Any]:
 
 
 def pod(*containers: dict[str, Any], uid: str = "p", **status: Any) -> dict[str, Any]:
-    """Return a pod of the Job with uid `job`."""
     return {
         "metadata": {"name": "pod-x1", "uid": uid, "ownerReferences": [{"uid": "job"}]},
         "status": {"containerStatuses": list(containers), **status},
@@ -29,7 +28,6 @@ def pod(*containers: dict[str, Any], uid: str = "p", **status: Any) -> dict[str,
 
 
 def job(*conditions: dict[str, Any], **status: Any) -> dict[str, Any]:
-    """Return a Job with uid `job`."""
     return {
         "metadata": {"name": "engine-1", "uid": "job", "creationTimestamp": MADE},
         "status": {"conditions": list(conditions), **status},

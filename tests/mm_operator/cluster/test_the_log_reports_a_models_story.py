@@ -15,7 +15,6 @@ pytestmark = pytest.mark.cluster
 
 
 def reported(log: Path, key: str) -> list[str]:
-    """Return the events of the story that a log reports a model."""
     lines = (json.loads(line) for line in log.read_text().splitlines())
     return [
         line["event"]

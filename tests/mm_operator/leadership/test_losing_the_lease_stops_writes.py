@@ -39,7 +39,6 @@ class LeaseInMemory:
         return self.lease
 
     async def update(self, lease: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-        """Change the Lease when it is the one that was read."""
         self._check()
         assert self.lease is not None
         with self._lock:  # each candidate queries from a thread of its own
@@ -78,7 +77,6 @@ class Work:
         self.started = 0
 
     async def lead(self) -> None:
-        """Run until cancelled."""
         self.running += 1
         self.started += 1
         try:

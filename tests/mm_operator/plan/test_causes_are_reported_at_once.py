@@ -21,7 +21,6 @@ SENTENCE = "The repository cannot be reached (ConnectError)."
 
 
 def inspecting(phase: JobPhase, **fields: Any) -> Snapshot:
-    """Return a model with its first inspect Job."""
     hash_ = inputs_hash(spec_of(), 0)
     marks = {labels.INPUTS_HASH: hash_, labels.ATTEMPT: "1"}
     name = names.inspect_job("llava", hash_, 1)
@@ -53,7 +52,6 @@ def inspect_end() -> PodEnd:
 
 
 def build_end(snapshot: Snapshot) -> PodEnd:
-    """Return the end of a build pod that knew why."""
     plan = decide(snapshot).build_plan
     assert plan is not None
     failure = BuildFailure(

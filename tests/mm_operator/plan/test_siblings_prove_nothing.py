@@ -71,7 +71,6 @@ def stage(
 
 
 def job_of(snapshot: Snapshot, *, age: timedelta, attempt: str = "1") -> JobState:
-    """Return a Job of another namespace that is at work."""
     return JobState(
         "engine-x-1",
         "uid-of-the-job",

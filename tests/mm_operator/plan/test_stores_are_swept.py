@@ -16,7 +16,6 @@ CLAIM = {"build": {"store": {"gcAfter": "1h", "persistentVolumeClaim": {"claimNa
 
 
 def served(cluster: ImaginedCluster, name: str, changes: Mapping[str, Any]) -> None:
-    """Bring a model to its engine."""
     cluster.apply(name, changes)
     cluster.inspected(tiny_facts())
     if any(job.startswith("engine-") for job in cluster.open_jobs()):
@@ -28,7 +27,6 @@ def sweeps(cluster: ImaginedCluster) -> list[str]:
 
 
 def arguments(cluster: ImaginedCluster) -> list[str]:
-    """Return the arguments of the one sweep, from `--keep` on."""
     (name,) = sweeps(cluster)
     (container,) = cluster.objects[Ref("Job", name)]["spec"]["template"]["spec"]["containers"]
     found: list[str] = container["args"]

@@ -18,7 +18,6 @@ def gateways() -> Iterator[ScriptedGateways]:
 
 @pytest.fixture
 def prometheus(gateways: ScriptedGateways, tmp_path: Path) -> Iterator[Prometheus]:
-    """A real Prometheus that scrapes them every second."""
     folder = tmp_path / "prometheus"
     folder.mkdir()
     config = {

@@ -73,7 +73,6 @@ def secret(folder: Path, certificates: Path, **changes: str | None) -> Path:
 
 
 async def requested(endpoint: Endpoint) -> list[Any]:
-    """Return what a query gets."""
     client = Prometheus(endpoint, trust(endpoint), 60.0)
     try:
         return read_vector(await client.query("vector(1)"))

@@ -59,7 +59,6 @@ class Server:
 
 @asynccontextmanager
 async def serving(speak: Speaks) -> AsyncIterator[Server]:
-    """Run a server on a free port."""
     server = Server(speak)
     async with await asyncio.start_server(server.begin, "127.0.0.1", 0) as listening:
         server.address = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
@@ -73,7 +72,6 @@ async def serving(speak: Speaks) -> AsyncIterator[Server]:
 async def client_of(
     *addresses: str, seconds: float = 60.0, clock: Callable[[], float] = lambda: 0.0, **more: Any
 ) -> AsyncIterator[Prometheus]:
-    """Yield a client of a server that a spec names."""
     endpoint = Endpoint(addresses, **{"of_tenant": True, **more})
     client = Prometheus(endpoint, trust(endpoint), seconds, clock)
     try:
@@ -83,7 +81,6 @@ async def client_of(
 
 
 def complete(body: bytes, *headers: bytes) -> Speaks:
-    """Return an answer of one body."""
 
     async def speak(writer: asyncio.StreamWriter) -> None:
         lines = b"".join(header + b"\r\n" for header in headers)
@@ -101,7 +98,6 @@ async def flood(writer: asyncio.StreamWriter) -> None:
 
 
 async def drip_headers(writer: asyncio.StreamWriter) -> None:
-    """Send a header line now and then."""
     writer.write(HEAD)
     while True:
         writer.write(b"X-Drip: 1\r\n")
@@ -110,7 +106,6 @@ async def drip_headers(writer: asyncio.StreamWriter) -> None:
 
 
 async def drip_body(writer: asyncio.StreamWriter) -> None:
-    """Send a blank now and then."""
     writer.write(HEAD + b"Content-Length: 60000\r\n\r\n" + BEGUN)
     while True:
         writer.write(b" ")

@@ -22,7 +22,6 @@ class Listed:
 
 
 def autoscaler(kind: str, target: str, *owners: tuple[str, str]) -> dict[str, Any]:
-    """Return one by its target and who owns it."""
     references = [{"kind": kind, "name": name} for kind, name in owners]
     return {
         "metadata": {"name": "rival", "namespace": "demo", "ownerReferences": references},

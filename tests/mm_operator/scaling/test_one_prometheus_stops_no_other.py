@@ -44,7 +44,6 @@ class NoOtherReader:
 
 @asynccontextmanager
 async def serving(answer: Answer) -> AsyncIterator[str]:
-    """Serve one answer to every query and yield the address."""
     app = web.Application()
     app.router.add_post("/api/v1/query", answer)
     runner = web.AppRunner(app)
@@ -101,7 +100,6 @@ def model(name: str, address: str, **status: Any) -> dict[str, Any]:
 
 
 def pod(of: str) -> dict[str, Any]:
-    """Return a Ready serving pod."""
     marks = {labels.MODEL: of, labels.APP_COMPONENT: str(labels.Component.SERVER)}
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": MADE}
     names = {"name": f"{of}-0", "namespace": "demo", "uid": f"{of}-0", "resourceVersion": "1"}

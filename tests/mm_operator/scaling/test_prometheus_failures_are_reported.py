@@ -23,7 +23,6 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def server(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """Serve one answer to every query and yield the address."""
     app = web.Application()
     app.router.add_post("/api/v1/query", answer)
     runner = web.AppRunner(app)
@@ -37,7 +36,6 @@ async def server(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIter
 
 
 async def query(endpoint: Endpoint, seconds: float = 60.0) -> object:
-    """Return what a client gets."""
     client = Prometheus(endpoint, trust(endpoint), seconds)
     try:
         return await client.query("up")
@@ -68,7 +66,6 @@ async def object_to(_: web.Request) -> web.Response:
 
 
 async def cut(request: web.Request) -> web.StreamResponse:
-    """Answer with half of a body."""
     response = web.StreamResponse(headers={"Content-Length": "1000"})
     await response.prepare(request)
     await response.write(b'{"status":')

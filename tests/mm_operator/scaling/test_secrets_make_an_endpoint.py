@@ -24,7 +24,6 @@ def spec_of(**changes: object) -> PrometheusSpec:
 
 
 def resolve(api: Api, spec: PrometheusSpec | None, *own: str) -> Endpoint:
-    """Resolve a spec through the real API server."""
 
     async def requested() -> Endpoint:
         client = Client(await connect(str(api.cluster.kubeconfig), None))

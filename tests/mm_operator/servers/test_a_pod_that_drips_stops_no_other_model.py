@@ -48,7 +48,6 @@ async def drip_headers(writer: asyncio.StreamWriter) -> None:
 
 
 async def drip_body(writer: asyncio.StreamWriter) -> None:
-    """Send a body byte by byte."""
     writer.write(HEAD + b"Content-Length: 60000\r\n\r\n")
     while True:
         writer.write(b" ")

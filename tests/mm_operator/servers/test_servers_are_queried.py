@@ -76,7 +76,6 @@ class Fleet:
         return self._stack.enter_context(shows)
 
     def pod(self, name: str, address: str, *, component: str = "server", **status: Any) -> None:
-        """Let the cache see a pod."""
         self._version += 1
         self.cache.put(
             POD.kind,

@@ -28,7 +28,6 @@ SOURCES = [
 
 
 def literal_reasons(source: str) -> Iterator[str]:
-    """Yield reasons that are written as text, not as a constant."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue

@@ -33,7 +33,6 @@ def serving(
 
 
 def conditions(stage: tuple[Snapshot, Plan], outcome: Outcome = NOTHING) -> dict[str, str]:
-    """Return type -> "status reason"."""
     return {
         one["type"]: f"{one['status']} {one['reason']}"
         for one in derive(*stage, outcome)["conditions"]

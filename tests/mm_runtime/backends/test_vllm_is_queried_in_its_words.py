@@ -44,7 +44,6 @@ GRAMMAR = {"error": {"message": "Grammar error: at 1(8)\nmore", "code": 400}}
 
 
 def body_of(request: EngineRequest) -> dict[str, Any]:
-    """Return the JSON of a request; files are their marks."""
     body = VllmDialect("tiny", "<s>", {7: "colors"}).body(request)
     found = json.loads(body.first + b"".join(behind for _, behind in body.files))
     assert isinstance(found, dict)
@@ -124,7 +123,6 @@ async def answered(
     request: EngineRequest = PLAIN,
     spelling: Spelling | None = None,
 ) -> list[Text | Ended]:
-    """Return what the gateway reads of an answer."""
 
     async def answer(exchange: Exchange) -> None:
         if status != 200:

@@ -17,7 +17,6 @@ from support.tiny_t5 import CHECKPOINT
 
 @pytest.fixture(scope="module")
 def manifest() -> EngineManifest:
-    """Of an engine of the committed T5."""
     engine = {"maxBatchSize": 2, "maxSeqLen": 32, "maxEncoderInputLen": 32}
     facts = inspect(CHECKPOINT, InspectOptions())
     complete = planned("t5", engine, version=VERSIONS[-1], facts=facts)

@@ -43,7 +43,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
 async def served(
     engine: BuiltEngine, *, scored: bool = True, tokens: Path | None = None
 ) -> AsyncIterator[str]:
-    """Yield the address of a gateway before an engine."""
     with in_process(EngineDirectory.open(engine.directory)) as models:
         gateway = build_gateway(
             manifest=EngineManifest.from_json(engine.manifest.read_bytes()),

@@ -65,7 +65,6 @@ def reshaped(weights: Weights, name: str) -> Weights:
 
 
 def holding(number: float, weights: Weights, name: str) -> Weights:
-    """Return weights with a number in the middle of one."""
     tensor = weights[name].clone()
     if tensor.is_floating_point():
         tensor.view(-1)[tensor.numel() // 2] = number

@@ -51,7 +51,6 @@ def files_of(site: TrtllmSite) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, tools: Tools) -> TrtllmSite:
-    """A build that nothing happened to."""
     site = trtllm_site(tmp_path_factory.mktemp("undisturbed"), tools, "t5", source=TINY_T5)
     result = run(site)
     assert result is not None

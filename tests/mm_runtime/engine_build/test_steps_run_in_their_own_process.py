@@ -43,7 +43,6 @@ class Program(Step):
 
 
 def script(text: str) -> Step:
-    """Return a step that runs a shell script."""
     return Program(
         name="script",
         module="",

@@ -60,7 +60,6 @@ def spoil(site: TrtllmSite, text: str) -> None:
 
 @contextmanager
 def spoilt(site: TrtllmSite, text: str) -> Iterator[None]:
-    """Spoil trtllm-build for a while."""
     program = site.tools.script("trtllm-build")
     right = program.read_text()
     spoil(site, text)

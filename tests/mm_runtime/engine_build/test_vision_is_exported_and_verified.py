@@ -23,7 +23,6 @@ DEADLINE_SECONDS = 240
 
 
 def mm_runtime(*arguments: str) -> "subprocess.Popen[str]":
-    """Start the command."""
     return subprocess.Popen(
         [sys.executable, "-m", "mm_runtime", *arguments],
         stdout=subprocess.PIPE,

@@ -37,7 +37,6 @@ def real(
 
 @pytest.fixture
 async def real_client(real: RealGateway) -> "AsyncIterator[AsyncOpenAI]":
-    """The official client on the real pair."""
     from openai import AsyncOpenAI  # noqa: PLC0415 (takes a second; most tests need no client)
 
     async with AsyncOpenAI(

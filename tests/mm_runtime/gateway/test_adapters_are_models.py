@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from support.cases import cases
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 ADAPTERS = ("french", MODEL)
@@ -23,10 +23,7 @@ def engine() -> ScriptedEngine:
 @pytest.fixture
 async def client(tmp_path: Path, engine: ScriptedEngine) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a gateway whose model has two adapters."""
-    async with (
-        serve(toy_gateway(tmp_path, engine, adapters=ADAPTERS)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, engine, adapters=ADAPTERS)) as client:
         yield client
 
 

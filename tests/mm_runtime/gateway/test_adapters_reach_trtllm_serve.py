@@ -37,7 +37,6 @@ TENSOR = "base_model.model.language_model.layers.0.self_attn.{module}.lora_{side
 
 
 def write(folder: Path, *, rank: int = RANK, module: str = "q_proj", tail: str = "") -> Path:
-    """Write an adapter of one module, hollow."""
     folder.mkdir(parents=True)
     (folder / "adapter_config.json").write_text(json.dumps({"r": rank, "lora_alpha": rank}))
     tensors: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -50,7 +49,6 @@ def write(folder: Path, *, rank: int = RANK, module: str = "q_proj", tail: str =
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of adapters as an engine has it."""
     folder = tmp_path_factory.mktemp("engine") / "adapters"
     for name in NAMES:
         write(folder / name)

@@ -107,7 +107,6 @@ def test_the_first_of_two_that_were_decoded_at_once_stays() -> None:
 
 
 def loader_of(decoders: Decoders) -> ImageLoader:
-    """Return a loader of images of `data:` URLs."""
     policy = FetchPolicy(
         allowed_hosts=(), allow_private_networks=False, timeout_seconds=1, max_bytes=1
     )

@@ -20,7 +20,6 @@ def engine() -> ScriptedEngine:
 
 @pytest.fixture
 async def client(tmp_path: Path, engine: ScriptedEngine) -> AsyncIterator[AsyncOpenAI]:
-    """The official client on a gateway of its own."""
     async with (
         serve(toy_gateway(tmp_path, engine)) as running,
         AsyncOpenAI(

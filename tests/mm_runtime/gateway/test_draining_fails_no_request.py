@@ -3,11 +3,9 @@
 import asyncio
 from pathlib import Path
 
-import httpx
-
 from mm_edge.drain import Phase
 from support.eventually import eventually_async
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
@@ -16,10 +14,7 @@ QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it
 async def test_latecomers_are_served_and_sent_away(tmp_path: Path) -> None:
     """While leaving, answers close their connection and readiness is gone."""
     gateway = toy_gateway(tmp_path, ScriptedEngine())
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(gateway) as client:
         before = await client.post("/v1/chat/completions", json=QUESTION)
         leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=60, timeout_seconds=60))
         await eventually_async(lambda: gateway.drain.phase is Phase.LEAVING)
@@ -35,10 +30,7 @@ async def test_a_running_stream_is_finished_and_new_work_refused(tmp_path: Path)
     """The drain ends with the last stream; meanwhile new requests get 503 and Retry-After."""
     gate = asyncio.Event()
     gateway = toy_gateway(tmp_path, ScriptedEngine(gate=gate))
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(gateway) as client:
         stream = asyncio.create_task(
             client.post("/v1/chat/completions", json={**QUESTION, "stream": True})
         )
@@ -61,10 +53,7 @@ async def test_a_request_that_was_there_before_is_sent_elsewhere(tmp_path: Path)
     """Its answer begins while the gateway leaves: the client would come back to a refusal."""
     gate = asyncio.Event()
     gateway = toy_gateway(tmp_path, ScriptedEngine(gate=gate))
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(gateway) as client:
         requested = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
         await eventually_async(lambda: gateway.admission.inside == 1)
         leaving = asyncio.create_task(gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=60))
@@ -77,10 +66,7 @@ async def test_a_request_that_was_there_before_is_sent_elsewhere(tmp_path: Path)
 async def test_a_drain_gives_up_at_its_deadline(tmp_path: Path) -> None:
     """A stream that never ends does not hold the pod for ever."""
     gateway = toy_gateway(tmp_path, ScriptedEngine(gate=asyncio.Event()))
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(gateway) as client:
         stream = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))
         await eventually_async(lambda: gateway.admission.inside == 1)
         assert not await gateway.drain.leave(lame_duck_seconds=0, timeout_seconds=0.1)

@@ -73,7 +73,6 @@ def image(width: int, height: int = 56) -> dict[str, Any]:
 
 
 def frames(count: int) -> dict[str, Any]:
-    """Return a part with a video: frames in a row."""
     stills = [
         Image.fromarray(np.random.default_rng(seed).integers(0, 256, (56, 84, 3), np.uint8))
         for seed in range(count)

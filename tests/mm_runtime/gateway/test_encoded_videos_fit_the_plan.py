@@ -94,7 +94,6 @@ def server(tmp_path: Path) -> Iterator[RecordedServer]:
 
 @pytest.fixture
 async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a gateway in this process, whose decoders have their own."""
     files = {"video_preprocessor_config.json": {"min_pixels": 28**2, "max_pixels": SIDE**2}}
     async with toy_qwen_client(
         tmp_path, server, VERSION, FRAMES, files, features=4 * FEATURES, **LIMITS

@@ -12,7 +12,7 @@ from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.ended import EndedProcessor
-from support.gateways import MODEL, serve, toy_gateway, toy_manifest
+from support.gateways import MODEL, client_of, toy_gateway, toy_manifest
 from support.images import data_url, encode, plain_image
 from support.model_configs import facts_of, planned
 from support.recorded_server import RecordedServer, recorded_server
@@ -46,17 +46,13 @@ def server(tmp_path: Path) -> "AsyncIterator[RecordedServer]":
 
 @pytest.fixture
 async def client(tmp_path: Path, server: RecordedServer) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a gateway before it."""
     plan = planned(FAMILY, {"backend": "PyTorch"}, version="1.1.0").serve
     (tmp_path / CHECKPOINT_FOLDER).symlink_to(tmp_path / "processor")
     engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     gateway = toy_gateway(
         tmp_path, engine, template=TEMPLATE, trtllm_serve=plan, manifest=manifest()
     )
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(gateway) as client:
         yield client
     await engine.close()
 

@@ -14,7 +14,7 @@ from mm_runtime.gateway.errors import EngineFailedError, EngineTimeoutError, Eng
 from mm_runtime.gateway.http import reply
 from support.cases import cases
 from support.eventually import eventually_async
-from support.gateways import MODEL, Running, serve, toy_gateway
+from support.gateways import MODEL, Running, client_of, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
@@ -38,10 +38,7 @@ async def test_before_the_first_token_it_is_a_status(
 ) -> None:
     """Nothing was sent yet, so the client sees a real status, streaming or not."""
     engine = ScriptedEngine(pieces=(), error=error)
-    async with (
-        serve(toy_gateway(tmp_path, engine)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, engine)) as client:
         body = {**QUESTION, "stream": stream}
         response = await client.post("/v1/chat/completions", json=body)
         assert status == response.status_code

@@ -31,7 +31,6 @@ NAMED = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "sc
 
 
 def _planned(version: str, guided: str = "Auto") -> TrtllmServe:
-    """Return how a plan starts the server."""
     engine = {"backend": "PyTorch", "guidedDecoding": guided}
     plan = planned("qwen2-vl", engine, version=version)
     assert plan.serve

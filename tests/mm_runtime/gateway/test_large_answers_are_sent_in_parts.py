@@ -24,7 +24,6 @@ class Client:
         self.ended = 0
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Take a message of ASGI."""
         if message["type"] == "http.response.body":
             await asyncio.sleep(self._seconds)
             self.parts.append(message["body"])

@@ -4,7 +4,6 @@ import json
 import threading
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -12,7 +11,7 @@ from PIL import Image
 from mm_runtime.gateway import wiring
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.api.parsing import parse_chat
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.images import data_url, encode
 from support.scripted_engine import ScriptedEngine
 
@@ -53,9 +52,6 @@ async def test_only_large_bodies_take_a_thread(
 
     monkeypatch.setattr(wiring, "parse_chat", noted)
     gateway = toy_gateway(tmp_path, ScriptedEngine(), max_image_bytes=2_000_000)
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(gateway) as client:
         answer = await client.post("/v1/chat/completions", content=content.encode())
     assert (answer.status_code, parsed) == (200, [beside])

@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from mm_api.documents.model_facts import AudioFacts
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.served_model import ServedModel
 from support.cases import cases
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 AUDIO = AudioFacts(
@@ -47,10 +45,7 @@ def test_what_a_model_reads(held: dict[str, Any], expected: list[str]) -> None:
 
 
 async def test_clients_see_it(tmp_path: Path) -> None:
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine())) as client:
         (listed,) = (await client.get("/v1/models")).json()["data"]
         alone = (await client.get(f"/v1/models/{MODEL}")).json()
 

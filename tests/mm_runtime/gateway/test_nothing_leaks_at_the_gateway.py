@@ -60,7 +60,6 @@ async def _settled(real: RealGateway) -> Mapping[str, int]:
 
 
 def _kinds(real: RealGateway, client: httpx.AsyncClient) -> list[MakeRequest]:
-    """Return what clients do."""
     sample = samples()[0]
     seen = data_url(sample.image.read_bytes())
 

@@ -4,12 +4,11 @@ import json
 import logging
 from pathlib import Path
 
-import httpx
 import pytest
 
 from mm_runtime.gateway.errors import EngineFailedError
 from support.cases import cases
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
@@ -49,10 +48,7 @@ async def test_neither_log_nor_metrics_hold_it(
         "metadata": {"key": SECRET},
     }
     with caplog.at_level(logging.DEBUG, logger="mm_runtime"):
-        async with (
-            serve(toy_gateway(tmp_path, engine)) as running,
-            httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-        ):
+        async with client_of(toy_gateway(tmp_path, engine)) as client:
             await client.post("/v1/chat/completions", json=body)
             metrics = (await client.get("/metrics")).text
     ours = [vars(record) for record in caplog.records if record.name.startswith("mm_runtime")]

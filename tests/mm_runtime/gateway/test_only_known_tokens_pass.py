@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import httpx
-
 from support.cases import cases
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
@@ -30,10 +28,7 @@ async def test_a_token_decides(
     tokens.write_text("one\ntwo\n")
     gateway = toy_gateway(tmp_path / "engine", ScriptedEngine(), auth_token_file=tokens)
     headers = {} if header is None else {"Authorization": header}
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(gateway) as client:
         for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/models")):
             response = await client.request(method, path, json=QUESTION, headers=headers)
             assert status == response.status_code
@@ -48,10 +43,7 @@ async def test_a_replaced_token_counts_at_once(tmp_path: Path) -> None:
     tokens = tmp_path / "token"
     tokens.write_text("old")
     gateway = toy_gateway(tmp_path / "engine", ScriptedEngine(), auth_token_file=tokens)
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(gateway) as client:
         tokens.write_text("new")
         old, new = [
             await client.get("/v1/models", headers={"Authorization": f"Bearer {token}"})

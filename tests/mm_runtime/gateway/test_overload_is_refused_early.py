@@ -113,7 +113,6 @@ async def test_a_late_answer_is_refused_at_once() -> None:
 
 @asynccontextmanager
 async def _waiting_too(admission: Admission, ticket: Ticket) -> AsyncIterator[None]:
-    """Let one more wait."""
     before = len(admission.queue)
 
     async def wait() -> None:

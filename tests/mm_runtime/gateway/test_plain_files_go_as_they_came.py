@@ -31,7 +31,6 @@ def saved(image: Image.Image, **how: Any) -> bytes:
 
 
 def typed(file: bytes) -> Decoded:
-    """Return what a gateway gets of its decoder."""
     found = image_job(UNREDUCED.reduced, 1, 10_000, typed=True)(file)
     assert isinstance(found, Decoded)
     header = array_header(found)[HEADER.size :]

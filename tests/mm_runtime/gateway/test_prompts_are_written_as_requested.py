@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import httpx
 import pytest
 from openai import AsyncOpenAI
 
 from support import tool_templates
 from support.cases import cases
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.real_gateway import RealGateway
 from support.scripted_engine import ScriptedEngine
 
@@ -73,10 +72,7 @@ async def test_conversations_are_tokenized_as_they_are_answered(
     tmp_path: Path, fields: dict[str, object]
 ) -> None:
     """`/tokenize` writes the prompt of a chat with the same fields, which change it."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), template=STYLED)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), template=STYLED)) as client:
         plain, written = [
             (await client.post("/tokenize", json={"messages": [QUESTION], **more})).json()
             for more in ({}, fields)
@@ -108,10 +104,7 @@ async def test_what_no_chat_takes_is_not_tokenized(
     tmp_path: Path, fields: dict[str, object], param: str | None, words: str
 ) -> None:
     """With the refusal of the chat."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), template=TEMPLATE)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), template=TEMPLATE)) as client:
         answer = await client.post("/tokenize", json=fields)
     error = answer.json()["error"]
     assert (answer.status_code, error["param"]) == (400, param)
@@ -122,10 +115,7 @@ async def _prompt(tmp_path: Path, **fields: object) -> tuple[int, str]:
     """Return the status and what the engine was sent, or the refusal."""
     engine = ScriptedEngine()
     body = {"model": MODEL, "messages": [QUESTION], **fields}
-    async with (
-        serve(toy_gateway(tmp_path, engine, template=TEMPLATE)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, engine, template=TEMPLATE)) as client:
         answer = await client.post("/v1/chat/completions", json=body)
     if answer.status_code != 200:
         error = answer.json()["error"]

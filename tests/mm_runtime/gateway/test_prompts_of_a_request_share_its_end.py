@@ -13,7 +13,7 @@ from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import EngineFailedError
 from support.cases import cases
 from support.eventually import eventually_async
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 PATH = "/v1/completions"
@@ -88,10 +88,7 @@ async def test_nothing_of_a_bad_request_is_sent(
 async def test_what_is_counted(tmp_path: Path) -> None:
     """Places and ids of each answer are its own; a prompt's tokens count once."""
     engine = ScriptedEngine()
-    async with (
-        serve(toy_gateway(tmp_path, engine, **ROOM)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, engine, **ROOM)) as client:
         answer = (await client.post(PATH, json={**BODY, "seed": 5})).json()
         page = (await client.get("/metrics")).text
     assert answer["usage"] == {"prompt_tokens": 6, "completion_tokens": 18, "total_tokens": 24}

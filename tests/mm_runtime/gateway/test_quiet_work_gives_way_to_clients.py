@@ -19,7 +19,6 @@ class Work:
         self.may_end = asyncio.Event()
 
     async def __call__(self) -> int:
-        """Return which run it was."""
         self.begun += 1
         mine = self.begun
         await self.may_end.wait()

@@ -28,7 +28,6 @@ REQUESTS = 4
 
 @pytest.fixture
 def no_collections() -> Iterator[None]:
-    """Only what no one refers to goes."""
     gc.collect()
     gc.disable()
     tracemalloc.start()

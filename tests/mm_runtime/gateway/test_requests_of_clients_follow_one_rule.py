@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from mm_runtime.gateway.api.parsing import (
@@ -23,7 +22,7 @@ from mm_runtime.gateway.api.unused import NOT_USED, OF_OTHER_SERVERS
 from mm_runtime.gateway.errors import InvalidRequestError
 from support import client_bodies, tool_templates
 from support.client_bodies import BODIES, CHAT, HISTORIES, NO_ARGUMENTS, RESPONSE, TEXT, Sent
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 PLAIN: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -49,10 +48,7 @@ def _turn(*parts: object, image_of: str = "") -> dict[str, Any]:
 async def _prompts(folder: Path, *bodies: Sent) -> list[str]:
     """Return what the engine is given of each; all are answered."""
     engine = ScriptedEngine()
-    async with (
-        serve(toy_gateway(folder, engine, template=tool_templates.HERMES)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(folder, engine, template=tool_templates.HERMES)) as client:
         for one in bodies:
             answer = await client.post(one.path, json={"model": MODEL, **one.fields})
             assert answer.status_code == 200, (one.client, answer.text)
@@ -64,10 +60,9 @@ async def _prompts(folder: Path, *bodies: Sent) -> list[str]:
 )
 async def test_a_body_is_answered_or_refused_by_name(tmp_path: Path, one: Sent) -> None:
     """200, or 400 whose `param` is the one part that this server does not do."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), template=tool_templates.HERMES)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(
+        toy_gateway(tmp_path, ScriptedEngine(), template=tool_templates.HERMES)
+    ) as client:
         answer = await client.post(one.path, json={"model": MODEL, **one.fields})
     param = answer.json()["error"]["param"] if answer.status_code == 400 else ""
     assert (answer.status_code, param) == (400 if one.refused else 200, one.refused), answer.text
@@ -103,10 +98,7 @@ async def test_thoughts_are_refused_where_the_template_writes_them(tmp_path: Pat
         "litellm-blocks": "messages[1].thinking_blocks",
         "openai-agents-reasoning": "input[2]",
     }
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), template=template)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), template=template)) as client:
         for one in (one for one in HISTORIES if one.client in params):
             answer = await client.post(one.path, json={"model": MODEL, **one.fields})
             assert (answer.status_code, answer.json()["error"]["param"]) == (
@@ -226,10 +218,7 @@ def test_an_empty_field_of_a_form_is_absent(name: str) -> None:
 async def test_no_mass_is_the_likeliest_token(tmp_path: Path) -> None:
     """`top_p: 0` draws from one token, on every engine: none of them takes the number."""
     engine = ScriptedEngine()
-    async with (
-        serve(toy_gateway(tmp_path, engine)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, engine)) as client:
         for path, (_, plain) in PLAIN.items():
             body = {"model": MODEL, **plain, "temperature": 1, "top_p": 0}
             if path != "/tokenize":

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 from openai.types.responses import Response
@@ -15,7 +14,7 @@ from openai.types.responses import Response
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support import tool_templates
 from support.cases import cases
-from support.gateways import MODEL, TEMPLATE, serve, toy_gateway
+from support.gateways import MODEL, TEMPLATE, client_of, serve, toy_gateway
 from support.images import data_url
 from support.real_gateway import RealGateway
 from support.scripted_engine import ScriptedEngine
@@ -104,10 +103,7 @@ async def test_calls_are_items(tmp_path: Path) -> None:
 async def test_items_become_a_prompt(tmp_path: Path) -> None:
     """Instructions, calls and what they found stand where the chat template puts them."""
     engine = ScriptedEngine()
-    async with (
-        serve(toy_gateway(tmp_path, engine, template=tool_templates.HERMES)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, engine, template=tool_templates.HERMES)) as client:
         body = {"model": MODEL, "input": HISTORY, "instructions": "be short"}
         assert (await client.post("/v1/responses", json=body)).status_code == 200
     assert engine.requests[0].prompt == (

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
@@ -11,7 +10,7 @@ from mm_runtime.backends.triton_server.inputs import OLDER_NAMES, build_inputs
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
 from mm_runtime.gateway.errors import InvalidRequestError
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
@@ -30,10 +29,7 @@ async def test_a_key_is_a_salt(tmp_path: Path) -> None:
     tokens, engine = tmp_path / "token", ScriptedEngine()
     tokens.write_text("alice: sk-a\nalice: sk-a2\nbob: sk-b\n")
     gateway = toy_gateway(tmp_path / "engine", engine, auth_token_file=tokens)
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(gateway) as client:
         for token in ("sk-a", "sk-a2", "sk-b"):
             answer = await client.post(
                 "/v1/chat/completions",
@@ -47,7 +43,6 @@ async def test_a_key_is_a_salt(tmp_path: Path) -> None:
 
 
 def request_of(*, images: int) -> EngineRequest:
-    """Return a salted request."""
     return EngineRequest(
         request_id="1",
         prompt="what is it ?",

@@ -24,7 +24,6 @@ class _SilentEngine(ScriptedEngine):
     """Waits for its gate before the first token, too."""
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Wait, then answer."""
         assert self.gate is not None
         await self.gate.wait()
         async for piece in super().generate(request):

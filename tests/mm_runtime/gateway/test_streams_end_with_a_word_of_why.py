@@ -58,7 +58,6 @@ async def streamed(
 async def killed_in_streams(
     router: RunningRouter, model: str, process: Callable[[], int], code: str
 ) -> Counter[Outcome]:
-    """Kill a process as soon as a stream has begun; return what came of the streams."""
 
     def kill() -> None:
         if not killed.is_set():

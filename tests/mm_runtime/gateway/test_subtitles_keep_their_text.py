@@ -13,7 +13,6 @@ from mm_runtime.gateway.api.transcription import Transcript
 
 
 def subtitles(form: Literal["srt", "vtt"], *texts: str) -> str:
-    """Return an answer of segments of a second each."""
     segments = tuple(
         Segment(Part(at, at + 1, ()), text, seek=0, temperature=0.0, mean_log_prob=None)
         for at, text in enumerate(texts)

@@ -7,15 +7,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from mm_runtime.gateway.http.docs_page import HEADERS, docs_page
 from mm_runtime.gateway.http.openapi import openapi_document
-from support.gateways import serve, toy_gateway
+from support.gateways import client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
-SECONDS = 60
 LOADING = {"src", "srcset", "background", "action", "data", "poster", "style"}
 
 
@@ -41,10 +39,7 @@ class Page(HTMLParser):
 
 async def test_without_the_field_there_is_no_page(tmp_path: Path) -> None:
     """It is a path like any other that does not exist; the document is there."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine())) as client:
         page, document = await client.get("/docs"), await client.get("/openapi.json")
     assert (page.status_code, document.status_code) == (404, 200)
     assert page.json()["error"]["message"] == "GET /docs: Not Found."
@@ -52,10 +47,7 @@ async def test_without_the_field_there_is_no_page(tmp_path: Path) -> None:
 
 async def test_the_page_has_every_request_and_field(tmp_path: Path) -> None:
     """What the document has; links lead to what is on the page."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), docs=True)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), docs=True)) as client:
         answer = await client.get("/docs")
         document = (await client.get("/openapi.json")).json()
         posted = await client.post("/docs")
@@ -81,10 +73,7 @@ async def test_the_page_has_every_request_and_field(tmp_path: Path) -> None:
 
 async def test_there_is_no_field_that_holds_nothing(tmp_path: Path) -> None:
     """Clients send some as null; a person has nothing to write there."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), docs=True)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), docs=True)) as client:
         page = (await client.get("/docs")).text
     assert "<td>null</td>" not in page
     assert "namespace" not in Page(page).texts
@@ -92,10 +81,7 @@ async def test_there_is_no_field_that_holds_nothing(tmp_path: Path) -> None:
 
 async def test_the_page_has_the_paths_that_the_model_serves(tmp_path: Path) -> None:
     """A model of images transcribes nothing: what it would always refuse is not there."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), docs=True)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), docs=True)) as client:
         document = (await client.get("/openapi.json")).json()
         page = (await client.get("/docs")).text
     assert set(document["paths"]) == {
@@ -116,10 +102,7 @@ async def test_a_token_is_needed_where_requests_need_one(tmp_path: Path) -> None
         tmp_path / "engine", ScriptedEngine(), auth_token_file=tmp_path / "tokens", docs=True
     )
     headers = {"authorization": "Bearer sk-a"}
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(gateway) as client:
         found = [await client.get("/docs", headers=one) for one in ({}, headers)]
     assert [one.status_code for one in found] == [401, 200]
 

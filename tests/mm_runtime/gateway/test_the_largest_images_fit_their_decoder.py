@@ -71,7 +71,6 @@ FILES: dict[str, Callable[[], bytes]] = {
 
 @pytest.fixture
 async def decoders() -> AsyncIterator[Decoders]:
-    """One decoder, bounded as the plan says."""
     limits = DecoderLimits(decoder_bytes(PLAN), wall_seconds=120)
     decoders = Decoders(1, limits)
     yield decoders

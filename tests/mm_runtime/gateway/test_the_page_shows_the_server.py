@@ -56,7 +56,6 @@ async def test_a_server_that_hangs_ends_no_scrape(monkeypatch: pytest.MonkeyPatc
 
 
 async def answered(status: HTTPStatus) -> bytes:
-    """Return the part when a server answers with a status and `PAGE`."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

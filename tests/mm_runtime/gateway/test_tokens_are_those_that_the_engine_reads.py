@@ -18,7 +18,7 @@ from support.build_plans import serving_plan
 from support.cases import cases
 from support.families.images import CASES
 from support.families.shared import shared_family
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.images import data_url, encode, plain_image
 from support.kept_decoders import KeptDecoders
 from support.representatives import others_are_slow
@@ -59,10 +59,7 @@ async def test_families(family: str, tmp_path_factory: pytest.TempPathFactory) -
         CHAT: {"messages": [{"role": "user", "content": QUESTION}]},
         TEXT: {"prompt": opening + QUESTION},
     }
-    async with (
-        serve(_gateway(directory, engine)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(_gateway(directory, engine)) as client:
         for path, body in bodies.items():
             answer = await client.post(path, json={**body, "model": "tiny", "max_tokens": 1})
             assert answer.status_code == httpx.codes.OK, answer.text
@@ -84,10 +81,7 @@ async def test_families(family: str, tmp_path_factory: pytest.TempPathFactory) -
 )
 async def test_texts(tmp_path: Path, body: dict[str, object], tokens: list[int]) -> None:
     """The begin token once, unless none is wanted; a placeholder is a text like any other."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine())) as client:
         assert (await client.post("/tokenize", json=body)).json()["tokens"] == tokens
 
 
@@ -101,10 +95,7 @@ async def test_texts(tmp_path: Path, body: dict[str, object], tokens: list[int])
 async def test_conversations(tmp_path: Path, content: list[dict[str, object]]) -> None:
     """The begin token that the tokenizer adds is there, as it is in the prompt that is counted."""
     body = {"messages": [{"role": "user", "content": content}]}
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine())) as client:
         found = (await client.post("/tokenize", json=body)).json()
         bare = (await client.post("/tokenize", json={**body, "add_special_tokens": False})).json()
         answer = (await client.post(CHAT, json={**body, "model": MODEL})).json()

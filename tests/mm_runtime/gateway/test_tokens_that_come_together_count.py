@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from mm_runtime.gateway.api.finish_reason import FinishReason
@@ -13,7 +12,7 @@ from mm_runtime.gateway.dataplane import Finished, Piece
 from mm_runtime.gateway.http.record import ExchangeRecord
 from mm_runtime.gateway.metrics import GatewayMetrics
 from support.cases import cases
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {
@@ -28,7 +27,6 @@ class Joining(ScriptedEngine):
     """Gives out five tokens in two responses, or one by one where that is queried."""
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Answer."""
         self.requests.append(request)
         words = ("a", " red", " square", " and", " more")
         if request.token_by_token:
@@ -52,10 +50,7 @@ async def test_events_and_usage(
 ) -> None:
     """One event a response; an answer that is cut counts to the token that ended it."""
     body = {**QUESTION, **({} if stop is None else {"stop": stop})}
-    async with (
-        serve(toy_gateway(tmp_path, Joining())) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, Joining())) as client:
         response = await client.post("/v1/chat/completions", json=body)
     lines = response.text.strip().split("\n\n")[:-1]
     events = [json.loads(line.removeprefix("data: ")) for line in lines]
@@ -65,7 +60,6 @@ async def test_events_and_usage(
 
 
 def _values(metrics: GatewayMetrics, name: str) -> tuple[float, float]:
-    """Return a histogram's count and sum."""
     page = metrics.render().decode().splitlines()
     count, total = (
         next(float(line.rsplit(" ", 1)[1]) for line in page if line.startswith(f"{name}_{part}"))

@@ -82,7 +82,6 @@ def addresses(
 
 @pytest.fixture
 async def clients(addresses: dict[str, str]) -> AsyncIterator[dict[str, AsyncOpenAI]]:
-    """Dialect -> the official client."""
     made = {
         name: AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=60)
         for name, url in addresses.items()

@@ -30,7 +30,6 @@ VICTIMS = ("tritonserver", "preprocessing", "multimodal_encoders", "tensorrt_llm
 
 
 def _process(pair: RealGateway, folder: Path, victim: str) -> int:
-    """Return the server's process, or that of one of its models."""
     (server,) = Path(f"/proc/{pair.server.pid}/task/{pair.server.pid}/children").read_text().split()
     if victim == "tritonserver":
         return int(server)

@@ -13,7 +13,7 @@ from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.pytorch.client import TrtllmServeDialect
 from support.eventually import eventually_async
-from support.gateways import MODEL, Running, serve, toy_gateway
+from support.gateways import MODEL, Running, client_of, serve, toy_gateway
 from support.images import data_url, encode, plain_image
 from support.recorded_server import RecordedServer, recorded_server
 
@@ -30,7 +30,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]
 
 @pytest.fixture
 async def gateway(tmp_path: Path, server: RecordedServer) -> AsyncIterator[Running]:
-    """A gateway before the recorded server."""
     engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     async with serve(toy_gateway(tmp_path, engine)) as running:
         yield running
@@ -193,10 +192,7 @@ async def test_a_salt_is_refused_where_nothing_keeps_it(
     engine = OpenAiServerEngine(
         server.address, TrtllmServeDialect(MODEL, takes_salt=False), request_seconds=SECONDS
     )
-    async with (
-        serve(toy_gateway(tmp_path, engine)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, engine)) as client:
         answer = await client.post(
             "/v1/chat/completions", json=body(order("none"), cache_salt="ann")
         )
@@ -231,10 +227,7 @@ async def test_a_request_has_a_deadline(tmp_path: Path, server: RecordedServer) 
     engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     gateway = toy_gateway(tmp_path, engine, request_timeout_seconds=1)
     sent = 0
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-    ):
+    async with client_of(gateway) as client:
 
         async def is_ended() -> bool:  # not one that a busy machine sent too late
             nonlocal sent
@@ -270,10 +263,7 @@ async def test_a_server_that_dies_costs_what_it_had(
         engine = OpenAiServerEngine(
             server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS
         )
-        async with (
-            serve(toy_gateway(tmp_path, engine)) as running,
-            httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
-        ):
+        async with client_of(toy_gateway(tmp_path, engine)) as client:
             assert await engine.is_ready()
             hanging = asyncio.create_task(
                 client.post("/v1/chat/completions", json=body(order("hang")))

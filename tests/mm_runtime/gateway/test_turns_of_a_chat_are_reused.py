@@ -35,7 +35,6 @@ def pair(
 
 @pytest.fixture
 async def client(pair: RealGateway) -> AsyncIterator[AsyncOpenAI]:
-    """The official client."""
     async with AsyncOpenAI(
         base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=60
     ) as connected:

@@ -41,7 +41,6 @@ def fetcher(
     private: bool = False,
     seconds: float = 30,
 ) -> ImageFetcher:
-    """Return one that is led to the proxy as its container is."""
     proxies = FetchProxies.of(
         {"MM_FETCH_HTTP_PROXY": url, "MM_FETCH_HTTPS_PROXY": url, "MM_FETCH_NO_PROXY": none_for}
     )

@@ -165,7 +165,6 @@ async def test_a_closed_port_and_an_unknown_name_are_reported() -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """A certificate of `localhost` and its key."""
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
     subject = "-subj /CN=localhost -addext subjectAltName=DNS:localhost"

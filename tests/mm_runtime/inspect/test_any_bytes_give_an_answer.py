@@ -30,7 +30,6 @@ FUZZ = settings(
 
 
 def answer(directory: Path) -> object:
-    """Inspect; return facts or refusal."""
     try:
         return inspect(directory, InspectOptions(allow_pickle=True, trust_remote_code=True))
     except InspectRefusedError as refused:

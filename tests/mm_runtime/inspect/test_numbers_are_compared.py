@@ -46,7 +46,6 @@ OWN = {"pixtral": "image_size", "mistral3": "image_size", "blip2-opt": "vocab_si
 
 
 def numbers(value: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the places of whole numbers."""
     for key, one in value.items():
         if isinstance(one, dict):
             yield from numbers(one, (*path, key))
@@ -55,7 +54,6 @@ def numbers(value: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple
 
 
 def increased(text: str, path: tuple[str, ...]) -> str:
-    """Return a document with one more at a place."""
     document = json.loads(text)
     section = document
     for key in path[:-1]:

@@ -125,7 +125,6 @@ def _without_image(value: dict[str, Any]) -> None:
 
 
 def _adding(token: int, text: str) -> Damage:
-    """Add a token to tokenizer.json."""
     return _edit(
         "tokenizer.json",
         lambda it: it["added_tokens"].append(

@@ -29,7 +29,6 @@ ANSWERS, RESPONSES = 200, 5
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    """The URL of a server of both models."""
     installation = find_installation()
     copy_backends(installation, tmp_path / "backends")
     http, grpc, metrics = free_ports(3)

@@ -38,7 +38,6 @@ def served(engine: BuiltEngine) -> Iterator[Served]:
 
 
 def process_of(served: Served, model: str) -> int:
-    """Return the process in which a model runs."""
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:

@@ -31,7 +31,6 @@ CLOSED = "model-repository,shared-memory,trace,logging,statistics"
 def options(
     repository: str = "/var/lib/multimodal/repository", encoder_key: str = ""
 ) -> ServerOptions:
-    """Return the options of a server in a pod."""
     return ServerOptions(
         repository=Path(repository),
         backends=Path("/var/lib/multimodal/backends"),

@@ -49,7 +49,6 @@ def test_everywhere_is_the_primary_family(address: str, hosts: str, expected: st
 
 
 def options(repository: Path, ports: Ports) -> ServerOptions:
-    """Return a server's options."""
     return ServerOptions(
         repository=repository,
         backends=repository / "backends",
@@ -61,7 +60,6 @@ def options(repository: Path, ports: Ports) -> ServerOptions:
 
 
 def opened(port: int) -> set[str]:
-    """Return the addresses of this machine on which a port is open."""
     found = set()
     for address in ("127.0.0.1", "::1"):
         try:

@@ -59,7 +59,6 @@ class Unsteady(CollectingSink):
 def _answers_beside(
     start_engine: StartEngine, broken: Request, sink: CollectingSink
 ) -> tuple[list[int], list[int]]:
-    """Return what a request answers alone, and beside a broken one that joins at its start."""
     with start_engine() as engine:
         alone = CollectingSink()
         engine.submit(_request(), alone)
@@ -147,7 +146,6 @@ class PickyEncoder:
         return int(inputs["IMAGE"][0])
 
     def encode(self, requests: Sequence[Any], salt: bytes = b"") -> list[Features]:
-        """Return a table of one row for each number."""
         del salt
         if 13 in requests:
             raise ZeroDivisionError("13 cannot be encoded")

@@ -62,7 +62,6 @@ def _targets(family: str, *, complete: bool) -> str:
 
 
 def _complete(family: str, folder: Path) -> Any:
-    """Return what transformers answers texts with."""
     if family == "vila":
         return transformers.AutoModelForCausalLM.from_pretrained(folder / "llm").eval()
     kind = KINDS.get(family) or TEXTS[family]

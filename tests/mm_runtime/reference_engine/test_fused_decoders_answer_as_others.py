@@ -40,7 +40,6 @@ def fused() -> LanguageModel:
 
 
 def answers(model: LanguageModel, requests: list[Request]) -> list[list[int]]:
-    """Return the answers to requests that are in flight together."""
     sinks = [CollectingSink() for _ in requests]
     with engine_starter(model)(prompt_rows=3) as engine:
         for request, sink in zip(requests, sinks, strict=True):

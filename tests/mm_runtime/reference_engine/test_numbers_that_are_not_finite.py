@@ -31,7 +31,6 @@ NAN, INFINITE = float("nan"), float("inf")
 
 
 def about_features(number: float, **changes: Any) -> Request:
-    """Return a request with an image of one feature, which has a number in its middle."""
     table = np.full((1, HIDDEN), 0.1, np.float32)
     table[0, HIDDEN // 2] = number
     settings: dict[str, Any] = {"max_tokens": 6, "end_ids": frozenset()}
@@ -115,7 +114,6 @@ class Overflowing:
         return int(inputs["IMAGE"][0])
 
     def encode(self, requests: Sequence[Any], salt: bytes = b"") -> list[Features]:
-        """Return features of each."""
         del salt
         return [
             Features(table=np.full((1, 1), NAN if one == 13 else one, np.float32))

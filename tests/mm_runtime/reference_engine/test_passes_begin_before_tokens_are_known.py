@@ -47,7 +47,6 @@ class Overlapping(LanguageModel):
         self.forget()
 
     def forget(self) -> None:
-        """Drop what was noted."""
         self.ahead: list[tuple[int, int]] = []
         """Tokens of each pass that was begun ahead, and rows of a prompt in it."""
 
@@ -64,7 +63,6 @@ class Overlapping(LanguageModel):
 
     @property
     def follow(self) -> Follow | None:
-        """Return what begins a pass and notes it."""
         begin = super().follow
         assert begin is not None
 
@@ -101,7 +99,6 @@ def model(loaded: Overlapping) -> Overlapping:
 def answered(
     model: Overlapping, requests: Sequence[Request], sinks: Sequence[CollectingSink] = ()
 ) -> list[CollectingSink]:
-    """Return what came of requests that are submitted at the same time."""
     engine = Engine(model, changed(prompt_rows=3))
     sinks = sinks or [CollectingSink() for _ in requests]
     for one, sink in zip(requests, sinks, strict=True):

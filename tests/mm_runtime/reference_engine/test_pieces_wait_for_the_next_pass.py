@@ -54,7 +54,6 @@ def request(ids: tuple[int, ...], tokens: int = TOKENS) -> Request:
 
 
 def of_image(rows: int) -> Request:
-    """Return a request whose prompt has rows of a table."""
     table = torch.randn((rows, HIDDEN), generator=torch.Generator().manual_seed(rows)).numpy()
     ids = (5, *range(VOCABULARY, VOCABULARY + rows), 7)
     return Request(
@@ -63,7 +62,6 @@ def of_image(rows: int) -> Request:
 
 
 def answered(model: LanguageModel, requests: Sequence[Request]) -> list[list[int]]:
-    """Return the answers of requests that come at the same time."""
     engine = Engine(model, changed(prompt_rows=8))
     sinks = [CollectingSink() for _ in requests]
     for one, sink in zip(requests, sinks, strict=True):

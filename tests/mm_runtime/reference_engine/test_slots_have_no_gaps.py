@@ -32,7 +32,6 @@ class One:
 def slots_of(
     decoding: list[str], reading: str | None, following: str | None
 ) -> tuple[Slots, Model]:
-    """Return slots and the model that agrees with them."""
     unread = [name for name in (reading, following) if name is not None]
     model = Model(*decoding, *unread)
     slots = Slots(cast("SlotModel", model))

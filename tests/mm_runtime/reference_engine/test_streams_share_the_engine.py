@@ -15,7 +15,6 @@ STREAMS = 8
 
 
 def _metric(served: Served, name: str) -> float:
-    """Return the one value of a metric with these labels."""
     page = httpx.get(f"http://127.0.0.1:{served.metrics}/metrics", timeout=60).text
     values = [line.rsplit(" ", 1)[1] for line in page.splitlines() if line.startswith(name)]
     assert len(values) == 1, page

@@ -37,7 +37,6 @@ TEMPLATE_KEYS = """
 
 
 def files(family: str, engine: dict[str, Any] | None = None, **options: Any) -> dict[str, str]:
-    """Return the repository of a family's engine."""
     manifest, serving = native_engine(family, engine, **options)
     return layout(
         manifest,
@@ -54,7 +53,6 @@ def parse(text: str) -> Any:
 
 
 def configs(found: dict[str, str]) -> dict[str, Any]:
-    """Return model -> configuration of a repository."""
     return {
         path.split("/")[0]: parse(text)
         for path, text in found.items()

@@ -29,7 +29,6 @@ TABLE, MADE, HANDED = "OUT_PROMPT_EMBEDDING_TABLE", "FEATURES_ON_GPU", "features
 def values(
     device: str = "CUDA", dtype: str = "bfloat16", vision: str = "ONNXRuntime", **serving: Any
 ) -> RepositoryValues:
-    """Return what configurations are filled with."""
     engine = manifest(dtype=dtype)
     planned = engine.plan.engine
     encoder = planned.vision.model_copy(update={"engine": vision}) if planned.vision else None

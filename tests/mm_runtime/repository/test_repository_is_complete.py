@@ -40,7 +40,6 @@ def files(
     streaming: bool = True,
     role: Role = Role.SERVER,
 ) -> dict[str, str]:
-    """Return the repository of a small engine."""
     engine = manifest(dtype=dtype)
     serving = serving_plan(
         engine.fingerprint,

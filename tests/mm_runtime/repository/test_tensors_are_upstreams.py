@@ -66,7 +66,6 @@ sees a difference."""
 
 
 def configs(dtype: str = "float16", backend: str = "Reference") -> dict[str, ModelConfig]:
-    """Return every model's configuration."""
     if backend == "Reference":
         engine = manifest(dtype=dtype)
         serving = serving_plan(engine.fingerprint)

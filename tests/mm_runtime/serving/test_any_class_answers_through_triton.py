@@ -32,7 +32,6 @@ class Served:
     pipeline: Pipeline
 
     def chat(self, images: list[Any], **options: Any) -> Any:
-        """Send a question about images."""
         content = [*map(image_part, images), {"type": "text", "text": QUESTION}]
         return self.openai.chat.completions.create(
             model=self.pair.model,

@@ -82,7 +82,6 @@ class Ears:
         return str(words.decode(ids, skip_special_tokens=True))
 
     def query(self, model: str, output: str, tensors: list[tuple[str, str, Any]]) -> list[str]:
-        """Return the text of each response of a Triton model."""
         inputs = []
         for name, kind, value in tensors:
             array = np.array(value)[None] if np.ndim(value) else np.array([[value]])
@@ -109,7 +108,6 @@ class Ears:
 
 @pytest.fixture(scope="module")
 def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ears]:
-    """The running pair."""
     folder = tmp_path_factory.mktemp("ears")
     checkpoint = texts.write("whisper", folder / "checkpoint")
     directory = build(checkpoint, folder / "store", evaluated=True)

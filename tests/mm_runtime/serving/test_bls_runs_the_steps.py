@@ -67,7 +67,6 @@ class ScriptedModels:
 
 
 def chain(*, accumulate: bool = False) -> BlsPipeline:
-    """Return the chain of a text-only engine."""
     engine = manifest()
     spec = engine.plan.engine.model_copy(update={"vision": None})
     engine = engine.model_copy(update={"plan": engine.plan.model_copy(update={"engine": spec})})

@@ -38,7 +38,6 @@ def test_only_what_computes_gives_way() -> None:
 
 
 def _niceness(served: Served) -> dict[str, set[int]]:
-    """Return the niceness of the threads of each model's process."""
     stubs = [one for one in psutil.Process(served.server_pid).children() if "stub" in one.name()]
     return {
         Path(one.cmdline()[1]).parent.parent.name: {

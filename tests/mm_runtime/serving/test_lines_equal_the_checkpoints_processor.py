@@ -47,7 +47,6 @@ def upstreams_processor() -> Any:
 
 
 def upstreams_prompt(size: tuple[int, int]) -> str:
-    """Return what stands for an image in upstream's prompt."""
     fitted = with_pillow.get_resize_output_image_size(
         SimpleNamespace(shape=(3, *size)),
         size=(LONGEST, LONGEST),

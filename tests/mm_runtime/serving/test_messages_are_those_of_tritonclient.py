@@ -33,7 +33,6 @@ LENGTHS = [np.zeros(127, np.uint8), *map(np.zeros, (16, 17, 70_000))]
 
 
 def expected(inputs: dict[str, NDArray[Any]], outputs: Sequence[str], request_id: str) -> bytes:
-    """Return the message that tritonclient writes."""
     tensors = []
     for name, values in inputs.items():
         tensor = InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))

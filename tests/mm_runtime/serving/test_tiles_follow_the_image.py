@@ -32,7 +32,6 @@ class Upstream:
 
 
 def upstream_of(family: str, folder: Path) -> Upstream:
-    """Write and load a checkpoint."""
     write(family, folder)
     record = FAMILIES[family]
     complete = getattr(transformers, record.transformers_class).from_pretrained(folder).eval()

@@ -22,7 +22,6 @@ BIG = SMALL_BYTES // 2 + BLOCK_BYTES
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A checkpoint with one file that is small and one that is sampled."""
     source = write_checkpoint(tmp_path / "checkpoint")
     (source / "model.safetensors").rename(source / "small.safetensors")
     write_safetensors(source / "big.safetensors", {"w": ("F16", (BIG,))})

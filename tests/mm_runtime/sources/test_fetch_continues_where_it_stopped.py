@@ -45,7 +45,6 @@ def run(
     environment: Mapping[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[int, BuildResult, BuildPaths]:
-    """Build from a source whose facts are known."""
     plan = text_only(build_plan(facts))
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -19,7 +19,6 @@ Link = Callable[[Path, Path], Path]
 
 @pytest.fixture
 def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A claim's mount, as a Job has one."""
     root = tmp_path / "mount"
     monkeypatch.setattr(containment, "_ROOTS", (root,))
     monkeypatch.setattr(containment, "_PARENTS", (tmp_path / "adapters",))

@@ -50,7 +50,6 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> list[EngineManifest]:
 
 
 def fill(store: EngineStore, manifests: list[EngineManifest]) -> None:
-    """Put the engines into a store."""
     for number, manifest in enumerate(manifests, start=1):
         content = {**CONTENT, "vision/model.onnx": b"engine %d" % number}
         with store.receive(manifest.fingerprint) as incoming:
@@ -61,7 +60,6 @@ def fill(store: EngineStore, manifests: list[EngineManifest]) -> None:
 
 @pytest.fixture
 def directory(tmp_path: Path, plans: list[EngineManifest]) -> DirectoryStore:
-    """A directory with both engines."""
     root = tmp_path / "store"
     root.mkdir()
     store = DirectoryStore(root)
@@ -73,7 +71,6 @@ def directory(tmp_path: Path, plans: list[EngineManifest]) -> DirectoryStore:
 def bucket(
     s3: S3Server, plans: list[EngineManifest], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[BucketStore]:
-    """A bucket with both engines, and the environment that opens it."""
     name = uuid.uuid4().hex
     s3.bucket(name)
     for variable, value in s3.environment.items():

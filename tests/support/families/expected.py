@@ -44,7 +44,6 @@ class Upstream:
         return found
 
     def inputs(self, images: list[Image.Image], ids: list[int], token: int) -> dict[str, Any]:
-        """Return the inputs of `generate` beside the prompt, in which images are `token`."""
         given = self.images(images) if images else {}
         return given | (self.case.more(self, ids, token, given) if images else {})
 
@@ -64,7 +63,6 @@ class Upstream:
 
 
 def noise_image(width: int, height: int, seed: int) -> Image.Image:
-    """Return an image of noise and a ramp: nothing in it is symmetrical."""
     random = np.random.default_rng(seed)
     pixels = random.integers(0, 256, (height, width, 3))
     pixels[..., 0] = np.linspace(0, 255, width)[None]

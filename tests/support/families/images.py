@@ -24,7 +24,6 @@ CASES = {name: case for name, case in WRITTEN.items() if name in SERVED}
 
 
 def write(family: str, folder: Path) -> Path:
-    """Write a checkpoint and return its folder."""
     import torch  # noqa: PLC0415 (seconds; only tests that need a checkpoint pay them)
 
     torch.manual_seed(11)

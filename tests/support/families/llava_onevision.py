@@ -54,7 +54,6 @@ def write(folder: Path) -> None:
 
 
 def video(prepared: Prepared, places: list[int]) -> dict[str, Any]:
-    """Return the inputs of `generate` for the frames of a video."""
     import torch  # noqa: PLC0415 (seconds)
 
     del places

@@ -174,7 +174,6 @@ WRITERS: dict[str, Callable[[Path], None]] = {
 
 
 def write(kind: str, folder: Path) -> Path:
-    """Write a checkpoint of a model_type and return its folder."""
     import torch  # noqa: PLC0415 (seconds)
 
     torch.manual_seed(11)

@@ -120,7 +120,6 @@ def qwen3_5(folder: Path) -> None:
 
 
 def qwen3_5_moe(folder: Path) -> None:
-    """Qwen3.5 with experts, one of them for all tokens."""
     import transformers as t  # noqa: PLC0415 (seconds)
 
     config = t.Qwen3_5MoeConfig(

@@ -168,7 +168,6 @@ class Pipeline:
         return load_encoder(self.directory, self.directory.vision)
 
     def prepare(self, text: str, **tensors: Any) -> dict[str, Any]:
-        """Return the outputs of the model `preprocessing`."""
         inputs = {
             "QUERY": np.array([[text.encode()]], dtype=np.object_),
             "REQUEST_OUTPUT_LEN": np.array([[16]], dtype=np.int32),
@@ -201,7 +200,6 @@ class Pipeline:
         return found | {ENCODER_OUTPUTS[name]: value for name, value in encoded.items()}
 
     def request(self, text: str, **tensors: Any) -> Request:
-        """Return what the engine is requested."""
         read = read_request(
             self.inputs(text, **tensors),
             end_ids=self.loaded.end_ids,

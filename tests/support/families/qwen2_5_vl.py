@@ -9,7 +9,6 @@ from support.families.qwen2_vl import video, write_images, write_qwen
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
     windows = {"window_size": 2 * SIDE, "fullatt_block_indexes": [1], "tokens_per_second": 2}
     tower = {"intermediate_size": 48, "out_hidden_size": HIDDEN, **windows}
     write_qwen(folder, "Qwen2_5_VL", tower, {})

@@ -92,7 +92,6 @@ def kinds_of_tokens(upstream: Any, ids: list[int], token: int, given: Any) -> di
 
 
 def video(prepared: Prepared, places: list[int]) -> dict[str, Any]:
-    """Return the inputs of `generate` for the frames of a video."""
     import torch  # noqa: PLC0415 (seconds)
 
     seconds = prepared.get("SECOND_PER_GRID_TS")

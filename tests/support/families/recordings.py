@@ -113,7 +113,6 @@ WRITERS: dict[str, Callable[[Path], None]] = {
 
 
 def write(family: str, folder: Path) -> Path:
-    """Write a checkpoint of a family and return its folder."""
     import torch  # noqa: PLC0415 (seconds)
 
     torch.manual_seed(11)

@@ -52,7 +52,6 @@ class Family:
         return self.case.prompt.format(images=self.case.mark * len(given))
 
     def chat(self, *content: dict[str, object], **options: Any) -> Any:
-        """Send one message and return the completion."""
         return self.openai.chat.completions.create(
             model=self.pair.model,
             messages=[{"role": "user", "content": list(content)}],
@@ -124,7 +123,6 @@ class Servers:
         self._running: dict[str, tuple[ExitStack, Family]] = {}
 
     def of(self, name: str) -> Family:
-        """Return a family, started unless it runs."""
         if name not in self._running:
             while len(self._running) >= KEPT:
                 self._end(next(iter(self._running)))

@@ -31,7 +31,6 @@ def _family(item: pytest.Item) -> object | None:
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Servers]":
-    """No family at first."""
     from support.families.served import Servers  # noqa: PLC0415 (imports torch)
 
     servers = Servers(tmp_path_factory)

@@ -12,7 +12,6 @@ VIDEOS = "{% elif line['type'] == 'video' %}{{ '<video>' }}"
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
     write_as(folder, "SmolVLM", OWN, "<|im_start|>")
     name_extras(folder, ("00", "01"))  # of times
     images = "{{ '<image>' }}"

@@ -32,7 +32,6 @@ PIXELS = {"shortest_edge": 4 * SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
 
 
 def template(image: str) -> str:
-    """Return a chat template with what stands for an image in it."""
     return (
         "{{ bos_token }}{% for message in messages %}{{ message['role'] }} : "
         "{% for part in message['content'] %}"

@@ -13,7 +13,6 @@ class Upstream:
     """A checkpoint in transformers, with its processor."""
 
     def __init__(self, folder: Path) -> None:
-        """Load both."""
         import transformers  # noqa: PLC0415 (seconds)
 
         kind = transformers.AutoModelForImageTextToText

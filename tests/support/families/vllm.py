@@ -173,7 +173,6 @@ class Upstream:
     """A checkpoint in transformers, with its own processor and template."""
 
     def __init__(self, family: str, folder: Path) -> None:
-        """Load both."""
         import transformers  # noqa: PLC0415 (seconds)
 
         kinds: Any = transformers

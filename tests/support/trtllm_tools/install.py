@@ -107,7 +107,6 @@ def write_gpu(tools: Tools, name: str, capability: str) -> None:
 
 
 def write_program(path: Path, text: str) -> None:
-    """Write a program, in place of one that may be there."""
     path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

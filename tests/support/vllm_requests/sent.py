@@ -114,7 +114,6 @@ def _form(body: Mapping[str, Any]) -> dict[str, tuple[str | None, str | bytes]]:
 
 
 def _refusal(client: OpenAI, row: Row) -> tuple[int, dict[str, Any]]:
-    """Return status and error object of a refusal."""
     body = row.body(row.fields)
     if row.raw is None and _method(client, row, body):
         with pytest.raises(APIStatusError) as refusal:

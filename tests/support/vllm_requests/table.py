@@ -82,7 +82,6 @@ class Row:
         return "refused" if isinstance(self.here, Refused) else "acts"
 
     def body(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a body with some fields."""
         plain = (
             {"model": "tiny", "temperature": 0, **PLAIN[self.path]} if self.path in PLAIN else {}
         )

@@ -15,7 +15,6 @@ DIGESTS = ("sha256:" + "a" * 64, "sha256:" + "b" * 64)
 
 
 def with_adapters(family: str, modules: dict[str, list[str]]) -> ModelFacts:
-    """Return the facts of a family and of two inspected adapters."""
     found = [
         AdapterFacts(name=one["name"], source_digest=digest)
         for one, digest in zip(LORA, DIGESTS, strict=True)

@@ -34,7 +34,6 @@ DISAGGREGATED = {"placement": "Disaggregated", "engine": "Torch"}
 
 
 def on_vllm(family: str, version: str | None = None, **engine: Any) -> ModelPlan:
-    """Return the plan of a family's model."""
     facts, gpu = engine.pop("facts", None), engine.pop("gpu", GPU)
     more = {"runtime": {"vllmVersion": version}} if version else {}
     if vision := engine.pop("vision", None):
@@ -44,7 +43,6 @@ def on_vllm(family: str, version: str | None = None, **engine: Any) -> ModelPlan
 
 
 def flags_of(plan: ModelPlan) -> dict[str, list[str]]:
-    """Return the command's flags with their values."""
     assert plan.errors == []
     assert plan.vllm is not None
     found: dict[str, list[str]] = {}

@@ -27,7 +27,6 @@ KEYS = {"gateway": {"authSecretRef": {"name": "keys"}}}
 def found(
     changes: Mapping[str, Any], facts: ModelFacts | None = None, gpu: GpuModel | None = None
 ) -> EnginePlan | Refusal:
-    """Return the plan of a model on the Reference engine."""
     inputs = Inputs(
         model="m", spec=spec_of(changes), facts=facts or tiny_facts(), builder_version="1", gpu=gpu
     )

@@ -58,7 +58,6 @@ def test_builder_and_source_change_it() -> None:
 
 
 def _commands(**changes: Any) -> TrtllmBuild:
-    """Return commands for one engine on an L40S."""
     gpu = GpuModel(product="NVIDIA-L40S", memory_bytes=48 << 30, compute_capability="8.9")
     build = TrtllmBuild(
         version="0.20.0",

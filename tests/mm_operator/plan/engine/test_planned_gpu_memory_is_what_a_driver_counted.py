@@ -23,7 +23,6 @@ MOST = 1.1
 
 
 def planned_bytes(size: dict[str, Any]) -> int:
-    """Return what this version plans for a size."""
     plan = plan_engine(
         Inputs(
             model="bench",

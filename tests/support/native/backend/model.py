@@ -194,7 +194,6 @@ class TritonPythonModel:
 
 
 def _array(tensor: Any) -> np.ndarray[Any, Any]:
-    """Return a tensor as numpy has it; bfloat16 as float32."""
     try:
         return np.array(tensor.as_numpy())
     except pb_utils.TritonModelException:

@@ -13,7 +13,6 @@ from mm_runtime.launch.backends import Installation, find_installation
 
 
 def main() -> int:
-    """Run the command."""
     backend, python_bin, *words = sys.argv[1:]
 
     def installed() -> Installation:

@@ -285,7 +285,6 @@ class Chat:
         return texts[:-1] if ended else [*texts, ""]
 
     def complete(self, model: str) -> dict[str, Any]:
-        """Return the answer in one piece."""
         message = {"role": "assistant", "content": "".join(self.words)}
         choice = {"index": 0, "message": message, "finish_reason": self.reason}
         head = {"id": "chatcmpl-1", "object": "chat.completion", "created": int(time.time())}

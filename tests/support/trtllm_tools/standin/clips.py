@@ -31,7 +31,6 @@ class Clips:
     """What one server has read."""
 
     def __init__(self, media: str | None) -> None:
-        """Take --media_io_kwargs."""
         kwargs = json.loads(media or "{}").get("video", {})
         if foreign := set(kwargs) - {*DEFAULTS, "format", "device"}:
             name = min(foreign)
@@ -79,7 +78,6 @@ class Clips:
 
 
 def _decoded(content: bytes) -> tuple[list[Any], float]:
-    """Return RGB of every frame, and the rate."""
     site.addsitedir(os.environ[LIBRARIES])
     import av  # noqa: PLC0415 (of the folder of libraries)
 

@@ -175,7 +175,6 @@ def common(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def check_split(config: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Refuse a split that leaves a remainder."""
     tensor, pipeline = (getattr(arguments, name, None) or 1 for name in ("tp_size", "pp_size"))
     if config["num_attention_heads"] % tensor:
         refuse(f"num_attention_heads {config['num_attention_heads']} % tp_size {tensor} != 0")

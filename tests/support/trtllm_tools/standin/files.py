@@ -15,7 +15,6 @@ ENGINE_BYTES = 64 * 1024
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object."""
     try:
         value = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -44,7 +43,6 @@ def check_weights(folder: Path) -> None:
 
 
 def write_rank_weights(folder: Path, ranks: int, seed: str) -> None:
-    """Write one safetensors file a rank."""
     for rank in range(ranks):
         noise = _noise(f"{seed}{rank}", 1024)
         entry = {"dtype": "U8", "shape": [len(noise)], "data_offsets": [0, len(noise)]}

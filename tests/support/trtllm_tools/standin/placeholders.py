@@ -102,7 +102,6 @@ def _parts(content: Any) -> tuple[list[str], list[str]]:
 
 
 def _placed(parts: list[tuple[list[str], list[str]]], marks: dict[str, str]) -> list[str]:
-    """Return the content of each message."""
     seen: Counter[str] = Counter()
     found = []
     for number, (texts, kinds) in enumerate(parts, 1):

@@ -28,7 +28,6 @@ class Scripted:
     answers: queue.SimpleQueue[tuple[int, object]] = field(default_factory=queue.SimpleQueue)
 
     def encode(self, inputs: Tensors) -> Outputs:
-        """Answer as an encoder does."""
         number = inputs["IMAGE"].item()
         if number in self.may_answer:
             assert self.may_answer[number].wait(SECONDS)
@@ -37,7 +36,6 @@ class Scripted:
         return {"THERE": np.array([number])}
 
     def own(self, requests: Sequence[Tensors]) -> Results:
-        """Encode here."""
         if self.defect:
             raise ValueError("the engine is broken")
         numbers = [one["IMAGE"].item() for one in requests]
@@ -68,7 +66,6 @@ class Scripted:
 
 
 def encoders_first(script: Scripted, parallel: int = 2) -> EncoderDispatcher:
-    """Return what is tested."""
     own = EncodeQueue(
         script.own, reads=reads, together=2, begins=lambda: None, waited=lambda _: None
     )

@@ -34,7 +34,6 @@ LOOKUPS = "mm_feature_cache_lookups_total"
 
 @pytest.fixture(scope="module")
 def pair(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A server and its encoder."""
     with run_encoder_pair(built_engine, tmp_path_factory.mktemp("pair")) as both:
         yield both
         # Whatever happens to its encoder, and although all counts would begin again unseen.
@@ -84,7 +83,6 @@ def test_answers_are_those_of_one_pod(pair: Pair) -> None:
 
 
 def client_of(pair: Pair, engine: EngineDirectory) -> EncoderClient:
-    """Return a client of the encoder as its server has one."""
     assert engine.vision is not None
     return EncoderClient(
         lambda: [pair.encoder.grpc_url],

@@ -25,7 +25,6 @@ class Tower(torch.nn.Module):
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """The exported tower."""
     path = tmp_path / "model.pt2"
     sample = {"pixel_values": torch.zeros(2, 3, 8, 8)}
     torch.export.save(torch.export.export(Tower(), (), sample), path)
