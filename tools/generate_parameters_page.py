@@ -40,7 +40,7 @@ _UNUSED: Final = """
 ## Not used
 
 SDKs write defaults out, and parameters of other servers. One table for `/v1/chat/completions`,
-`/v1/completions`, `/v1/responses`, `/tokenize` and, for other servers' parameters, transcriptions:
+`/v1/completions`, `/v1/responses` and, for other servers' parameters, transcriptions:
 
 - null is the same as absent, of parameters, of messages and their parts, and of fields that are
   unknown; in a form a field without text is. `stream_options.include_usage` and

@@ -5,7 +5,7 @@ import logging
 import signal
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,10 @@ from mm_router.attempts import Attempts
 from mm_router.discovery import Discovery
 from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
-from mm_router.forward import Admit, Forward, ForwardLimits
+from mm_router.forward import Forward, ForwardLimits
 from mm_router.key_admission import KeyAdmission, KeyUse, read_limits
 from mm_router.metrics import RouterMetrics
-from mm_router.reading import read_form, read_json, read_text
+from mm_router.reading import read_form, read_json
 from mm_router.routes import Public, State
 from mm_router.settings import Settings
 from mm_router.splits import read_splits
@@ -32,8 +32,6 @@ from mm_router.upstream import Upstream
 _LOG = logging.getLogger(__name__)
 
 _JSON_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
-_UNCOUNTED_PATHS = ("/tokenize", "/detokenize")
-"""A token is required and no limit counts, as at the gateway."""
 _FORM_PATHS = ("/v1/audio/transcriptions", "/v1/audio/translations")
 
 _BODY_SECONDS = 60.0
@@ -77,7 +75,6 @@ def build_router(settings: Settings) -> Router:
         keys = KeyAdmission(settings.auth_file, settings.routers, metrics, time.monotonic)
     readers = {
         **dict.fromkeys(_JSON_PATHS, read_json),
-        **dict.fromkeys(_UNCOUNTED_PATHS, read_text),
         **dict.fromkeys(_FORM_PATHS, read_form),
     }
     forwards = {
@@ -88,7 +85,7 @@ def build_router(settings: Settings) -> Router:
             bodies=bodies,
             metrics=metrics,
             limits=limits,
-            admit=_admission(keys, path),
+            admit=_unlimited if keys is None else keys.counted,
             read=read,
             reader=reader,
         )
@@ -98,10 +95,8 @@ def build_router(settings: Settings) -> Router:
     return Router(fleet, metrics, drain, public, upstream, reader, keys)
 
 
-def _admission(keys: KeyAdmission | None, path: str) -> Admit:
-    if keys is None:
-        return lambda _: nullcontext(KeyUse())
-    return keys.known if path in _UNCOUNTED_PATHS else keys.counted
+def _unlimited(_: str | None) -> AbstractContextManager[KeyUse]:
+    return nullcontext(KeyUse())
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:

@@ -104,7 +104,7 @@ class Demand:
         images: pixels of each; 0: not known.
         videos: their number.
         audio: tokens of recordings, estimated.
-        answers: their number; 0: nothing is generated.
+        answers: their number.
         longest: tokens of an answer; None: the request does not say.
         prompts: that text and answers are of, in equal parts.
     """
@@ -143,7 +143,7 @@ class Demand:
         return self.answers * max(1, min(tokens, most))
 
 
-def demand_of(request: dict[str, Any], *, answered: bool = True) -> Demand:
+def demand_of(request: dict[str, Any]) -> Demand:
     """Return what a parsed JSON request holds; what is malformed the gateway refuses."""
     found = _Found()
     _walk(request, found)
@@ -156,7 +156,7 @@ def demand_of(request: dict[str, Any], *, answered: bool = True) -> Demand:
         images=tuple(found.images),
         videos=found.videos,
         audio=found.audio,
-        answers=min(answers * prompts, MOST_ANSWERS) if answered else 0,
+        answers=min(answers * prompts, MOST_ANSWERS),
         longest=next((limit for limit in limits if limit), None),
         prompts=prompts,
     )

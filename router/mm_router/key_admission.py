@@ -88,16 +88,6 @@ class KeyAdmission:
         self._limits = KeyLimits(shares, self._clock)
 
     @contextmanager
-    def known(self, authorization: str | None) -> Iterator[KeyUse]:
-        """Let a request in that no limit counts.
-
-        Raises:
-            NotAuthenticatedError: its token is not known.
-        """
-        self._auth.check(authorization)
-        yield KeyUse()
-
-    @contextmanager
     def counted(self, authorization: str | None) -> Iterator[KeyUse]:
         """Let a request in, and count it while the block runs.
 

@@ -44,19 +44,6 @@ def read_json(body: bytes, _content_type: str) -> Reading:
     Raises:
         InvalidRequestError: no JSON object, without a model, or more elements than any needs.
     """
-    return _read(body, answered=True)
-
-
-def read_text(body: bytes, _content_type: str) -> Reading:
-    """Read the JSON body of a request for which nothing is generated: its tokens are counted.
-
-    Raises:
-        InvalidRequestError: as above.
-    """
-    return _read(body, answered=False)
-
-
-def _read(body: bytes, *, answered: bool) -> Reading:
     check_cost(body)
     try:
         request: Any = orjson.loads(without_mark(body))
@@ -71,7 +58,7 @@ def _read(body: bytes, *, answered: bool) -> Reading:
     def named(name: str) -> bytes:
         return orjson.dumps({**request, "model": name})
 
-    return Reading(model, affinity_of(request), demand_of(request, answered=answered), named)
+    return Reading(model, affinity_of(request), demand_of(request), named)
 
 
 def read_form(body: bytes, content_type: str) -> Reading:

@@ -214,16 +214,13 @@ async def test_requests_reach_the_router_and_nothing_else_does(site: Site) -> No
     image = {"type": "image_url", "image_url": {"url": data_url(file)}}
     assert (await site.say(image)).choices[0].message.content == "a red square"
     assert [one.id async for one in site.openai.models.list()] == [MODEL]
-    tokens = await site.http.post("/tokenize", json={"model": MODEL, "prompt": "hello"})
-    body = {"model": MODEL, "tokens": tokens.json()["tokens"]}
-    assert (await site.http.post("/detokenize", json=body)).is_success
 
     with pytest.raises(openai.NotFoundError) as unknown:
         await site.say(model="nothing")
     assert unknown.value.code == "model_not_found"
     missing = await site.http.get("/v1/nothing")
     assert missing.json()["error"]["message"] == "GET /v1/nothing: Not Found."
-    for path in ("/", "/metrics", "/readyz", "/v10/models", "/tokenizer"):
+    for path in ("/", "/metrics", "/readyz", "/v10/models", "/tokenize"):
         answered = await site.http.get(path)
         assert (answered.status_code, answered.text) == (404, ""), path  # Envoy's own
     elsewhere = await site.http.get("/v1/models", headers={"host": "other.example.org"})

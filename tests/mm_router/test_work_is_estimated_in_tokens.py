@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from mm_router.demand import (
     demand_of,
 )
 from mm_router.image_headers import pixels_of
-from mm_router.reading import read_form, read_text
+from mm_router.reading import read_form
 from support.cases import cases
 
 ANY = st.recursive(
@@ -248,12 +247,3 @@ def test_a_form_weighs_as_much_as_its_audio() -> None:
     reading = read_form(body, "multipart/form-data; boundary=b")
 
     assert reading.demand.audio == 49
-
-
-def test_nothing_is_generated_where_tokens_are_counted() -> None:
-    """A text for `/tokenize` is read, and tokens of a prompt are counted one by one."""
-    body = {"model": "m", "prompt": [1] * 500, "max_tokens": 100}
-    reading = read_text(json.dumps(body).encode(), "")
-
-    assert 500 <= reading.demand.work(UNPLANNED).prompt <= 500 + REQUEST_TOKENS + 2
-    assert reading.demand.work(UNPLANNED).answer == 0

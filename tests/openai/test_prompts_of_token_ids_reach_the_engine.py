@@ -6,7 +6,6 @@ gets, and by parts of characters, which no text has.
 
 from typing import Any
 
-import httpx
 import pytest
 from openai import BadRequestError, OpenAI
 
@@ -22,12 +21,9 @@ GIVEN: dict[str, Any] = {"model": "tiny", "max_tokens": 6, "temperature": 0}
 
 
 def test_ids_of_a_text_are_answered_as_the_text(client: OpenAI) -> None:
-    """Those that POST /tokenize returns, of the text with its begin token."""
-    url = str(client.base_url).removesuffix("/v1/") + "/tokenize"
-    tokens = httpx.post(url, json={"prompt": f"<s>{TEXT}"}, timeout=60).json()["tokens"]
-    assert tokens == IDS
+    """Of the text with its begin token."""
     of_text = client.completions.create(**GIVEN, prompt=TEXT)
-    of_ids = client.completions.create(**GIVEN, prompt=tokens)
+    of_ids = client.completions.create(**GIVEN, prompt=IDS)
     assert of_ids.choices[0].text == of_text.choices[0].text
     assert of_ids.usage == of_text.usage
 

@@ -8,7 +8,7 @@ Value = dict[str, Any]
 
 def twin_of(path: str, value: Mapping[str, Any]) -> Value | None:
     """Return the request for a stream of what a request wants at once; None: there is no stream."""
-    if value.get("stream") or path in {"/tokenize", "/detokenize"}:
+    if value.get("stream"):
         return None
     if (value.get("best_of") or 1) > 1:
         return None

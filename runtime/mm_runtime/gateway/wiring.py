@@ -4,7 +4,6 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -23,7 +22,6 @@ from mm_edge.auth import BearerAuth
 from mm_edge.body import Pace
 from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
-from mm_edge.json_cost import TEXT_BYTES
 from mm_edge.key_limits import KeyLimits
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
@@ -33,9 +31,7 @@ from mm_runtime.gateway.api.parameters import PARAMETERS
 from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
-    parse_detokenize,
     parse_response,
-    parse_tokenize,
     parse_transcription,
     parse_translation,
 )
@@ -48,7 +44,6 @@ from mm_runtime.gateway.http.docs_page import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
 from mm_runtime.gateway.http.openapi import openapi_document, refused_paths
 from mm_runtime.gateway.http.routes import Routes, build_app
-from mm_runtime.gateway.http.tokenization import TextEndpoint
 from mm_runtime.gateway.media.audio_reader import AudioReader
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
@@ -59,7 +54,6 @@ from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
-from mm_runtime.gateway.prompts.tokenization import Tokenization
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
 from mm_runtime.gateway.warmup.evaluation import read_comparison
 from mm_runtime.gateway.warmup.quiet import Quiet
@@ -83,10 +77,6 @@ nothing."""
 _DECODE_SECONDS = 60.0
 """Limit of one file, however busy the machine is; processor time is bounded for each kind of
 file."""
-
-
-_MOST_TEXT_BYTES = TEXT_BYTES
-"""Size of a body that is tokenized: as much text as is read of one that is answered."""
 
 _WRITERS = 4
 """Prompts written at one time: a slow template takes 5 s, and the loop waits 5 ms for each."""
@@ -258,18 +248,6 @@ def build_gateway(
             *(parse_transcription, parse_translation),
         )
     )
-    tokenization = Tokenization(model, codec, chat_prompt)
-    texts = partial(
-        TextEndpoint,
-        auth=auth,
-        drain=drain,
-        bodies=bodies,
-        pace=limits.pace,
-        limit=_MOST_TEXT_BYTES,
-        seconds=plan.request_timeout_seconds,
-        # One at a time: a text of the longest prompt takes seconds, and bodies do not wait for it.
-        worker=ThreadPoolExecutor(1, thread_name_prefix="tokenize"),
-    )
     document = openapi_document(model.name, _refused_paths(preparation))
     routes = Routes(
         model=model,
@@ -281,8 +259,6 @@ def build_gateway(
         first_ready=warm_up.first_ready,
         evaluation=lambda: warm_up.evaluation,
         server_metrics=server_metrics,
-        tokenize=texts(answer=lambda body: tokenization.tokenize(parse_tokenize(body, ""))),
-        detokenize=texts(answer=lambda body: tokenization.detokenize(parse_detokenize(body, ""))),
         document=document,
         page=docs_page(document) if plan.docs else None,
     )

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from openai import AsyncOpenAI
 
-from support import tool_templates
 from support.cases import cases
 from support.gateways import MODEL, client_of, toy_gateway
 from support.real_gateway import RealGateway
@@ -51,64 +50,6 @@ async def test_the_prompt_is_repeated(real: RealGateway, real_client: AsyncOpenA
     async for chunk in await real_client.completions.create(**given, n=2, echo=True, stream=True):
         streamed[chunk.choices[0].index] += chunk.choices[0].text
     assert streamed == texts
-
-
-WEATHER = {
-    "type": "function",
-    "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}},
-}
-COUNTED = (
-    pytest.param({}, id="nothing"),
-    pytest.param({"tools": [WEATHER]}, id="tools"),
-    pytest.param({"chat_template_kwargs": {"style": "as a poem"}}, id="variables"),
-    pytest.param({"add_generation_prompt": False}, id="no-answer"),
-    pytest.param({"messages": [QUESTION, BEGUN], "continue_final_message": True}, id="continued"),
-)
-STYLED = tool_templates.HERMES.replace("{%- for message", "{{ style }}{%- for message", 1)
-
-
-@pytest.mark.parametrize("fields", COUNTED)
-async def test_conversations_are_tokenized_as_they_are_answered(
-    tmp_path: Path, fields: dict[str, object]
-) -> None:
-    """`/tokenize` writes the prompt of a chat with the same fields, which change it."""
-    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), template=STYLED)) as client:
-        plain, written = [
-            (await client.post("/tokenize", json={"messages": [QUESTION], **more})).json()
-            for more in ({}, fields)
-        ]
-        body = {"model": MODEL, "messages": [QUESTION], **fields}
-        answer = (await client.post("/v1/chat/completions", json=body)).json()
-    assert answer["usage"]["prompt_tokens"] == written["count"]
-    assert (plain == written) == (fields == {})
-
-
-@cases(
-    "fields param words",
-    {
-        "tools": ({"messages": [QUESTION], "tools": [WEATHER]}, "tools", "no place for tools"),
-        "variables": (
-            {"messages": [QUESTION], "chat_template_kwargs": {"messages": []}},
-            "chat_template_kwargs",
-            "is set by the server",
-        ),
-        "a-question": (
-            {"messages": [QUESTION], "continue_final_message": True},
-            "continue_final_message",
-            "not text of the role",
-        ),
-        "a-text": ({"prompt": "?", "tools": [WEATHER]}, None, "`tools` belongs to `messages`"),
-    },
-)
-async def test_what_no_chat_takes_is_not_tokenized(
-    tmp_path: Path, fields: dict[str, object], param: str | None, words: str
-) -> None:
-    """With the refusal of the chat."""
-    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), template=TEMPLATE)) as client:
-        answer = await client.post("/tokenize", json=fields)
-    error = answer.json()["error"]
-    assert (answer.status_code, error["param"]) == (400, param)
-    assert words in error["message"]
 
 
 async def _prompt(tmp_path: Path, **fields: object) -> tuple[int, str]:

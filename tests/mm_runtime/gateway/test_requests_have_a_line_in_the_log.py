@@ -127,8 +127,6 @@ async def test_an_answer_has_its_times_and_counts(tmp_path: Path, log: Log) -> N
             {"status": 404, **NOTHING},
         ),
         "no-form": ("POST /v1/audio/transcriptions", {}, {"status": 400, **NOTHING}),
-        "tokenize": ("POST /tokenize", {"model": MODEL, "prompt": "a"}, {"status": 200}),
-        "detokenize": ("POST /detokenize", {}, {"status": 400}),
         "embeddings": ("POST /v1/embeddings", {}, {"status": 400}),
         "models": ("GET /v1/models", None, {"status": 200}),
         "document": ("GET /openapi.json", None, {"status": 200}),

@@ -15,7 +15,6 @@ from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
     parse_response,
-    parse_tokenize,
     parse_transcription,
 )
 from mm_runtime.gateway.api.unused import NOT_USED, OF_OTHER_SERVERS
@@ -29,7 +28,6 @@ PLAIN: dict[str, tuple[Any, dict[str, Any]]] = {
     CHAT: (parse_chat, {"messages": [{"role": "user", "content": "hi"}]}),
     TEXT: (parse_completion, {"prompt": "hi"}),
     RESPONSE: (parse_response, {"input": "hi"}),
-    "/tokenize": (parse_tokenize, {"messages": [{"role": "user", "content": "hi"}]}),
 }
 BASE64 = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP8z4AdMOEQH6QSAM1BAQ/oQeJv"
 PNG = f"data:image/png;base64,{BASE64}"
@@ -221,6 +219,5 @@ async def test_no_mass_is_the_likeliest_token(tmp_path: Path) -> None:
     async with client_of(toy_gateway(tmp_path, engine)) as client:
         for path, (_, plain) in PLAIN.items():
             body = {"model": MODEL, **plain, "temperature": 1, "top_p": 0}
-            if path != "/tokenize":
-                assert (await client.post(path, json=body)).status_code == 200
+            assert (await client.post(path, json=body)).status_code == 200
     assert {(one.sampling.top_p, one.sampling.top_k) for one in engine.requests} == {(1.0, 1)}

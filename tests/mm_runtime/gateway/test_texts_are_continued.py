@@ -1,4 +1,4 @@
-"""Text completions of a model of conversations, its tokens, its document: the real path."""
+"""Text completions of a model of conversations: the real path."""
 
 from itertools import accumulate
 
@@ -44,22 +44,16 @@ async def test_images_need_a_conversation(real: RealGateway, real_client: AsyncO
 
 
 @cases(
-    "path body param words",
+    "path says",
     {
-        "nothing": ("/tokenize", {}, None, "one of `prompt` and `messages`"),
-        "too-long": ("/tokenize", {"prompt": "x " * 100_000}, "prompt", "at most"),
-        "no-text": ("/tokenize", {"prompt": 1}, "prompt", "valid string"),
-        "no-token": ("/detokenize", {"tokens": [10**6]}, "tokens", "none of the tokenizer's"),
-        "no-tokens": ("/detokenize", {"tokens": []}, "tokens", "at least 1 item"),
-        "too-many": ("/detokenize", {"tokens": [1] * 20_000}, None, "16384 elements"),
-        "embeddings": ("/v1/embeddings", {"input": "x"}, None, "makes no embeddings"),
+        "embeddings": ("/v1/embeddings", "makes no embeddings"),
+        "tokenize": ("/tokenize", "the checkpoint's tokenizer"),
+        "detokenize": ("/detokenize/", "the checkpoint's tokenizer"),
     },
 )
-async def test_refusals(
-    real_http: httpx.AsyncClient, path: str, body: dict[str, object], param: str | None, words: str
-) -> None:
-    """OpenAI's error object, naming the part."""
-    answer = await real_http.post(path, json=body)
+async def test_refusals(real_http: httpx.AsyncClient, path: str, says: str) -> None:
+    """What other servers have besides is refused by name."""
+    answer = await real_http.post(path, json={"input": "x"})
     error = answer.json()["error"]
-    assert (answer.status_code, error["param"]) == (400, param)
-    assert words in error["message"]
+    assert (answer.status_code, error["code"]) == (400, "unsupported_endpoint")
+    assert says in error["message"]

@@ -88,8 +88,6 @@ async def test_the_page_has_the_paths_that_the_model_serves(tmp_path: Path) -> N
         "/v1/chat/completions",
         "/v1/completions",
         "/v1/responses",
-        "/tokenize",
-        "/detokenize",
         "/v1/models",
     }
     assert "TranscriptionRequest" not in page

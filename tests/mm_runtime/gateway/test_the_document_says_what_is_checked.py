@@ -9,7 +9,6 @@ from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
     parse_response,
-    parse_tokenize,
     parse_transcription,
 )
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -23,7 +22,6 @@ BODIES: dict[str, tuple[Any, dict[str, object]]] = {
     "ChatRequest": (parse_chat, {"messages": MESSAGES}),
     "CompletionRequest": (parse_completion, {"prompt": "x"}),
     "ResponsesRequest": (parse_response, {"input": "x"}),
-    "TokenizeRequest": (parse_tokenize, {}),
     "TranscriptionRequest": (parse_transcription, {"file": b"x"}),
 }
 PATTERN = {"structured_outputs": {"regex": "a"}}
@@ -116,11 +114,6 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
         },
         False,
     ),
-    ("TokenizeRequest", {}, False),
-    ("TokenizeRequest", {"prompt": "x", "messages": MESSAGES}, False),
-    ("TokenizeRequest", {"prompt": "x", "tools": []}, False),
-    ("TokenizeRequest", {"prompt": "x", "messages": None}, True),
-    ("TokenizeRequest", {"messages": MESSAGES, "tools": []}, True),
     ("TranscriptionRequest", {"stream": True, "response_format": "srt"}, False),
     ("TranscriptionRequest", {"stream": True, "response_format": "text"}, True),
     ("TranscriptionRequest", {"timestamp_granularities": ["segment"]}, False),

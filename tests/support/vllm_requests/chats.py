@@ -137,7 +137,7 @@ ROWS = (
         "`return_token_ids`",
         Refused("return_token_ids", code="unknown_parameter"),
         {"return_token_ids": True},
-        differs="refused by name; POST /tokenize gives the ids of a conversation",
+        differs="refused by name; the checkpoint's tokenizer gives the ids of a conversation",
     ),
     _tested("a stream joins to the plain answer, one role, one reason", _streams, STREAM, {}),
     _tested(

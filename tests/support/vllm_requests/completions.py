@@ -207,7 +207,7 @@ ROWS = (
         "`return_token_ids`",
         Refused("return_token_ids", code="unknown_parameter"),
         {"return_token_ids": True},
-        differs="refused by name; POST /tokenize gives the ids of a prompt",
+        differs="refused by name; the checkpoint's tokenizer gives the ids of a prompt",
     ),
     _tested(
         "`truncate_prompt_tokens`",

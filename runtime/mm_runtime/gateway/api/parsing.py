@@ -24,7 +24,6 @@ from mm_runtime.gateway.api.responses import (
     chat_of,
     places_of,
 )
-from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
 from mm_runtime.gateway.api.unused import INSTEAD, NOT_USED
 from mm_runtime.gateway.errors import InvalidRequestError
 
@@ -71,8 +70,6 @@ def parse_chat(body: bytes, content_type: str) -> ChatRequest:
 
 
 parse_completion = partial(_parse_json, CompletionRequest)
-parse_tokenize = partial(_parse_json, TokenizeRequest)
-parse_detokenize = partial(_parse_json, DetokenizeRequest)
 
 
 def parse_response(body: bytes, content_type: str) -> ResponsesChat:

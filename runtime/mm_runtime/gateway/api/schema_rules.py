@@ -19,11 +19,6 @@ def any_of(*branches: Rule) -> Rule:
     return {"anyOf": list(branches)}
 
 
-def one_of(*branches: Rule) -> Rule:
-    """Return a rule of which one branch holds and no other."""
-    return {"oneOf": list(branches)}
-
-
 def fields(present: Mapping[str, Rule] | None = None, **others: Rule) -> Rule:
     """Return a branch: fields that must be there, and what others are, where they are there."""
     there = present or {}

@@ -13,7 +13,6 @@ from mm_runtime.gateway.api.audio import (
 )
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.responses import ResponsesRequest
-from mm_runtime.gateway.api.tokenization import DetokenizeRequest, TokenizeRequest
 
 _BODIES: dict[str, tuple[type[BaseModel], str, str]] = {
     "/v1/chat/completions": (ChatRequest, "application/json", "Answer a conversation."),
@@ -29,8 +28,6 @@ _BODIES: dict[str, tuple[type[BaseModel], str, str]] = {
         "multipart/form-data",
         "Translate audio into English.",
     ),
-    "/tokenize": (TokenizeRequest, "application/json", "Return the tokens of a text."),
-    "/detokenize": (DetokenizeRequest, "application/json", "Return the text of tokens."),
 }
 _REFERENCE = "#/components/schemas/{model}"
 

@@ -25,12 +25,18 @@ from mm_runtime.gateway.errors import (
 )
 from mm_runtime.gateway.http import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint
-from mm_runtime.gateway.http.tokenization import TextEndpoint
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.server_metrics import ServerMetrics
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_COUNT = "Tokens are counted by the checkpoint's tokenizer; an answer's `usage` has the prompt's."
+_MISSING = {
+    "/v1/embeddings": "This server answers and transcribes; it makes no embeddings.",
+    "/tokenize": _COUNT,
+    "/detokenize": _COUNT,
+}
 
 Respond = Callable[[Request], Awaitable[Response]]
 
@@ -48,8 +54,6 @@ class Routes:
     first_ready: Callable[[float], Awaitable[None]]
     evaluation: Callable[[], EvaluationReport | None]
     server_metrics: ServerMetrics
-    tokenize: TextEndpoint
-    detokenize: TextEndpoint
     document: Mapping[str, object]
     page: str | None
     """The same for people, at `/docs`; None: there is no such page."""
@@ -62,13 +66,11 @@ class Routes:
         self._let_in(request)
         return HTMLResponse(self.page, headers=docs_page.HEADERS)
 
-    async def embeddings(self, request: Request) -> Response:
-        """Refuse by name what clients look for and no model here does."""
+    async def missing(self, request: Request) -> Response:
+        """Refuse by name what clients look for and is not here."""
         self._let_in(request)
-        raise InvalidRequestError(
-            "This server answers and transcribes; it makes no embeddings.",
-            code="unsupported_endpoint",
-        )
+        reason = _MISSING[request.url.path.rstrip("/")]
+        raise InvalidRequestError(reason, code="unsupported_endpoint")
 
     async def list_models(self, request: Request) -> Response:
         self._let_in(request)
@@ -141,9 +143,7 @@ def build_app(
             *_posts("/v1/responses", response),
             *_posts("/v1/audio/transcriptions", transcription),
             *_posts("/v1/audio/translations", translation),
-            *_posts("/tokenize", routes.tokenize.respond),
-            *_posts("/detokenize", routes.detokenize.respond),
-            *_posts("/v1/embeddings", routes.embeddings),
+            *(route for path in _MISSING for route in _posts(path, routes.missing)),
             *_gets("/openapi.json", routes.openapi),
             *(_gets("/docs", routes.docs) if routes.page is not None else ()),
             *_gets("/v1/models", routes.list_models),

@@ -35,8 +35,7 @@ class TokenPrompts:
         """
         if self.reads_text:
             raise InvalidRequestError(
-                f"`{param}` must be a text: this model's own processor makes the ids of tokens. "
-                "POST /detokenize returns the text of ids.",
+                f"`{param}` must be a text: this model's own processor makes the ids of tokens.",
                 param=param,
                 code="unsupported_parameter",
             )
