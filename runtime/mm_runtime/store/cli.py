@@ -1,4 +1,4 @@
-"""`mm-runtime store ls|verify|gc|export|import|pull`: parse, call, print."""
+"""`mm-runtime store ls|verify|gc|pull`: parse, call, print."""
 
 import argparse
 import json
@@ -23,13 +23,11 @@ SHOWN = 12
 
 def add_store(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Define the command and its parts."""
-    store = commands.add_parser(Command.STORE, help="list, check, clean and move built engines")
+    store = commands.add_parser(Command.STORE, help="list, check, clean and copy built engines")
     parts = store.add_subparsers(required=True, metavar="PART")
     _add_ls(parts)
     _add_verify(parts)
     _add_gc(parts)
-    _add_export(parts)
-    _add_import(parts)
     _add_pull(parts)
 
 
@@ -69,19 +67,6 @@ def _add_gc(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     part.add_argument("--dry-run", action="store_true", help="print what would go")
     part.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the result here")
     part.set_defaults(command=_gc)
-
-
-def _add_export(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    part = _part(parts, "export", "write engines into one archive (OCI image layout)")
-    part.add_argument("fingerprints", nargs="+", metavar="FINGERPRINT")
-    part.add_argument("--archive", type=Path, required=True, help="file to write")
-    part.set_defaults(command=_export)
-
-
-def _add_import(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    part = _part(parts, "import", "put the engines of an archive into a store")
-    part.add_argument("--archive", type=Path, required=True, help="file of `store export`")
-    part.set_defaults(command=_import)
 
 
 def _add_pull(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -185,26 +170,6 @@ def _gc(arguments: argparse.Namespace) -> int:
     text = collect(store, demand, datetime.now(UTC), dry_run=arguments.dry_run).to_json()
     print(text)
     write_termination_message(arguments.termination_log, text)
-    return ExitCode.OK
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    from mm_runtime.store.archive import export  # noqa: PLC0415 (see mm_runtime.cli)
-    from mm_runtime.store.opening import open_store  # noqa: PLC0415
-
-    store = open_store(arguments.store)
-    chosen = _chosen(store, arguments.fingerprints)
-    size = export(store, chosen, arguments.archive)
-    print(f"{arguments.archive}: {len(chosen)} engines, {size} bytes")
-    return ExitCode.OK
-
-
-def _import(arguments: argparse.Namespace) -> int:
-    from mm_runtime.store.archive import import_  # noqa: PLC0415 (see mm_runtime.cli)
-    from mm_runtime.store.opening import open_store  # noqa: PLC0415
-
-    for fingerprint, new in import_(open_store(arguments.store), arguments.archive):
-        print(f"{fingerprint} {'imported' if new else 'was there'}")
     return ExitCode.OK
 
 
