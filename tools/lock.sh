@@ -24,7 +24,7 @@ lock runtime-cpu "${debian[@]}" --extra runtime-cpu
 lock runtime-cuda "${ubuntu[@]}" --extra runtime-cpu
 lock trtllm-supervisor "${ubuntu[@]}" --extra supervisor
 lock trtllm-engine "${ubuntu[@]}" --extra engine
-lock dev "${debian[@]}" --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx --extra quantize \
+lock dev "${debian[@]}" --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx \
   --group test --group lint --group chart --group dev --group build --group dashboards --group gateway-api
 tools/vllm.sh --lock
 

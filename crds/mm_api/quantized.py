@@ -14,8 +14,6 @@ FORMATS: Final = {
 
 def quantization_of(plan: BuildPlan) -> str | None:
     """Return the quantization as `spec.engine.quantization` names it; None: there is none."""
-    if plan.quantization is not None:
-        return plan.quantization.weights
     if plan.facts.quantization is not None:
         return plan.facts.quantization.weights
     words = plan.trtllm.convert.argv if plan.trtllm else []

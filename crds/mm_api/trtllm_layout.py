@@ -22,10 +22,6 @@ GUIDED: Final = f"{ENGINES}/{GUIDED_FOLDER}"
 TOKENIZER_INFO: Final = "xgrammar_tokenizer_info.json"
 """Its file, as upstream's script names it."""
 
-STAGED_SOURCE: Final = "checkpoint"
-STAGED_RESULT: Final = "engine/checkpoint"
-"""Where the quantizer of a staged checkpoint reads and writes, seen from the working directory."""
-
 _VISION_ENCODER_UNTIL = (0, 18)
 """Newer versions of upstream's script build `multimodal_encoder` (#versions)."""
 

@@ -34,7 +34,6 @@ def steps_of_builds() -> list[Path]:
     plans.append(planned_on_pytorch("qwen2-vl"))
     found = [step for plan in plans if plan.build_plan for step in steps(plan.build_plan)]
     names = {step.module for step in found if step.name not in FETCHES and step.module}
-    names.add("mm_runtime.engine_build.commands.verify_quantized")
     return [path for name in sorted(names) for path in modules()[name]]
 
 

@@ -27,7 +27,6 @@ SOURCES = ("tests", "tools", *(str(Path(package).parent) for package in PACKAGES
 
 LIBRARIES = frozenset(
     {
-        "modelopt",
         "onnx",
         "onnxruntime",
         "onnxscript",

@@ -15,7 +15,9 @@ from typing import Any, Literal, cast
 
 from mm_api.checkpoint.values import CheckpointError, JsonObject, invalid, section
 from mm_api.documents.model_facts import InspectReason, StoredQuantization
-from mm_api.documents.quantization import HF_QUANT_CONFIG
+
+HF_QUANT_CONFIG = "hf_quant_config.json"
+"""Says how weights are stored; read by trtllm-serve (tensorrt_llm/_torch/model_config.py)."""
 
 GROUP = 16
 """Numbers of a row that share a scale in NVFP4."""

@@ -2,8 +2,7 @@
 
 Written by the operator into a ConfigMap, read by the build Job (`mm-runtime build --plan`) and
 kept in the manifest. The fingerprint covers `EngineSpec`, the adapters wherever they lie and, for
-TensorRT-LLM, `TrtllmBuild` without the GPU's memory or, on PyTorch, `StagedQuantization`; nothing
-else changes an engine's bytes.
+TensorRT-LLM, `TrtllmBuild` without the GPU's memory; nothing else changes an engine's bytes.
 """
 
 from typing import Literal
@@ -14,7 +13,6 @@ from mm_api.backends import BACKENDS, Name, Traits
 from mm_api.base import Document
 from mm_api.documents.lora_adapter import LoraAdapter, LoraAdapters
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import TrtllmBuild
 
 FINGERPRINT_PATTERN = r"^[0-9a-f]{64}$"
@@ -112,10 +110,6 @@ class BuildPlan(Document):
     facts: ModelFacts
     trtllm: TrtllmBuild | None = Field(
         default=None, description="Backend TensorRT: the commands. None: none are run."
-    )
-    quantization: StagedQuantization | None = Field(
-        default=None,
-        description="Backend PyTorch: how the checkpoint is quantized. None: it is kept as it is.",
     )
     lora: LoraAdapters | None = Field(
         default=None,

@@ -109,10 +109,6 @@ class PyTorchServing:
     """False: it reads text only."""
     most_images: int | None = None
     """In one request; None: as many as upstream's models of Triton take (`max_images`)."""
-    quantizations: tuple[str, ...] = ()
-    """What mm_runtime.quantization writes and get_quant_method of
-    tensorrt_llm/_torch/modules/linear.py loads. AWQ searches its scales layer by layer, for which a
-    CPU takes days."""
     options: Mapping[str, bool | str] = field(default_factory=dict)
     """Options in trtllm-serve's file, which it needs for images."""
     since: str | None = None

@@ -72,7 +72,7 @@ MLLAMA = Family(
     default_input_tokens=1536,  # upstream's documented engine: sequences of 2048
     default_output_tokens=512,
     template_tokens=1,  # the text must hold the image tag itself
-    pytorch=PyTorchServing(images=False, quantizations=("FP8",)),
+    pytorch=PyTorchServing(images=False),
     notes=(
         "no max_multimodal_len: encoder tokens are bounded by max_encoder_input_len",
         "only through the ensemble: the BLS model does not pass the mask of cross attention on",

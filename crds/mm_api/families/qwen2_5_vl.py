@@ -56,7 +56,7 @@ QWEN2_5_VL = Family(
     default_input_tokens=2048,  # as Qwen2-VL
     vllm_features=True,
     template_tokens=32,
-    pytorch=PyTorchServing(images=True, quantizations=("FP8",), videos_since="1.2.0"),
+    pytorch=PyTorchServing(images=True, videos_since="1.2.0"),
     notes=(
         "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
         (

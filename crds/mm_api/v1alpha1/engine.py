@@ -159,8 +159,7 @@ class EngineSpec(ApiModel):
     )
     quantization: Quantization | None = Field(
         default=None,
-        description="Quantization of the weights. Absent: none. Backend PyTorch: FP8 of Qwen2-VL "
-        "and MLLAMA checkpoints.",
+        description="Quantization of the weights of TensorRT engines. Absent: none.",
     )
     kv_cache: KvCache = Field(default=KvCache(), description="The key-value cache.")
     guided_decoding: Literal["Auto", "On", "Off"] = Field(

@@ -92,7 +92,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         (),
         "quantizing a checkpoint is",
         "remove the field: checkpoints that are quantized already are served as they are",
-        backends=_VLLM,
+        backends=(*_VLLM, "PyTorch"),
     ),
     Unsupported(
         "engine.kvCache.freeGpuMemoryFraction",

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from mm_api.checkpoint.quantized import HF_QUANT_CONFIG
 from mm_api.checkpoint.values import stated_dtype
 from mm_api.checkpoint.weight_files import INDEX, SUFFIXES
 from mm_api.documents.model_facts import InspectReason, ModelFacts
-from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family

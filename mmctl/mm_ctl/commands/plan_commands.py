@@ -2,7 +2,6 @@
 
 from mm_api.backends import BACKENDS
 from mm_api.documents.model_plan import ModelPlan
-from mm_api.trtllm_layout import STAGED_SOURCE
 from mm_operator.plan.engine.serve_command import as_script
 from mm_operator.plan.engine.shell import folded
 
@@ -28,16 +27,6 @@ def as_commands(planned: ModelPlan) -> str:
     ]
     if planned.serve is not None:
         where = f"# In a folder where {planned.serve.checkpoint} is the checkpoint."
-        made = planned.build_plan.quantization if planned.build_plan else None
-        if made is not None:
-            lines += [
-                f"# In a folder where {STAGED_SOURCE} is the checkpoint.",
-                "set -eu",
-                "",
-                folded(made.command.argv),
-                "",
-            ]
-            where = f"# In a folder where {planned.serve.checkpoint} is what was made."
         return "\n".join([*lines, where, "set -eu", "", as_script(planned.serve)])
     assert planned.convert is not None  # noqa: S101  # set in every plan of an engine
     lines += [

@@ -68,7 +68,7 @@ async def no_node_with(
         f"the checkpoint is fetched to the disk of a node, which takes {needed / _GIB:.1f} GiB; of "
         f"nodes that take the pod the largest has {largest / _GIB:.1f} GiB for pods ({_DISK}). "
         "Compare on a cluster that has a node with a larger disk, or a model of the same "
-        "checkpoint whose engine is the checkpoint (backend Reference, PyTorch not quantized)"
+        "checkpoint whose engine is the checkpoint (backend Reference or PyTorch)"
     )
 
 

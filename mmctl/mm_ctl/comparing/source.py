@@ -19,9 +19,7 @@ _DISK: Final = "ephemeral-storage"
 
 def needs_source(spec: MultimodalModelSpec) -> bool:
     """Return whether the engine is other than the checkpoint's own files."""
-    engine = spec.engine
-    quantized = engine.traits.stages and engine.quantization is not None
-    return engine.traits.builds_engines or quantized
+    return spec.engine.traits.builds_engines
 
 
 def with_source(

@@ -46,17 +46,15 @@ def building_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> Runtim
 def building_requests(plan: BuildPlan) -> dict[str, str]:
     """Return what a build sets aside; the spec's own numbers count instead.
 
-    Upstream's converters and the quantizer read the entire checkpoint into host memory. Without
+    Upstream's converters read the entire checkpoint into host memory. Without
     commands weights are copied file by file, and only the vision half is loaded (in float32, and
     several times over: the exporter). The evaluation follows all of it.
     """
     needed = _BUILD_BYTES
-    if plan.trtllm is not None or plan.quantization is not None:
+    if plan.trtllm is not None:
         needed += plan.facts.weight_bytes
     elif exports_vision(plan.engine):
         needed = max(needed, export_bytes(plan.facts, FAMILIES[plan.facts.family]))
-    if plan.quantization is not None:  # the quantized weights beside those that are left
-        needed += plan.facts.weight_bytes // 2
     if (cost := evaluation_cost(plan.engine, plan.facts)) is not None:
         needed = max(needed, cost.memory_bytes)
     return {"cpu": _BUILD_CPU, "memory": f"{-(-needed // _MIB)}Mi"}

@@ -63,7 +63,7 @@ def checkpoint_beside(
         )
     paths = BuildPaths.of(work, plan)
     stages = plan.engine.traits.stages
-    if stages and plan.quantization is None:
+    if stages:
         checkpoint = engine / CHECKPOINT_FOLDER
         link_parts(paths.as_reference, checkpoint, engine / TOKENIZER_FOLDER)
     else:

@@ -13,7 +13,7 @@ from mm_api.documents.engine_manifest import (
 )
 from mm_api.documents.evaluation import EVALUATION_NAME
 from mm_api.families import FAMILIES
-from mm_api.trtllm_layout import GUIDED_FOLDER, STAGED_SOURCE
+from mm_api.trtllm_layout import GUIDED_FOLDER
 from mm_runtime.base.chat_template_files import NAMED_FOLDER
 
 PROCESSOR_PREFIXES = (
@@ -58,8 +58,6 @@ class BuildPaths:
     @classmethod
     def of(cls, store: Path, plan: BuildPlan) -> Self:
         """Return the paths of a plan's build."""
-        if plan.quantization is not None:
-            return cls(store, plan.fingerprint, checkpoint=STAGED_SOURCE, staged=True)
         if plan.trtllm is None:
             return cls(store, plan.fingerprint, staged=plan.engine.traits.stages)
         recipe = FAMILIES[plan.engine.family].trtllm
@@ -153,10 +151,9 @@ class BuildPaths:
     def tree(self) -> Path:
         """Where the plan's commands run.
 
-        TensorRT-LLM's root as its tools see it: its files, the checkpoint, folder `build`. For the
-        quantizer, which needs no files of any root, the working directory.
+        TensorRT-LLM's root as its tools see it: its files, the checkpoint, folder `build`.
         """
-        return self.work if self.staged else self.work / "tree"
+        return self.work / "tree"
 
     @property
     def adapters(self) -> Path:
@@ -164,8 +161,7 @@ class BuildPaths:
 
         Reference and trtllm-serve read them as they are, so they are part of their engines.
         """
-        converted = self.checkpoint and not self.staged
-        return (self.tree if converted else self.unfinished) / ADAPTERS_FOLDER
+        return (self.tree if self.checkpoint else self.unfinished) / ADAPTERS_FOLDER
 
     @property
     def lora(self) -> Path:
@@ -183,10 +179,6 @@ class BuildPaths:
         return self.work / "engines.json"
 
     @property
-    def quantized_report(self) -> Path:
-        return self.work / "quantized.json"
-
-    @property
     def weights(self) -> Path:
         if self.checkpoint:
             return self.tree / self.checkpoint
@@ -194,7 +186,7 @@ class BuildPaths:
 
     @property
     def staged_checkpoint(self) -> Path:
-        """The checkpoint that trtllm-serve reads: the source's own, or what was made of it."""
+        """The checkpoint that trtllm-serve or vLLM reads."""
         return self.unfinished / CHECKPOINT_FOLDER
 
     @property

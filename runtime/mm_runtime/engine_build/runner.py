@@ -134,7 +134,7 @@ def _environment(step: Step) -> dict[str, str]:
     # What fetch has copied is the only source: other steps must not reach out, and code of a
     # checkpoint that may run in them must not find a token: not here, and not in this process.
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    if step.name == "quantize" and not step.is_own_command:
+    if step.name == "quantize":
         offline = {}  # unless --calib_dataset names a folder, it downloads what it calibrates with
     inherited = {name: value for name, value in os.environ.items() if not is_secret(name)}
     return {**inherited, **plain, **offline}
@@ -157,10 +157,9 @@ def _why(
             " was made for another TensorRT-LLM than the image's, or spec.engine.extraBuildArgs"
             " holds an argument that it does not know."
         )
-    foreign = step.command and not step.is_own_command
-    if not foreign and code in _REPORTED:
+    if not step.command and code in _REPORTED:
         cause = tail[-1] if tail else ""  # our report, whatever a library said before
-    return (ExitCode.RETRY if foreign and code in _OURS else code), _explain(code, cause)
+    return (ExitCode.RETRY if step.command and code in _OURS else code), _explain(code, cause)
 
 
 def _explain(code: int, cause: str) -> str:

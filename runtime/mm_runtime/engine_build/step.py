@@ -51,18 +51,8 @@ class Step:
 
     expected: tuple[Expected, ...] = ()
 
-    @property
-    def is_own_command(self) -> bool:
-        """Return whether the plan's command is a program of this package.
-
-        It runs in the interpreter that holds torch, and its exit codes are ours.
-        """
-        return self.command[:2] == ("python3", "-m") and self.command[2].startswith("mm_runtime.")
-
     def argv(self, python: str, source: str, paths: BuildPaths) -> tuple[str, ...]:
         """Return the command line that runs this step."""
-        if self.is_own_command:
-            return (python, *self.command[1:])
         if self.command:
             return self.command
         where = ("--source", source, "--store", str(paths.store))

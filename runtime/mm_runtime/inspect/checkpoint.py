@@ -8,14 +8,13 @@ from pathlib import Path
 
 from mm_api.checkpoint import CheckpointError, Dimensions
 from mm_api.checkpoint.parts import JOINED, PROCESSOR, processor_of, with_parts
-from mm_api.checkpoint.quantized import check_method, stored_quantization
+from mm_api.checkpoint.quantized import HF_QUANT_CONFIG, check_method, stored_quantization
 from mm_api.checkpoint.values import check_numbers, stated_dtype
 from mm_api.documents.model_facts import (
     InspectReason,
     ModelFacts,
     VisionFacts,
 )
-from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_api.families import FAMILIES
 from mm_api.families.detection import resolve
 from mm_api.families.family import Family

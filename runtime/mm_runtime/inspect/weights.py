@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mm_api.checkpoint.quantized import Counted, check_floats, counted
+from mm_api.checkpoint.quantized import HF_QUANT_CONFIG, Counted, check_floats, counted
 from mm_api.checkpoint.weight_files import INDEX, SINGLE, is_weights, weight_files
 from mm_api.documents.model_facts import InspectReason
-from mm_api.documents.quantization import HF_QUANT_CONFIG
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.small_files import listing, read_object
 

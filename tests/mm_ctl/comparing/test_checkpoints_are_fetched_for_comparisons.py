@@ -56,7 +56,6 @@ def fetching(changes: dict[str, Any], commit: str | None = None) -> dict[str, An
     {
         "reference": ({}, False),
         "staged": ({"backend": "PyTorch"}, False),
-        "quantized": ({"backend": "PyTorch", "quantization": "FP8"}, True),
         "engines": ({"backend": "TensorRT"}, True),
     },
 )

@@ -136,21 +136,6 @@ def test_a_build_sets_aside_what_the_converter_reads() -> None:
     assert 0 <= requested - facts.weight_bytes - 2**30 < 2**20
 
 
-def test_a_quantizing_build_sets_aside_both_checkpoints() -> None:
-    """The source in 16 bits and the result in 8 are in memory together."""
-    facts = facts_of("qwen2-vl")
-    requested = []
-    for engine in (PYTORCH["engine"], {**PYTORCH["engine"], "quantization": "FP8"}):
-        stage = inspected({**PYTORCH, "engine": engine}, facts=facts, gpu_nodes=NODES)
-        job = next(child for child in build(*stage) if child["kind"] == "Job")
-        (container,) = job["spec"]["template"]["spec"]["containers"]
-        requested.append(bytes_of(container["resources"]["requests"]["memory"]))
-    staged, quantized = requested
-
-    assert 0 <= quantized - 2**30 - facts.weight_bytes * 3 // 2 < 2**20
-    assert staged < quantized
-
-
 def test_a_checkpoint_is_staged_for_pytorch_without_a_gpu() -> None:
     """TensorRT-LLM on PyTorch: numbers, a warning about the estimate, and a Job on any node."""
     snapshot, plan = inspected(PYTORCH, facts=facts_of("qwen2-vl"), gpu_nodes=NODES)

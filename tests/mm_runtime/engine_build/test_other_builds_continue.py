@@ -33,13 +33,11 @@ SECONDS = 300
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-@pytest.fixture(params=["reference", "text", "staged", "quantized", "adapters", "whisper"])
+@pytest.fixture(params=["reference", "text", "staged", "adapters", "whisper"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     """A site where nothing was built yet."""
     if request.param == "staged":
         return staging_site(tmp_path / "staged", source=write("qwen2-vl", tmp_path / "source"))
-    if request.param == "quantized":
-        return quantized_qwen2_vl(tmp_path / "quantized")
     if request.param == "adapters":
         return many_steps.quantized_llava(tmp_path / "adapters")
     if request.param == "text":
@@ -54,12 +52,6 @@ def text_site(folder: Path) -> Site:
     store = folder / "store"
     store.mkdir(parents=True)
     return Site(TINY_T5, plan_of(inspect(TINY_T5, InspectOptions())), store)
-
-
-def quantized_qwen2_vl(folder: Path) -> StagingSite:
-    """Return a site whose weights are real ones, so that Model-Optimizer can load them."""
-    source = write("qwen2-vl", folder / "source")
-    return staging_site(folder, engine={"quantization": "FP8"}, source=source)
 
 
 def run(site: Either, *, kill_at: str = "") -> BuildResult | None:
@@ -122,7 +114,6 @@ def test_no_step_is_missing(tmp_path: Path) -> None:
     """A step that is added must be killed and starved here, or beside it, as well."""
     sites = (
         staging_site(tmp_path / "staged"),
-        staging_site(tmp_path / "quantized", engine={"quantization": "FP8"}),
         many_steps.quantized_llava(tmp_path / "adapters"),
         many_steps.whisper(tmp_path / "whisper"),
         text_site(tmp_path / "text"),

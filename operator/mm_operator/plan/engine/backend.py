@@ -6,7 +6,6 @@ from typing import Protocol
 
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, Reason
-from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.serving_plan import Device, GpuSharing, KvCachePlan, MemoryPools
 from mm_api.documents.trtllm_build import GpuModel, TrtllmBuild
 from mm_api.documents.trtllm_serve import TrtllmServe
@@ -36,7 +35,6 @@ class BuildParts:
     """What only some backends have in a build plan."""
 
     trtllm: TrtllmBuild | None = None
-    quantization: StagedQuantization | None = None
     lora: list[LoraAdapter] | None = None
     disaggregated_encoders: bool = False
     """Backend VLLM: the vision half is exported for encoders in pods of their own."""

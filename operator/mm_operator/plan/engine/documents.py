@@ -63,11 +63,10 @@ def build_plan(
     if parts.trtllm is not None:
         engine = with_guided_decoding(engine, sizes.request, parts.trtllm.tokenizer_info)
     return BuildPlan(
-        fingerprint=engine_fingerprint(engine, parts.trtllm, parts.lora, parts.quantization),
+        fingerprint=engine_fingerprint(engine, parts.trtllm, parts.lora),
         engine=engine,
         facts=facts,
         trtllm=parts.trtllm,
-        quantization=parts.quantization,
         lora=parts.lora,
         allow_pickle=spec.model.allow_pickle,
         trust_remote_code=spec.model.trust_remote_code,

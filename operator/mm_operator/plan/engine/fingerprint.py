@@ -5,7 +5,6 @@ from typing import Any
 
 from mm_api.documents.build_plan import BuildPlan, EngineSpec
 from mm_api.documents.lora_adapter import LoraAdapter
-from mm_api.documents.quantization import StagedQuantization
 from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_operator.digests import digest, plain
 
@@ -17,7 +16,6 @@ def engine_fingerprint(
     engine: EngineSpec,
     trtllm: TrtllmBuild | None = None,
     lora: Sequence[LoraAdapter] | None = None,
-    quantization: StagedQuantization | None = None,
 ) -> str:
     """Return the fingerprint of an engine: everything that changes its bytes, and nothing else.
 
@@ -28,7 +26,6 @@ def engine_fingerprint(
     if engine.traits.stages:
         # The checkpoint is kept as it is: limits and types are flags of the server.
         staged = {name: plain(engine)[name] for name in _STAGED}
-        staged |= {"quantization": plain(quantization)} if quantization else {}
         staged |= {"vision": plain(engine)["vision"]} if engine.disaggregated_encoders else {}
         return digest(staged | kept)
     if trtllm is None:
@@ -43,7 +40,7 @@ def engine_fingerprint(
 
 def fingerprint_of(plan: BuildPlan) -> str:
     """Return the fingerprint that follows from a plan, whatever fingerprint stands in it."""
-    return engine_fingerprint(plan.engine, plan.trtllm, plan.lora, plan.quantization)
+    return engine_fingerprint(plan.engine, plan.trtllm, plan.lora)
 
 
 def _known(adapter: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,6 @@ from mm_operator.plan.engine.tables import table, version_of
 _HALVES = ("float16", "bfloat16")
 
 
-def staged_quantizations(family: Family) -> tuple[str, ...]:
-    return family.pytorch.quantizations if family.pytorch else ()
-
-
 def check_serving(now: Case) -> Iterator[SpecError]:
     """Return what keeps `trtllm-serve` from serving a model."""
     yield from _version(now)
@@ -145,15 +141,6 @@ def _nearest(version: str) -> str:
 
 def _engine(now: Case) -> Iterator[SpecError]:
     request = now.request
-    if request.quantization not in {None, *staged_quantizations(now.family)}:
-        can = ", ".join(staged_quantizations(now.family)) or "none"
-        yield plan_error(
-            "engine.quantization",
-            "QuantizationNotStaged",
-            f"a checkpoint of {now.family.name} is not quantized to {request.quantization} before "
-            f"it is served on PyTorch (staged: {can}): use one of those, or quantize it yourself "
-            "(hf_ptq.py of NVIDIA/Model-Optimizer), use what that writes, and remove the field",
-        )
     if request.max_beam_width > 1:
         yield plan_error(
             "engine.maxBeamWidth",

@@ -7,14 +7,10 @@ import yaml
 from pydantic import JsonValue
 
 from mm_api.contract import HTTP_PORT
-from mm_api.documents.quantization import StagedQuantization
-from mm_api.documents.trtllm_build import Command
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.families.upstream_classes import pytorch_of
-from mm_api.trtllm_layout import STAGED_RESULT, STAGED_SOURCE
 from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.guided import SERVE_BACKEND, serves_forms
-from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.serve_adapters import adapter_options
 from mm_operator.plan.engine.serve_options import merged
 from mm_operator.plan.engine.shell import folded
@@ -29,29 +25,6 @@ OPTIONS_FILE = "serve.yaml"
 EVERY_FRAME = '{"video": {"num_frames": -1, "fps": -1}}'
 """The gateway has chosen the frames: of those that it sends, the server would take ten, and no more
 than thirty a second (_load_video_by_cv2 of tensorrt_llm/inputs/utils.py)."""
-
-
-def quantization(request: PlanRequest, version: str) -> StagedQuantization | None:
-    """Return how the checkpoint is quantized before it is served; None: it is not.
-
-    The cache goes with the weights, as in hf_ptq.py of NVIDIA/Model-Optimizer (--kv_cache_qformat
-    is fp8 there unless something else is said) and as engines are quantized here.
-    """
-    if request.quantization != "FP8":
-        return None
-    argv = ["python3", "-m", "mm_runtime.quantization"]
-    argv += [
-        "--checkpoint",
-        STAGED_SOURCE,
-        "--output",
-        STAGED_RESULT,
-        "--format",
-        "FP8",
-        "--kv-cache",
-        "FP8",
-    ]
-    command = Command(argv=argv)
-    return StagedQuantization(version=version, weights="FP8", kv_cache="FP8", command=command)
 
 
 def checkpoint_folder(model: str) -> str:

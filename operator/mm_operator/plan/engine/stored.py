@@ -38,12 +38,6 @@ def check_stored_for_servers(now: Case) -> Iterator[SpecError]:
     stored = now.facts.quantization
     if stored is None:
         return
-    if now.request.quantization is not None:
-        yield plan_error(
-            "engine.quantization",
-            "AlreadyQuantized",
-            f"the checkpoint is stored as {stored.weights} already: remove the field",
-        )
     least = _SINCE[stored.weights]
     if capability(now.gpu) < least:
         yield plan_error(

@@ -146,7 +146,7 @@ def as_checkpoint(plan: BuildPlan, dtype: str) -> EngineManifest:
             "limits": evaluation_limits(plan.engine),
         }
     )
-    changes = {"engine": engine, "trtllm": None, "quantization": None, "lora": plan.adapters}
+    changes = {"engine": engine, "trtllm": None, "lora": plan.adapters}
     return unsealed(plan.model_copy(update=changes))
 
 

@@ -16,7 +16,6 @@ KEYS = {"gateway": {"authSecretRef": {"name": "keys"}}}
 FIELDS: tuple[tuple[Any, ...], ...] = (
     ("llava", "FamilyMismatch", "model.family", "vila", "llava"),
     ("mllama", "BackendTextOnly", "engine.maxImagesPerRequest", None, 0, SERVED),
-    ("qwen2-vl", "QuantizationNotStaged", "engine.quantization", "INT4AWQ", "FP8", SERVED),
     ("qwen2-vl", "BeamsNotServed", "engine.maxBeamWidth", 2, 1, SERVED),
     ("qwen2-vl", "DtypeNotServed", "engine.dtype", "float16", "bfloat16", SERVED),
     ("qwen2-vl", "NothingIsBuilt", "engine.plugins", {"gemm_plugin": "auto"}, None, SERVED),

@@ -80,7 +80,6 @@ def test_the_server_reads_it_as_it_is(tmp_path: Path) -> None:
     found = plan(quantized(tmp_path))
 
     assert found.serve is not None
-    assert found.build_plan is None or found.build_plan.quantization is None
     assert "dtype" not in str(found.serve.options["kv_cache_config"])
     assert "EvaluationUnavailable" in {one.code for one in found.warnings}
 
@@ -107,10 +106,6 @@ def test_other_backends_refuse_it_by_name(tmp_path: Path) -> None:
 
     for backend in ("Reference", "TensorRT"):
         assert "QuantizedCheckpoint" in codes(plan(facts, backend=backend))
-
-
-def test_it_is_not_quantized_twice(tmp_path: Path) -> None:
-    assert "AlreadyQuantized" in codes(plan(quantized(tmp_path), quantization="FP8"))
 
 
 def test_a_quantized_tower_is_refused(tmp_path: Path) -> None:

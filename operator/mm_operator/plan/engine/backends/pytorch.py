@@ -1,4 +1,4 @@
-"""Checkpoints that trtllm-serve loads itself: nothing is built, but they may be quantized."""
+"""Checkpoints that trtllm-serve loads itself: nothing is built."""
 
 from dataclasses import dataclass, replace
 
@@ -24,12 +24,8 @@ from mm_operator.plan.engine.serve_adapters import (
     adapter_reasons,
     check_served_adapters,
 )
-from mm_operator.plan.engine.serve_checks import (
-    check_served_images,
-    check_serving,
-    staged_quantizations,
-)
-from mm_operator.plan.engine.serve_command import quantization, serve
+from mm_operator.plan.engine.serve_checks import check_served_images, check_serving
+from mm_operator.plan.engine.serve_command import serve
 from mm_operator.plan.engine.serve_option_checks import check_options
 from mm_operator.plan.engine.stored import check_stored_for_servers
 from mm_operator.plan.engine.target import Target
@@ -84,9 +80,8 @@ class PyTorch(OnGpu):
         """Return that nothing is made of the vision half: trtllm-serve runs the checkpoint."""
         return "Torch"
 
-    def quantizations(self, family: Family) -> tuple[str, ...]:
-        staged = staged_quantizations(family)
-        return tuple(name for name in family.trtllm.quantizations if name in staged)
+    def quantizations(self, family: Family) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
 
     def request(self, target: Target) -> PlanRequest:
         """Return what the spec requests: trtllm-serve computes in the checkpoint's own type."""
@@ -122,12 +117,9 @@ class PyTorch(OnGpu):
         host = raised(memory.host, loading_bytes=read, step_bytes=_kept_files(target, limits))
         return memory.model_copy(update={"host": host})
 
-    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
-        """Return how the checkpoint is quantized, and the adapters that lie beside it."""
-        return BuildParts(
-            quantization=quantization(sizes.request, self.trtllm_version),
-            lora=planned_adapters(target.spec, target.facts) or None,
-        )
+    def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002
+        """Return the adapters that lie beside the checkpoint."""
+        return BuildParts(lora=planned_adapters(target.spec, target.facts) or None)
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         own = (_ESTIMATE, GRAPHS) if sizes.request.lora else (_ESTIMATE,)
