@@ -113,7 +113,7 @@ class BuildPlan(Document):
     )
     lora: LoraAdapters | None = Field(
         default=None,
-        description="Backends Reference and PyTorch: adapters that are kept with the engine; those "
+        description="Backends Reference and VLLM: adapters that are kept with the engine; those "
         "of engines of TensorRT-LLM are part of its commands. None: there are none.",
     )
     allow_pickle: bool = False

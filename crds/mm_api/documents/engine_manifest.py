@@ -13,7 +13,7 @@ CHECKPOINT_FOLDER = "checkpoint"
 """Backend PyTorch: the folder beside the manifest that holds the staged checkpoint."""
 
 ADAPTERS_FOLDER = "adapters"
-"""Backends Reference and PyTorch: the folder beside the manifest that holds LoRA adapters, one
+"""Backends Reference and VLLM: the folder beside the manifest that holds LoRA adapters, one
 folder a name."""
 
 TOKENIZER_FOLDER = "tokenizer"

@@ -60,11 +60,6 @@ class TrtllmServe(Document):
         return candidate is not None and int(candidate[1]) <= _LAST_TEMPLATES
 
     @property
-    def applies_adapters(self) -> bool:
-        """Return whether the server applies `lora_request`; without the option it drops it."""
-        return "lora_config" in self.options
-
-    @property
     def ranks(self) -> int:
         return self.tensor_parallel * self.pipeline_parallel
 

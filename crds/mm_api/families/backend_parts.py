@@ -113,9 +113,6 @@ class PyTorchServing:
     """Options in trtllm-serve's file, which it needs for images."""
     since: str | None = None
     """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
-    adapters_since: str | None = None
-    """First TensorRT-LLM whose class passes `lora_params` on to its language model. None: its
-    forward() drops them, and answers are the checkpoint's own without an error."""
     joins_messages: bool = False
     """The server writes the texts of all messages as one message of the user's, without anything
     between them: its list HF_CHAT_TEMPLATE_EXCEPTIONS (tensorrt_llm/inputs/utils.py)."""

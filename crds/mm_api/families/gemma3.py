@@ -91,14 +91,11 @@ GEMMA3 = Family(
     layout=replace(SQUARE, positions_per_tile=patches),
     reference=ReferenceFamily(mutual_images=True),
     template_tokens=24,
-    # Adapters: pull request 6371 of July 2025, and modeling_gemma3vl.py before 7280 of September,
-    # which are in 1.1.0.
     # TestGemma3_27BInstruct of tests/integration/defs/accuracy: "Gemma3 VLM needs FlashInfer
     # attention backend for custom mask support", without chunked prefill and reuse of blocks.
     pytorch=PyTorchServing(
         images=True,
         options={"attn_backend": "FLASHINFER", "enable_chunked_prefill": False},
-        adapters_since="1.1.0",
     ),
     notes=(
         "the 256 features of an image read each other: a step reads all of them or none",

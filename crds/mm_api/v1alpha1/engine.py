@@ -171,7 +171,7 @@ class EngineSpec(ApiModel):
     lora: Annotated[list[Lora], Field(max_length=16)] = Field(
         default=[],
         description="LoRA adapters served with the model; requests name one by its place in this "
-        "list (lora_task_id 0, 1, ...), on PyTorch by its name alone.",
+        "list (lora_task_id 0, 1, ...), on VLLM by its name alone.",
     )
     plugins: Annotated[
         dict[

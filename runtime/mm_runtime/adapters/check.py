@@ -105,9 +105,7 @@ def check_adapter(
 
 
 def check_names(name: str, folder: Path) -> None:
-    """Refuse an adapter that trtllm-serve would fail to read at its first request.
-
-    Its pattern (HF_LORA_PATTERN of tensorrt_llm/lora_manager.py) has no name of the adapter in it.
+    """Refuse an adapter that vLLM would fail to read (parse_fine_tuned_lora_name of vllm/lora).
 
     Raises:
         PermanentError: a tensor is named as in a model that holds several adapters.
@@ -115,7 +113,7 @@ def check_names(name: str, folder: Path) -> None:
     for tensor in sorted(read_header(folder / WEIGHTS)):
         if not tensor.endswith((".lora_A.weight", ".lora_B.weight")):
             raise PermanentError(
-                f"LoRA adapter {name}: {tensor} is not a name that TensorRT-LLM reads; expected"
+                f"LoRA adapter {name}: {tensor} is not a name that vLLM reads; expected"
                 " ...MODULE.lora_A.weight, as peft's save_pretrained writes it."
             )
 

@@ -159,7 +159,7 @@ class BuildPaths:
     def adapters(self) -> Path:
         """LoRA adapters as Hugging Face has them, one folder a name.
 
-        Reference and trtllm-serve read them as they are, so they are part of their engines.
+        Reference and vLLM read them as they are, so they are part of their engines.
         """
         return (self.tree if self.checkpoint else self.unfinished) / ADAPTERS_FOLDER
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.model_facts import InspectReason, InspectResult
+from mm_runtime.adapters.check import check_names
 from mm_runtime.cli import main
 from mm_runtime.engine_build.commands import verify_weights
+from mm_runtime.errors import PermanentError
 from support.cases import cases
 from support.lora_adapters import LLAMA, pack, pair, write_adapter
 from support.trtllm_sites import write_model
@@ -123,3 +125,13 @@ def test_what_does_not_fit_is_refused(
     assert result.error is not None
     assert result.error.reason == InspectReason.ADAPTER_REFUSED
     assert words in result.error.message
+
+
+def test_names_that_the_server_does_not_read_are_refused(tmp_path: Path) -> None:
+    """By the adapter and the tensor, before a GPU is taken: vLLM would end with it."""
+    module = "self_attn.q_proj"
+    plain = pair(LLAMA, rank=1, source=8, target=8, module=module)
+    check_names("one", write_adapter(tmp_path / "plain", plain, rank=1))
+    named = {name.replace(".weight", ".default.weight"): one for name, one in plain.items()}
+    with pytest.raises(PermanentError, match=r"LoRA adapter one: .*default\.weight is not a name"):
+        check_names("one", write_adapter(tmp_path / "named", named, rank=1))

@@ -11,9 +11,18 @@ from openai import AsyncOpenAI
 
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
-from mm_runtime.backends.pytorch.client import TrtllmServeDialect
+from mm_runtime.backends.pytorch.client import TrtllmServeDialect, open_trtllm_serve
+from mm_runtime.serving.directory import EngineDirectory
 from support.eventually import eventually_async
-from support.gateways import MODEL, Running, client_of, serve, toy_gateway
+from support.gateways import (
+    MODEL,
+    Running,
+    client_of,
+    serve,
+    toy_gateway,
+    toy_manifest,
+    toy_serving,
+)
 from support.images import data_url, encode, plain_image
 from support.recorded_server import RecordedServer, recorded_server
 
@@ -278,3 +287,18 @@ async def test_a_server_that_dies_costs_what_it_had(
     assert json.loads(last.removeprefix("data: "))["error"]["code"] == "engine_unavailable"
     assert (plain.status_code, later.status_code) == (503, 503)
     assert (plain.headers["retry-after"], later.headers["retry-after"]) == ("1", "1")
+
+
+def test_a_gateway_before_an_engine_with_adapters_does_not_start(tmp_path: Path) -> None:
+    """Of another version of the operator: the server would answer with the checkpoint's weights."""
+    plan = TrtllmServe(
+        version="1.1.0",
+        checkpoint=f"models/{MODEL}",
+        port=1,
+        argv=["trtllm-serve"],
+        options_file="serve.yaml",
+        options={},
+    )
+    serving = toy_serving().model_copy(update={"backend": "PyTorch", "trtllm_serve": plan})
+    with pytest.raises(ValueError, match="LoRA adapters, which are not applied on PyTorch"):
+        open_trtllm_serve(EngineDirectory(tmp_path, toy_manifest(["one"])), serving, "")

@@ -17,7 +17,6 @@ from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES, Pools
 from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.serve_adapters import served_adapter_bytes
 from mm_operator.plan.engine.stored import weights_format
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.weights import Split, kept_bytes, weights_bytes
@@ -67,8 +66,6 @@ def plan_memory(terms: Terms) -> MemoryPlan:
     # The vision engine may load after the cache was made: then more is free at that moment, and
     # the fraction must leave room for it (#known-failures: the order is not guaranteed).
     late = fullest.vision_engine_bytes + fullest.vision_activation_bytes
-    # Adapters are read by their first requests, and their cache is made last.
-    late += _adapters(terms)
     if terms.target.facts.vision is not None:
         late += terms.request.encoder_instances * PROCESS_BYTES
     fraction = terms.request.kv_fraction
@@ -99,7 +96,7 @@ def _on_host(terms: Terms, gpus: list[GpuMemory]) -> HostMemory:
         "vision_bytes": sum(gpu.vision_engine_bytes for gpu in gpus),
         "feature_cache_bytes": server_cache_bytes(terms.target.spec),
     }
-    # Tables, sampling and adapters of each GPU have a copy of the same size at the most, and the
+    # Tables and sampling of each GPU have a copy of the same size at the most, and the
     # pixels and features in /dev/shm those of the processes that read them.
     copies = sum(gpu.prompt_table_bytes + gpu.other_bytes for gpu in gpus) + pools.shm_bytes
     # What starts the ranks is a process like theirs.
@@ -156,7 +153,7 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
         "cuda_pool_bytes": terms.pools.cuda.bytes if first else CUDA_MINIMUM_BYTES,
         "kv_cache_bytes": terms.cache.needed_bytes,
         "context_bytes": (1 + encoders) * PROCESS_BYTES,
-        "other_bytes": _other(terms, size) + _adapters(terms),
+        "other_bytes": _other(terms, size),
     }
     return GpuMemory(
         rank=rank,
@@ -195,11 +192,6 @@ def sampling_bytes(limits: EngineLimits, text: TextFacts) -> int:
 def reduce_bytes(ranks: int) -> int:
     """Return the workspace in which `ranks` GPUs add up their parts of a layer."""
     return _ALL_REDUCE_BUFFERS * ranks * _ALL_REDUCE_BYTES[ranks <= _PAIR] if ranks > 1 else 0
-
-
-def _adapters(terms: Terms) -> int:
-    ranks = terms.request.tensor_parallel
-    return served_adapter_bytes(terms.target, ranks=ranks, dtype=terms.dtype).total
 
 
 def _encoder_buffers(terms: Terms, size: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mm_api.backends import REFERENCE, TENSORRT
+from mm_api.backends import REFERENCE, TENSORRT, VLLM
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.upstream_classes import CLASSES, UNREAD, pytorch_of
@@ -141,6 +141,19 @@ def _nearest(version: str) -> str:
 
 def _engine(now: Case) -> Iterator[SpecError]:
     request = now.request
+    if request.lora:
+        able = [TENSORRT.name] if now.family.text.adapters else []
+        others = [
+            f"backend {one}"
+            for one in (*able, VLLM.name, REFERENCE.name)
+            if now.family.is_served(one)
+        ]
+        yield plan_error(
+            "engine.lora",
+            "LoraNotApplied",
+            "adapters are not applied on PyTorch, whose classes drop them without an error: use "
+            + ", or ".join([*others, "a checkpoint that they were merged into"]),
+        )
     if request.max_beam_width > 1:
         yield plan_error(
             "engine.maxBeamWidth",

@@ -11,7 +11,6 @@ from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.families.upstream_classes import pytorch_of
 from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.guided import SERVE_BACKEND, serves_forms
-from mm_operator.plan.engine.serve_adapters import adapter_options
 from mm_operator.plan.engine.serve_options import merged
 from mm_operator.plan.engine.shell import folded
 from mm_operator.plan.engine.tables import version_of
@@ -103,7 +102,6 @@ def _options(target: Target, sizes: Sizes, version: str) -> dict[str, JsonValue]
     served = pytorch_of(target.family, target.facts)
     if served is not None and sizes.limits.engine.max_images_per_request:
         options |= served.options
-    options |= adapter_options(target, ranks=sizes.request.tensor_parallel)
     if serves_forms(sizes.request, version):
         options["guided_decoding_backend"] = SERVE_BACKEND  # forms are dropped silently without
     if version_of(version) >= version_of("1.1.0"):

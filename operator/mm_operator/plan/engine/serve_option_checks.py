@@ -97,13 +97,6 @@ def _allowed(now: Case, row: Allowed, value: Any) -> Iterator[SpecError]:
         yield from _cache_type(now)
     if row.key == CHUNKED and value is True:
         yield from _chunked(now)
-    if row.key.startswith(_GRAPHS) and now.request.lora:
-        yield _error(
-            row.key,
-            "OptionsExclude",
-            "steps with LoRA adapters (engine.lora) run without CUDA graphs: remove it, or the "
-            "adapters",
-        )
     if row.key in _PARTIAL and not now.request.reuse:
         yield _error(
             row.key,

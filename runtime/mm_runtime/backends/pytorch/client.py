@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mm_api.documents.engine_manifest import ADAPTERS_FOLDER
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.families import FAMILIES
@@ -47,8 +45,6 @@ class TrtllmServeDialect:
     Attributes:
         model: the name that the server knows.
         takes_salt: the server knows `cache_salt`.
-        adapters: uid -> folder of each LoRA adapter that the server applies; the folder has the
-            adapter's name, and lies there in the server's container too.
         as_videos: images are videos of one frame. Of the requests that a server of 1.2 encodes
             together, features of all images come before those of all videos, so they would stand in
             each other's places (Qwen2VisionModelBase.forward of modeling_qwen2vl.py,
@@ -59,7 +55,6 @@ class TrtllmServeDialect:
 
     model: str
     takes_salt: bool = True
-    adapters: Mapping[int, Path] = field(default_factory=dict)
     as_videos: bool = False
     write: WriteTurns | None = None
 
@@ -85,14 +80,6 @@ class TrtllmServeDialect:
         body: dict[str, Any] = {"model": self.model, **fields, **sampling_fields(request)}
         if request.form is not None:
             body["response_format"] = _response_format(request.form)
-        if request.adapter is not None:
-            adapter = self.adapters[request.adapter]
-            body["lora_request"] = {
-                "lora_name": adapter.name,
-                # From 1: a condition on its truth would take 0 for no adapter.
-                "lora_int_id": request.adapter + 1,
-                "lora_path": str(adapter),
-            }
         return files.body(body)
 
     def refusal(self, event: str) -> str | None:
@@ -188,20 +175,17 @@ def open_trtllm_serve(
             server would drop its adapters.
     """
     plan = _planned(serving)
-    folder = directory.root.absolute() / ADAPTERS_FOLDER
-    adapters = {one.uid: folder / one.name for one in directory.manifest.plan.adapters}
-    if adapters and not plan.applies_adapters:
+    if directory.manifest.plan.adapters:
         # It would answer requests with one as the checkpoint alone, without an error.
         raise ValueError(
-            "the engine has LoRA adapters and the serving plan no lora_config: it comes from"
-            " another version of the operator, which has to plan again"
+            "the engine has LoRA adapters, which are not applied on PyTorch: it comes from another"
+            " version of the operator, which has to plan again"
         )
     served = FAMILIES[directory.facts.family].pytorch
     joins = served is not None and served.joins_messages  # it uses no template at all
     dialect = TrtllmServeDialect(
         serving.model,
         takes_salt=plan.takes_salt,
-        adapters=adapters,
         as_videos=serving.gateway.max_video_frames > 0,
         write=load_turn_writer(directory) if plan.takes_templates and not joins else None,
     )

@@ -10,12 +10,14 @@ from support.model_documents import at, merged
 FLAGS = "engine.extraBuildArgs"
 SERVED: dict[str, Any] = {"version": "1.1.0", "engine": {"backend": "PyTorch"}}
 SHORT = at("engine.maxSeqLen", 2560)
+ADAPTER = [{"name": "one", "source": {"persistentVolumeClaim": {"claimName": "adapters"}}}]
 NO_GATEWAY = {"gateway": {"enabled": False}}
 KEYS = {"gateway": {"authSecretRef": {"name": "keys"}}}
 
 FIELDS: tuple[tuple[Any, ...], ...] = (
     ("llava", "FamilyMismatch", "model.family", "vila", "llava"),
     ("mllama", "BackendTextOnly", "engine.maxImagesPerRequest", None, 0, SERVED),
+    ("qwen2-vl", "LoraNotApplied", "engine.lora", ADAPTER, None, SERVED),
     ("qwen2-vl", "BeamsNotServed", "engine.maxBeamWidth", 2, 1, SERVED),
     ("qwen2-vl", "DtypeNotServed", "engine.dtype", "float16", "bfloat16", SERVED),
     ("qwen2-vl", "NothingIsBuilt", "engine.plugins", {"gemm_plugin": "auto"}, None, SERVED),

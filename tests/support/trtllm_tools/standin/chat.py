@@ -20,7 +20,6 @@ from typing import Any
 from arguments import VERSION
 from clips import BadClipError, Clips
 from generating import Generator, open_generator
-from lora import Adapters, RefusedAdapterError
 from placeholders import RefusedPromptError, prompt_of
 from response_format import RefusedFormError, answer_of
 from tools import RefusedToolsError, calls_of, check_tools, conversation
@@ -32,7 +31,7 @@ FIELDS = {
     *("max_tokens", "n", "presence_penalty", "response_format", "seed", "stop", "stream"),
     *("stream_options", "temperature", "top_p", "tools", "tool_choice", "user", "best_of"),
     *("use_beam_search", "top_k", "min_p", "repetition_penalty", "stop_token_ids"),
-    *("ignore_eos", "min_tokens", "skip_special_tokens", "add_generation_prompt", "lora_request"),
+    *("ignore_eos", "min_tokens", "skip_special_tokens", "add_generation_prompt"),
     *("chat_template", "chat_template_kwargs"),
     *(() if VERSION.startswith(("0.", "1.0.")) else ("cache_salt",)),
 }
@@ -58,7 +57,7 @@ class RefusedError(Exception):
 
 
 REFUSALS = (
-    *(RefusedError, RefusedFormError, RefusedToolsError, RefusedAdapterError, BadClipError),
+    *(RefusedError, RefusedFormError, RefusedToolsError, BadClipError),
     RefusedPromptError,
 )
 
@@ -85,7 +84,6 @@ class Server(ThreadingHTTPServer):
         self.version = version
         self.guided = options.get("guided_decoding_backend")
         self.clips = Clips(media)
-        self.adapters = Adapters(options, generates=self.generator is not None)
         self.shows_metrics = bool(options.get("return_perf_metrics"))
         self.answered = 0
         self.running = 0
@@ -130,8 +128,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             body = json.loads(content)
-            by = self.server.adapters.answering(body.get("lora_request"))
-            chat = Chat(body, self.server, by)
+            chat = Chat(body, self.server)
         except (*REFUSALS, ValueError, KeyError, TypeError) as error:
             refused = {"object": "error", "message": str(error), "type": "BadRequestError"}
             self._send(400, {**refused, "param": None, "code": 400})
@@ -222,7 +219,7 @@ class Handler(BaseHTTPRequestHandler):
 class Chat:
     """One request, checked as upstream checks it."""
 
-    def __init__(self, body: dict[str, Any], server: Server, adapter: str | None) -> None:
+    def __init__(self, body: dict[str, Any], server: Server) -> None:
         if foreign := set(body) - FIELDS:
             raise RefusedError(f"{min(foreign)}: Extra inputs are not permitted")
         self.stream = bool(body.get("stream"))
@@ -241,7 +238,7 @@ class Chat:
         if self.order == "fail":
             raise RefusedError("The model had the order to fail.\nWith more than one line.")
         limit = body.get("max_tokens") or 1000
-        words = _sentence(adapter, images, videos).split()
+        words = _sentence(images, videos).split()
         if self.order == "count":
             words = [str(number) for number in range(1, limit + 2)]
         formed = answer_of(body.get("response_format"), server.guided)
@@ -336,10 +333,9 @@ def _images(content: Any) -> list[str]:
     return [part["image_url"]["url"] for part in parts if "image_url" in part]
 
 
-def _sentence(adapter: str | None, images: list[Any], videos: list[Any]) -> str:
-    by = f" by {adapter}" if adapter else ""
+def _sentence(images: list[Any], videos: list[Any]) -> str:
     seen = f"{len(videos)} videos" if videos else f"{len(images)} images"
-    return f"A recorded answer{by} about {seen}."
+    return f"A recorded answer about {seen}."
 
 
 def _report(text: str) -> None:

@@ -36,7 +36,6 @@ FIELDS = {
     "cuda_graph_config",
     "guided_decoding_backend",
     "dtype",
-    "lora_config",
     "attn_backend",
     "enable_chunked_prefill",
     "stream_interval",

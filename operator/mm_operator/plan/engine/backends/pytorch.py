@@ -6,7 +6,6 @@ from mm_api.documents.model_plan import MemoryPlan, PlanWarning, Reason
 from mm_api.families.family import Family
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.engine import checks
-from mm_operator.plan.engine.adapters import planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
@@ -19,11 +18,6 @@ from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.request_bytes import image_side
 from mm_operator.plan.engine.reuse_checks import check_reuse_of_images
-from mm_operator.plan.engine.serve_adapters import (
-    GRAPHS,
-    adapter_reasons,
-    check_served_adapters,
-)
 from mm_operator.plan.engine.serve_checks import check_served_images, check_serving
 from mm_operator.plan.engine.serve_command import serve
 from mm_operator.plan.engine.serve_option_checks import check_options
@@ -45,7 +39,6 @@ _CHECKS: tuple[Check, ...] = (
     checks.check_parallelism,
     check_served_images,
     checks.check_limits,
-    check_served_adapters,
     check_reuse_of_images,
     check_guided_servers,
     check_options,
@@ -118,16 +111,13 @@ class PyTorch(OnGpu):
         return memory.model_copy(update={"host": host})
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002
-        """Return the adapters that lie beside the checkpoint."""
-        return BuildParts(lora=planned_adapters(target.spec, target.facts) or None)
+        """Return nothing: the checkpoint is staged as it is."""
+        return BuildParts()
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
-        own = (_ESTIMATE, GRAPHS) if sizes.request.lora else (_ESTIMATE,)
-        ranks = sizes.request.tensor_parallel
         return ServingParts(
             trtllm_serve=serve(target, sizes, self.trtllm_version),
             # Only as written: with videos the server is given images as videos, too.
             video_frames=sizes.request.max_video_frames or 0,
-            reasons=tuple(adapter_reasons(target, ranks=ranks, dtype=sizes.dtype)),
-            warnings=tuple(self.warnings(target, sizes, *own)),
+            warnings=tuple(self.warnings(target, sizes, _ESTIMATE)),
         )
