@@ -1,10 +1,7 @@
 """LoRA adapters as peft saves them, made of a few small matrices."""
 
 import json
-import tarfile
-import zipfile
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 
 import torch
@@ -37,33 +34,3 @@ def write_adapter(
     else:
         save_file(dict(tensors), folder / "adapter_model.safetensors")
     return folder
-
-
-def pack(folder: Path, archive: Path, *, inside: str = "") -> Path:
-    """Put a folder into a tar or zip archive, by its name; `inside` is a folder around it."""
-    if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive, "w") as packed:
-            for path in folder.iterdir():
-                packed.write(path, inside + path.name)
-    else:
-        with tarfile.open(archive, "w:gz") as packed_tar:
-            for path in folder.iterdir():
-                packed_tar.add(path, inside + path.name)
-    return archive
-
-
-def pack_hostile(archive: Path, name: str, *, link: str | None = None) -> Path:
-    """Write an archive with one entry of a given name: a file, or a link to somewhere."""
-    if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive, "w") as packed:
-            packed.writestr(name, "evil")
-        return archive
-    with tarfile.open(archive, "w") as packed_tar:
-        entry = tarfile.TarInfo(name)
-        if link:
-            entry.type, entry.linkname = tarfile.SYMTYPE, link
-            packed_tar.addfile(entry)
-        else:
-            entry.size = 4
-            packed_tar.addfile(entry, BytesIO(b"evil"))
-    return archive

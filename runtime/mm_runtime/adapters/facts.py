@@ -52,6 +52,5 @@ def _look(name: str, source: str) -> None:
     address = parse_address(source)
     if isinstance(address, Path) and not address.exists():
         raise PermanentError(
-            f"LoRA adapter {name}: {source} does not exist; expected a folder, or an archive of"
-            " one, as peft saves it."
+            f"LoRA adapter {name}: {source} does not exist; expected a folder, as peft saves it."
         )

@@ -1,10 +1,9 @@
-"""Copies a LoRA adapter as peft saves it: a folder or an archive of one, from any source."""
+"""Copies a LoRA adapter as peft saves it: a folder, from any source."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_runtime.adapters.archives import is_archive, unpack
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import PermanentError, SourceNotFoundError
 from mm_runtime.sources.address import parse_address
@@ -21,14 +20,12 @@ def copy_adapter(name: str, source: str, folder: Path, *, allow_pickle: bool) ->
 
     Raises:
         SourceNotFoundError: it is not there, or is no adapter.
-        PermanentError: a pickle without consent, or an archive that is refused.
+        PermanentError: a pickle without consent, or a file in place of a folder.
     """
     _copy(source, folder)
     where = f"LoRA adapter {name} ({source})"
     if not (folder / CONFIG).is_file():
-        raise SourceNotFoundError(
-            f"{where} has no {CONFIG}; expected a folder, or an archive of one, as peft saves it."
-        )
+        raise SourceNotFoundError(f"{where} has no {CONFIG}; expected a folder, as peft saves it.")
     if not (folder / WEIGHTS).is_file():
         if not (folder / PICKLE).is_file():
             raise SourceNotFoundError(f"{where} has no {WEIGHTS}.")
@@ -58,21 +55,13 @@ def _copy(source: str, folder: Path) -> None:
     address = parse_address(source)
     if isinstance(address, Path):
         check_contained(address)
-    if isinstance(address, Path) and is_archive(address):
-        unpack(address, folder)
-        _lift(folder)
-        return
+    if isinstance(address, Path) and address.is_file():
+        raise PermanentError(
+            f"LoRA adapter {source} is a file; expected a folder, as peft saves it: unpack an"
+            " archive before."
+        )
     with opened(address) as origin:
         for name in origin.sizes:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             origin.copy(name, target)
-
-
-def _lift(folder: Path) -> None:
-    """Take the files out of the one folder that many archives wrap them in."""
-    inside = list(folder.iterdir())
-    if len(inside) == 1 and inside[0].is_dir():
-        wrapped = inside[0].rename(folder.with_name(f"{folder.name}.wrapped"))
-        folder.rmdir()
-        wrapped.rename(folder)

@@ -93,6 +93,6 @@ def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:
     return module_step(
         plan,
         "fetch-adapters",
-        "copy the LoRA adapters, or unpack them",
+        "copy the LoRA adapters",
         outputs=(folder,),
     )

@@ -12,7 +12,7 @@ from mm_runtime.cli import main
 from mm_runtime.engine_build.commands import verify_weights
 from mm_runtime.errors import PermanentError
 from support.cases import cases
-from support.lora_adapters import LLAMA, pack, pair, write_adapter
+from support.lora_adapters import LLAMA, pair, write_adapter
 from support.trtllm_sites import write_model
 
 HIDDEN = 4096
@@ -40,10 +40,9 @@ def inspected(folder: Path, *adapters: str) -> tuple[int, InspectResult]:
 
 
 def test_facts_say_what_engines_must_be_built_for(tmp_path: Path) -> None:
-    """A folder and an archive: their digests, every module of either, the higher rank."""
+    """Their digests, every module of either, the higher rank."""
     one = adapter(tmp_path / "one", "self_attn.q_proj")
-    packed = adapter(tmp_path / "two", "self_attn.v_proj", rank=8)
-    two = pack(packed, tmp_path / "two.zip")
+    two = adapter(tmp_path / "two", "self_attn.v_proj", rank=8)
     code, result = inspected(tmp_path, f"one={one}", f"two={two}")
     assert (code, result.error) == (0, None)
     assert result.facts is not None

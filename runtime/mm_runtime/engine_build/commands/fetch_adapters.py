@@ -1,4 +1,4 @@
-"""Copy the LoRA adapters of a plan, or unpack them, and look whether they fit the checkpoint."""
+"""Copy the LoRA adapters of a plan, and look whether they fit the checkpoint."""
 
 import logging
 import shutil
