@@ -6,9 +6,7 @@ It need not be the python3 that runs this: in NVIDIA's images it is the system's
 import json
 import logging
 import subprocess
-import sys
 from collections.abc import Sequence
-from importlib import metadata
 
 log = logging.getLogger(__name__)
 
@@ -17,33 +15,31 @@ QUERY_SECONDS = 60.0
 
 VERSIONED = ("tensorrt_llm", "tensorrt", "torch", "transformers")
 
-_VERSIONS = """
-import json, sys
+INSTALLED = """
 from importlib import metadata
-found = {}
-for name in sys.argv[1:]:
-    try:
-        found[name] = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        pass
-print(json.dumps(found))
+def installed(names):
+    every = metadata.distributions()
+    there = {one.metadata["Name"].replace("-", "_"): one.version for one in every}
+    found = {}
+    for name in names:
+        for one in (name, name + "_cu12", name + "_cu13"):
+            if one in there:
+                found.setdefault(name, there[one])
+    return found
 """
-"""Reading metadata takes 0.1 s; importing tensorrt_llm takes many seconds."""
+"""For any interpreter: package -> version. NVIDIA's may be there under the name for one CUDA alone
+(`tensorrt-cu12`). Reading metadata takes 0.1 s; importing tensorrt_llm takes many seconds."""
+
+_VERSIONS = f"""{INSTALLED}
+import json, sys
+print(json.dumps(installed(sys.argv[1:])))
+"""
 
 
 def tool_versions(python: str = "python3", packages: Sequence[str] = VERSIONED) -> dict[str, str]:
     """Return package -> version, for those that are installed beside an interpreter."""
-    if python == sys.executable:
-        return {one: found for one in packages if (found := _own_version(one))}
     answer = query([python, "-c", _VERSIONS, *packages])
     return dict(json.loads(answer)) if answer else {}
-
-
-def _own_version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def query(argv: Sequence[str]) -> str | None:

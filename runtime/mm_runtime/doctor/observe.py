@@ -10,7 +10,7 @@ import sys
 from functools import cache
 
 from mm_runtime.base.engine_python import engine_python
-from mm_runtime.base.tool_versions import QUERY_SECONDS
+from mm_runtime.base.tool_versions import INSTALLED, QUERY_SECONDS
 from mm_runtime.doctor.found import Found, Interpreter, Version
 from mm_runtime.errors import PermanentError
 from mm_runtime.launch.backends import find_installation
@@ -35,16 +35,12 @@ PACKAGES = (
 )
 PROGRAMS = (CONTROL, "nvidia-smi", "setpriv", "trtllm-build", "trtllm-serve")
 
-_QUESTION = f"""
+_QUESTION = f"""{INSTALLED}
 import json, re, sys
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
-found = {{"version": sys.version_info[:2], "packages": {{}}, "cuda": "", "problem": ""}}
-for name in {PACKAGES!r}:
-    try:
-        found["packages"][name] = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        pass
+found = {{"version": sys.version_info[:2], "packages": installed({PACKAGES!r})}}
+found |= {{"cuda": "", "problem": ""}}
 torch = util.find_spec("torch")
 if torch and torch.origin:
     text = Path(torch.origin).with_name("version.py").read_text()
@@ -56,7 +52,6 @@ except ImportError as error:
     found["problem"] = f"cannot import the project's code: {{error}}"
 print(json.dumps(found))
 """
-"""Metadata takes 0.1 s; importing torch or tensorrt_llm takes many."""
 
 _DRIVER = "libcuda.so.1"
 

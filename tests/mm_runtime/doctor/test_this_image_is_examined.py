@@ -101,3 +101,17 @@ def test_a_user_without_an_entry_gets_a_name() -> None:
     )
 
     assert findings(done.stdout)["home"]["found"] == "/tmp (user 65532, nonroot)", done.stderr
+
+
+def test_a_package_for_one_cuda_is_the_package(tmp_path: Path) -> None:
+    """`pip install tensorrt-cu12` is TensorRT: seen on a GPU as an image without it."""
+    (tmp_path / "tensorrt_cu12-10.6.0.dist-info").mkdir()
+    metadata = "Metadata-Version: 2.1\nName: tensorrt-cu12\nVersion: 10.6.0\n"
+    (tmp_path / "tensorrt_cu12-10.6.0.dist-info" / "METADATA").write_text(metadata)
+
+    _, text = run(
+        *("doctor", "--backend", "TensorRT", "--for", "build", "-o", "json"),
+        PYTHONPATH=str(tmp_path),
+    )
+
+    assert findings(text)["tensorrt"]["found"] == "10.6.0"

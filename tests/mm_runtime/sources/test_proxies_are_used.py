@@ -48,7 +48,7 @@ def inspected(source: str, folder: Path, environment: dict[str, str]) -> ModelFa
     ("direct", "through"),
     [
         pytest.param("", True, id="proxied"),
-        pytest.param("127.0.0.1", False, id="hosts-without-it", marks=pytest.mark.slow),
+        pytest.param("127.0.0.1,localhost", False, id="hosts-without-it", marks=pytest.mark.slow),
     ],
 )
 def test_the_hub(
