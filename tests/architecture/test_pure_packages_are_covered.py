@@ -16,9 +16,10 @@ HALF = "mm_operator." + "half"
 """A module of the tests below alone."""
 
 
-@pytest.fixture
-def measured(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one module, of whose four lines a test runs three, and coverage's data."""
+    tmp_path = tmp_path_factory.mktemp("repository")
     package = tmp_path / "operator" / "mm_operator"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()

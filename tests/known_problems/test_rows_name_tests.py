@@ -103,9 +103,8 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize(
-    "lanes", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)], ids=["alone", "xdist"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_the_folder_runs_the_tests_of_a_row(lanes: tuple[str, ...]) -> None:
     done = run("--row", "2", *lanes)
     assert done.returncode == 0, done.stdout
