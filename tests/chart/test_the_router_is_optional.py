@@ -37,7 +37,6 @@ DOWNLOAD_SECONDS = 240
 
 
 def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the router's objects."""
     return [
         item
         for item in rendered(values)
@@ -151,7 +150,6 @@ def test_rights_are_two_kinds_to_read() -> None:
 
 
 def pod(namespace: str, component: str) -> Peer:
-    """Return a pod of a model."""
     marks = {labels.APP_MANAGED_BY: labels.MANAGED_BY_VALUE, labels.APP_COMPONENT: component}
     return Peer(
         labels=marks,

@@ -60,7 +60,6 @@ class Site:
     openai: openai.AsyncOpenAI
 
     async def say(self, *parts: dict[str, Any], **changes: Any) -> Any:
-        """Send a chat; `changes` are fields of the request."""
         content: Any = [{"type": "text", "text": "hello"}, *parts]
         body = {"model": MODEL, "messages": [{"role": "user", "content": content}], **changes}
         return await self.openai.chat.completions.create(**body)

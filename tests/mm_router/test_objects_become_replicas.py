@@ -18,7 +18,6 @@ def endpoint(address: str, **conditions: bool) -> dict[str, Any]:
 
 
 def slice_of(*endpoints: dict[str, Any], uid: str = "1", namespace: str = "blue") -> dict[str, Any]:
-    """Return a slice of the model `llava`."""
     return {
         "metadata": {"uid": uid, "namespace": namespace, "labels": {labels.MODEL: "llava"}},
         "ports": [{"name": "http", "port": 8080}],
@@ -27,7 +26,6 @@ def slice_of(*endpoints: dict[str, Any], uid: str = "1", namespace: str = "blue"
 
 
 def model_of(uid: str = "1", **metadata: Any) -> dict[str, Any]:
-    """Return the object of a model with two adapters."""
     item = document({"engine": {"lora": adapters("de", "fr")}})
     item["metadata"] |= {
         "uid": uid,

@@ -28,7 +28,6 @@ KEY = "Bearer sk-a"
     ("routers", "expected"), [(1, (10, 4, 500)), (3, (4, 2, 167)), (100, (1, 1, 5))]
 )
 def test_a_share_is_rounded_up(routers: int, expected: tuple[int, int, int]) -> None:
-    """Every router lets one in, at the least."""
     limit = KeyLimitPlan(
         name="a", requests_per_minute=10, concurrent_requests=4, tokens_per_minute=500
     )

@@ -21,7 +21,6 @@ GIVEN: dict[str, Any] = {"model": "tiny", "max_tokens": 6, "temperature": 0}
 
 
 def test_ids_of_a_text_are_answered_as_the_text(client: OpenAI) -> None:
-    """Of the text with its begin token."""
     of_text = client.completions.create(**GIVEN, prompt=TEXT)
     of_ids = client.completions.create(**GIVEN, prompt=IDS)
     assert of_ids.choices[0].text == of_text.choices[0].text

@@ -43,7 +43,6 @@ class SlowEngine(ScriptedEngine):
         self._log = log
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Answer from the script."""
         with self._log.open("a", encoding="utf-8") as log:
             log.write(f"{request.prompt!r}\n")
         await asyncio.sleep(FIRST_TOKEN_SECONDS)

@@ -38,7 +38,6 @@ def python_backend() -> Path:
 
 @pytest.fixture(params=versions())
 def twin(request: pytest.FixtureRequest) -> Twin:
-    """A twin that is here; one that is not is named."""
     found = Twin(request.param)
     if found.absent:
         pytest.skip(found.absent)

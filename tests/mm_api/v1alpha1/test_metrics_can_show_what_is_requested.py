@@ -215,7 +215,6 @@ def test_what_can_be_followed_is_taken(model: dict[str, Any]) -> None:
 
 @pytest.mark.cluster
 def test_the_api_server_judges_alike(api: Api) -> None:
-    """With the messages of `validate`."""
     refused = [one.values[0] for one in (*BEYOND, *GROWING, *UNNAMED, *EMPTY)]
     for model, said in zip(refused, api.refusals(refused), strict=True):
         (problem,) = validate(model)

@@ -33,7 +33,6 @@ CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints", "path": "llava"}}
 
 
 def spec_of(changes: dict[str, Any]) -> MultimodalModelSpec:
-    """Return a model's spec."""
     complete = document(changes)["spec"]
     source = complete["model"]["source"]
     complete["model"]["source"] = {key: one for key, one in source.items() if one is not None}

@@ -113,7 +113,6 @@ def test_first_obstacle_of_a_pod(fields: dict[str, object], reason: str, message
 
 
 def test_a_rollout_that_stalls() -> None:
-    """It makes no progress for no other reason."""
     state = deployment(stalled="has timed out progressing")
     message = "the rollout makes no progress: has timed out progressing"
     found = first_obstacle(state, (pod(waiting="ContainerCreating"),))

@@ -22,7 +22,6 @@ def engine() -> ScriptedEngine:
 
 @pytest.fixture
 async def client(tmp_path: Path, engine: ScriptedEngine) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a gateway whose model has two adapters."""
     async with client_of(toy_gateway(tmp_path, engine, adapters=ADAPTERS)) as client:
         yield client
 

@@ -31,7 +31,6 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 
 @pytest.fixture
 async def client(running: Running) -> AsyncIterator[httpx.AsyncClient]:
-    """A plain HTTP client."""
     async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
         yield client
 
@@ -238,7 +237,6 @@ async def test_a_body_over_the_limit_is_refused_while_it_comes(client: httpx.Asy
 
 
 async def test_a_declared_length_over_the_limit_is_refused(client: httpx.AsyncClient) -> None:
-    """The header alone is enough."""
     response = await client.post("/v1/chat/completions", content=b" " * 6_000_000)
     assert response.status_code == 413
 

@@ -18,7 +18,6 @@ def prompts(*, reads_text: bool = False) -> TokenPrompts:
 
 
 def test_ids_have_a_text() -> None:
-    """With special tokens."""
     assert prompts().text_of(IDS, "prompt") == CODEC.decode_all(IDS)
 
 
@@ -31,7 +30,6 @@ def test_ids_have_a_text() -> None:
     },
 )
 def test_refusals(ids: list[int], says: str, *, reads_text: bool) -> None:
-    """The parameter is named."""
     with pytest.raises(InvalidRequestError, match=rf"^`prompt\[1\]`.*{says}") as refusal:
         prompts(reads_text=reads_text).text_of(ids, "prompt[1]")
     assert refusal.value.param == "prompt[1]"

@@ -109,7 +109,6 @@ async def test_prompts(tmp_path: Path, fields: dict[str, object], prompt: str) -
     },
 )
 async def test_refusals(tmp_path: Path, fields: dict[str, object], words: str) -> None:
-    """The reason names the parameter."""
     status, message = await _prompt(tmp_path, **fields)
     assert status == 400
     assert words in message

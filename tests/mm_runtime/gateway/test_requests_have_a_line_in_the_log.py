@@ -53,7 +53,6 @@ class Log:
 
 @pytest.fixture
 def log(capsys: pytest.CaptureFixture[str]) -> Log:
-    """What a test reads."""
     return Log(capsys)
 
 

@@ -44,7 +44,6 @@ def _turn(*parts: object, image_of: str = "") -> dict[str, Any]:
 
 
 async def _prompts(folder: Path, *bodies: Sent) -> list[str]:
-    """Return what the engine is given of each; all are answered."""
     engine = ScriptedEngine()
     async with client_of(toy_gateway(folder, engine, template=tool_templates.HERMES)) as client:
         for one in bodies:
@@ -67,7 +66,6 @@ async def test_a_body_is_answered_or_refused_by_name(tmp_path: Path, one: Sent) 
 
 
 def test_each_client_has_its_source() -> None:
-    """Repository, version and file."""
     known = (*client_bodies.SOURCES, client_bodies.RULE)
     rows = (*BODIES, *HISTORIES, *client_bodies.REFUSED)
     assert [one.client for one in rows if not one.client.startswith(known)] == []
@@ -133,7 +131,6 @@ async def test_thoughts_are_refused_where_the_template_writes_them(tmp_path: Pat
     ],
 )
 def test_refusals_say_what_is_expected(path: str, fields: dict[str, Any], words: str) -> None:
-    """At this place, of this path."""
     parse, plain = PLAIN[path]
     with pytest.raises(InvalidRequestError) as refusal:
         parse(json.dumps({"model": MODEL, **plain, **fields}).encode(), "application/json")
@@ -180,7 +177,6 @@ def test_what_is_not_used_is_taken_on_every_path(path: str, name: str) -> None:
 @pytest.mark.parametrize("path", PLAIN)
 @pytest.mark.parametrize("name", ["use_beam_search", "think", "unheard_of"])
 def test_what_would_act_elsewhere_is_refused_on_every_path(path: str, name: str) -> None:
-    """With the values that are taken, where there are some."""
     parse, plain = PLAIN[path]
     body = json.dumps({"model": MODEL, **plain, name: True}).encode()
     with pytest.raises(InvalidRequestError) as refusal:
@@ -208,7 +204,6 @@ def test_what_is_not_used_is_taken_in_forms(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["language", "temperature", "chunking_strategy", "n", "prompt"])
 def test_an_empty_field_of_a_form_is_absent(name: str) -> None:
-    """Forms have no null: a field that was left empty is not used."""
     request = parse_transcription(_form(**{name: ""}), FORM)
     assert getattr(request, name) is None
 

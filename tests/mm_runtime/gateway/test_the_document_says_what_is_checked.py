@@ -31,12 +31,10 @@ CALL = {"id": "1", "function": {"name": "rain", "arguments": "{}"}}
 
 
 def said(*parts: object, role: str = "user", **fields: object) -> dict[str, Any]:
-    """Return the messages of a chat with one message."""
     return {"messages": [{"role": role, "content": list(parts), **fields}]}
 
 
 def called(type: str = "function", **fields: object) -> dict[str, Any]:  # noqa: A002 (as sent)
-    """Return an earlier call."""
     return {"id": "1", "type": type, "function": {"name": "rain", **fields}}
 
 

@@ -53,7 +53,6 @@ class Narrow:
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
-        """Run a pass, or raise after it."""
         passed = self._model.run(tokens, positions, part)
         if len(tokens) > self._answers or (part is not None and len(part.rows) > self.rows):
             self.refused += 1
@@ -73,7 +72,6 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 def started(
     model: Narrow | LanguageModel | EncoderDecoderModel, ending: Ending | None = None
 ) -> Iterator[Engine]:
-    """Serve with a model."""
     engine = Engine(model, ROOMY)
     engine.start(ending=ending)
     try:
@@ -83,7 +81,6 @@ def started(
 
 
 def questions() -> list[Request]:
-    """Return requests of different lengths, one of them sampled."""
     return [
         Request(
             ids=ids,
@@ -96,7 +93,6 @@ def questions() -> list[Request]:
 
 
 def outcomes(engine: Engine, requests: list[Request]) -> list[list[int] | str]:
-    """Return the answer of each request, or the name of its error."""
     sinks = [CollectingSink() for _ in requests]
     for request, sink in zip(requests, sinks, strict=True):
         engine.submit(request, sink)

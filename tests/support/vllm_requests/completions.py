@@ -79,18 +79,15 @@ def _each_streamed(answer: Any, plain: Any) -> bool:
 
 
 def usages(answer: Any) -> list[Any]:
-    """Return the usage of each chunk."""
     return [one.get("usage") for one in answer]
 
 
 def usage_last(answer: Any) -> bool:
-    """Say whether the last chunk alone has usage, and no choices."""
     *before, last = usages(answer)
     return not any(before) and last["completion_tokens"] == 6 and not answer[-1]["choices"]
 
 
 def usage_always(answer: Any) -> bool:
-    """Say whether each chunk has usage, and tokens are counted up."""
     found = usages(answer)
     counts = [one["completion_tokens"] for one in found if one]
     return all(found) and counts == sorted(counts) and counts[-1] == 6
