@@ -1,8 +1,13 @@
 """Fixtures that every test folder shares."""
 
 import os
+import ssl
 import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
 
+import certifi
 from hypothesis import HealthCheck, settings
 
 # Each process that tests start would compile the project again, a fifth of a second of a core.
@@ -26,6 +31,26 @@ pytest_plugins = [
     "support.temporary",
     "support.tiny_servers",
 ]
+
+PUBLIC = 100_000
+"""A bundle of so many bytes holds the public authorities, a test's own holds one."""
+_new_context = ssl.create_default_context
+
+
+@cache
+def _public(authorities: str) -> ssl.SSLContext:
+    return _new_context(cafile=authorities)
+
+
+def _context(*arguments: Any, **options: Any) -> ssl.SSLContext:
+    """Read the public authorities once: it takes 30 ms of a core, and each client does it."""
+    bundle = os.environ.get("SSL_CERT_FILE") or certifi.where()
+    if not arguments and options == {"cafile": bundle} and Path(bundle).stat().st_size > PUBLIC:
+        return _public(bundle)
+    return _new_context(*arguments, **options)
+
+
+ssl.create_default_context = _context
 
 # A deadline for one example, or for making ten, would assert a duration, which a busy machine
 # misses now and then. The same examples each time: a change is judged by itself, not by luck. New
