@@ -22,24 +22,10 @@ from mm_devcluster.errors import AlreadyRunningError, DevClusterError, NotRunnin
 from mm_devcluster.paths import cluster_dir, state_dir
 from mm_devcluster.processes import Process, find_process
 from mm_devcluster.status import PartStatus
-from support.clusters import apply, kubectl, kubectl_json, namespace, read, running_cluster
+from support.clusters import kubectl, kubectl_json, running_cluster
 from support.eventually import eventually
 
 pytestmark = pytest.mark.cluster
-
-JOB = {
-    "apiVersion": "batch/v1",
-    "kind": "Job",
-    "metadata": {"name": "job"},
-    "spec": {
-        "template": {
-            "spec": {
-                "restartPolicy": "Never",
-                "containers": [{"name": "c", "image": "mm.local/none:1"}],
-            }
-        }
-    },
-}
 
 
 def processes_of(name: str) -> list[Process]:
@@ -61,23 +47,6 @@ def test_the_api_server_is_the_pinned_release(control_plane: ClusterInfo) -> Non
     """The server reports the version that the module file pins."""
     version = kubectl_json(control_plane, "version")["serverVersion"]["gitVersion"]
     assert version == "v1.36.3"
-
-
-def test_a_job_gets_its_pod(control_plane: ClusterInfo) -> None:
-    """Controllers work; without a node the pod stays Pending."""
-    with namespace(control_plane, "jobs", enforce="privileged") as name:
-        apply(control_plane, {**JOB, "metadata": {"name": "job", "namespace": name}})
-        pods = eventually(lambda: read(control_plane, "pods", "-n", name)["items"])
-        assert [pod["status"]["phase"] for pod in pods] == ["Pending"]
-
-
-def test_pod_security_refuses_a_privileged_pod(control_plane: ClusterInfo) -> None:
-    """The restricted level is enforced by the API server itself."""
-    with namespace(control_plane, "strict") as name:
-        refusal = kubectl(
-            control_plane, "run", "x", "--image=mm.local/none:1", f"-n={name}", check=False
-        )
-        assert 'violates PodSecurity "restricted:latest"' in refusal
 
 
 def test_a_part_that_dies_is_started_again(control_plane: ClusterInfo) -> None:

@@ -1,13 +1,9 @@
-"""What vLLM's clients say about the prompt itself acts: the real path, and templates."""
+"""What vLLM's clients say about the prompt itself acts."""
 
 from pathlib import Path
 
-import pytest
-from openai import AsyncOpenAI
-
 from support.cases import cases
 from support.gateways import MODEL, client_of, toy_gateway
-from support.real_gateway import RealGateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"role": "user", "content": "What color is it?"}
@@ -17,39 +13,6 @@ TEMPLATE = (
     "{% if enable_thinking %}think {{ budget }}{% endif %}"
     "{% if add_generation_prompt %}assistant{% endif %}"
 )
-
-
-@pytest.mark.triton
-@pytest.mark.timeout(600)
-async def test_the_last_message_is_continued(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """The prompt ends with its text: no end of the turn, no new answer."""
-
-    async def tokens(*messages: dict[str, str], **extra: object) -> int:
-        answer = await real_client.chat.completions.create(
-            model=real.model, messages=list(messages), max_tokens=3, temperature=0, extra_body=extra
-        )
-        return answer.usage.prompt_tokens
-
-    opened = await tokens(QUESTION)
-    closed = await tokens(QUESTION, add_generation_prompt=False)
-    assert opened - closed == 2  # `ASSISTANT:`
-    continued = await tokens(QUESTION, BEGUN, continue_final_message=True)
-    assert continued == opened + 2
-
-
-@pytest.mark.triton
-@pytest.mark.timeout(600)
-async def test_the_prompt_is_repeated(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """`echo`: in plain answers and in streams, before every choice."""
-    given = {"model": real.model, "prompt": "What color is", "max_tokens": 3, "temperature": 0}
-    bare = await real_client.completions.create(**given, n=2)
-    echoed = await real_client.completions.create(**given, n=2, echo=True)
-    texts = ["What color is" + choice.text for choice in bare.choices]
-    assert [choice.text for choice in echoed.choices] == texts
-    streamed = ["", ""]
-    async for chunk in await real_client.completions.create(**given, n=2, echo=True, stream=True):
-        streamed[chunk.choices[0].index] += chunk.choices[0].text
-    assert streamed == texts
 
 
 async def _prompt(tmp_path: Path, **fields: object) -> tuple[int, str]:
