@@ -148,7 +148,7 @@ def demand_of(request: dict[str, Any]) -> Demand:
     found = _Found()
     _walk(request, found)
     text = math.ceil(found.text_bytes / BYTES_PER_TOKEN) + found.token_ids
-    answers = max(_count(request.get("n")) or 1, _count(request.get("best_of")) or 1)
+    answers = _count(request.get("n")) or 1
     prompts = min(_prompts(request.get("prompt")), MOST_ANSWERS)
     limits = (_count(request.get(name)) for name in _ANSWER_LIMITS)
     return Demand(

@@ -147,7 +147,6 @@ def test_parts_are_counted(part: dict[str, Any], expected: Demand) -> None:
         "several": ({"max_tokens": 7, "n": 3}, 3, 7),
         "newer-name": ({"max_tokens": 7, "max_completion_tokens": 9}, 1, 9),
         "responses": ({"max_output_tokens": 9}, 1, 9),
-        "best-of": ({"n": 2, "best_of": 5}, 5, None),
         "many": ({"n": 10**9}, 128, None),
         "prompts": ({"prompt": ["a", "b"], "n": 3, "max_tokens": 7}, 6, 7),
         "prompts-of-tokens": ({"prompt": [[1, 2], [3]]}, 2, None),

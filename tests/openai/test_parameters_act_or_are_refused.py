@@ -159,7 +159,6 @@ ROWS = [
         lambda one, other: (one.text, other.text) == ("", "<s>" * 6),
         {"logit_bias": {str(calling_llava.BEGIN): 100}},
     ),
-    Row("best_of", (TEXT,), {"best_of": 2}, lambda _, other: other.tokens == 12, SAMPLED),
     Row("response_format", BOTH, {"response_format": FORM}, is_json),
     Row(
         "chat_template_kwargs",
@@ -217,6 +216,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     *((endpoint, "model", 7) for endpoint in ALL),
     *((CHAT, name, [[7]]) for name in sorted(NOT_SERVED) if CHAT in endpoints_of(name)),
     (TEXT, "suffix", "!"),
+    (TEXT, "best_of", 2),
     *((RESPONSE, name, [[7]]) for name, one in RESPONSE_PARAMETERS.items() if not one.acts),
     *((endpoint, "frequency_penalty", 3) for endpoint in BOTH),
     *((endpoint, "unheard_of", 1) for endpoint in ALL),

@@ -39,16 +39,6 @@ def test_samples_of_a_prompt_stand_beside_each_other(client: OpenAI) -> None:
     )
 
 
-def test_the_best_of_each(client: OpenAI) -> None:
-    """`best_of` chooses among the answers to one prompt, with scores only where requested."""
-    alone = [client.completions.create(**SAMPLED, prompt=one, best_of=3) for one in PROMPTS]
-    together = client.completions.create(**SAMPLED, prompt=PROMPTS, best_of=3)
-    assert [one.text for one in together.choices] == [one.choices[0].text for one in alone]
-    assert together.usage is not None
-    tokens = [one.usage.completion_tokens for one in alone if one.usage]
-    assert together.usage.completion_tokens == sum(tokens) > 3 * 6  # of those not chosen, too
-
-
 def test_echo_and_scores(client: OpenAI) -> None:
     """Each answer stands behind its own prompt; scores are those of its own tokens."""
     plain = client.completions.create(**GIVEN, prompt=PROMPTS, logprobs=0)
@@ -98,7 +88,6 @@ def test_a_stream_says_which(client: OpenAI) -> None:
         "too-long": ({"prompt": ["a", "b" * 1600]}, "prompt[1]", "1536"),
         "many": ({"prompt": ["a"] * 17}, "prompt", "at most 16 answers"),
         "with-n": ({"prompt": ["a"] * 6, "n": 3}, "prompt", "6 prompts with 3"),
-        "with-best-of": ({"prompt": ["a"] * 6, "best_of": 3}, "best_of", "further requests"),
     },
 )
 def test_one_that_is_wrong_refuses_all(

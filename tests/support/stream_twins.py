@@ -10,8 +10,6 @@ def twin_of(path: str, value: Mapping[str, Any]) -> Value | None:
     """Return the request for a stream of what a request wants at once; None: there is no stream."""
     if value.get("stream"):
         return None
-    if (value.get("best_of") or 1) > 1:
-        return None
     twin = {**value, "stream": True}
     if path.startswith("/v1/audio/"):
         forms = {"json", "text", None}

@@ -245,7 +245,7 @@ class Preparation:
             stop_ids=stop_ids,
             shows_special=request.skip_special_tokens is False
             or calls_need_tokens(request, self.model.dialect),
-            likeliest=_likeliest(request),
+            likeliest=request.likeliest,
             form=form,
         )
         return PreparedChat(
@@ -459,8 +459,3 @@ def _clip(video: Video) -> Clip:
 def _frames(video: Video) -> tuple[int, Size]:
     frames, height, width, _ = video.pixels.shape
     return frames, (height, width)
-
-
-def _likeliest(request: ChatRequest | CompletionRequest) -> int | None:
-    chosen = isinstance(request, CompletionRequest) and request.choices > request.wanted_choices
-    return 0 if chosen and request.likeliest is None else request.likeliest

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from mm_runtime.gateway.api.answers import Answers
-from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import HeldScores, TokenScore, of_chat, of_text
 from mm_runtime.gateway.api.stops import StopCutter
 from mm_runtime.gateway.backends.merged import merged
@@ -105,26 +103,6 @@ def test_wire() -> None:
         "top_logprobs": [None, {"c": -0.5, "d": -0.5}],
         "text_offset": [3, 4],
     }
-
-
-def test_the_best_of_several() -> None:
-    """The likeliest of a prompt for their length; all in their order where all are wanted."""
-    answers = Answers(3, each=3)
-    for choice, log_probs in enumerate(([-3.0], [-0.1, -0.2, -0.3], [-0.3])):
-        for log_prob in log_probs:
-            answers.add(choice, str(choice), [_score(str(choice), log_prob)])
-        answers.end(choice, FinishReason.LENGTH if choice else FinishReason.STOP)
-    assert [one.text for one in answers.best(2)] == ["111", "2"]
-    assert [one.text for one in answers.best(3)] == ["0", "111", "2"]
-    assert answers.best(3)[0].reason == FinishReason.STOP
-
-
-def test_the_best_of_each_prompt() -> None:
-    """One prompt's answers are not compared with another's."""
-    answers = Answers(4, each=2)
-    for choice, log_prob in enumerate((-3.0, -2.0, -0.1, -0.2)):
-        answers.add(choice, str(choice), [_score(str(choice), log_prob)])
-    assert [one.text for one in answers.best(1)] == ["1", "2"]
 
 
 async def _counted(name: str, count: int, closed: list[str]) -> AsyncGenerator[str, None]:

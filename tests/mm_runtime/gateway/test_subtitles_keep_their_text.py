@@ -18,7 +18,7 @@ def subtitles(form: Literal["srt", "vtt"], *texts: str) -> str:
         for at, text in enumerate(texts)
     )
     request = TranscriptionRequest(model="m", file=b"", response_format=form)
-    found = Transcript(request).full(Answers(1, 1).best(1), Usage(0, 0, segments=segments))
+    found = Transcript(request).full(Answers(1).complete, Usage(0, 0, segments=segments))
     assert isinstance(found, str)
     return found
 

@@ -15,10 +15,9 @@ TEXT = "What color is"
 
 
 async def test_scores_of_texts(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """OpenAI's four lists; `best_of` returns the likeliest of more answers and counts all."""
+    """OpenAI's four lists."""
     given = {"model": real.model, "prompt": TEXT, "max_tokens": 4, "temperature": 2.0, "seed": 1}
     several = await real_client.completions.create(**given, n=4, logprobs=1)
-    means = {}
     for choice in several.choices:
         found = choice.logprobs
         # This tokenizer's texts begin without the blank of their first token.
@@ -27,13 +26,6 @@ async def test_scores_of_texts(real: RealGateway, real_client: AsyncOpenAI) -> N
         ends = accumulate(map(len, found.tokens))
         assert found.text_offset == [0, *(end - blank for end in ends)][:-1]
         assert {len(one) for one in found.top_logprobs} == {1}
-        means[choice.text] = sum(found.token_logprobs) / len(found.tokens)
-    best = await real_client.completions.create(**given, best_of=4)
-    assert [choice.text for choice in best.choices] == [max(means, key=means.__getitem__)]
-    assert best.choices[0].logprobs is None
-    assert best.usage == several.usage
-    with pytest.raises(BadRequestError, match="best of 1"):
-        await real_client.completions.create(**given, n=2, best_of=1)
 
 
 async def test_images_need_a_conversation(real: RealGateway, real_client: AsyncOpenAI) -> None:

@@ -157,10 +157,6 @@ class GenerationRequest(Wire):
         return 1
 
     @property
-    def wanted_choices(self) -> int:
-        return 1
-
-    @property
     def token_limit(self) -> int | None:
         """Most tokens to generate; the newer name wins, where there is one."""
         newer: int | None = getattr(self, "max_completion_tokens", None)
@@ -216,10 +212,6 @@ class SampledRequest(GenerationRequest):
 
     @property
     def choices(self) -> int:
-        return self.wanted_choices
-
-    @property
-    def wanted_choices(self) -> int:
         return self.n or 1
 
     @property
@@ -333,23 +325,13 @@ class ChatRequest(WrittenRequest, SampledRequest):
         return (self.top_logprobs or 0) if self.logprobs else None
 
 
-def _check_answers(prompts: int, each: int, param: str) -> None:
-    """Refuse more answers than a request may have: every one takes a place."""
-    if prompts * each > MAX_CHOICES:
-        message = (
-            f"got {prompts} prompts with {each} answers each (`{param}`); expected at most "
-            f"{MAX_CHOICES} answers in all: send the other prompts in further requests"
-        )
-        raise ValueError(message)
-
-
 class CompletionRequest(SampledRequest):
     """Body of `POST /v1/completions`."""
 
     others: ClassVar[Mapping[str, tuple[object, ...]]] = {**NOT_USED, "add_special_tokens": (True,)}
 
     prompt: Prompt
-    best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
+    best_of: Unserved = None
     echo: StrictBool | None = None
     logprobs: Annotated[int | None, UNUSED_IS_NULL] = Field(default=None, ge=0, le=MAX_LIKELIEST)
     suffix: Unserved = None
@@ -367,31 +349,19 @@ class CompletionRequest(SampledRequest):
     @field_validator("prompt")
     @classmethod
     def _few(cls, prompt: Prompt, info: ValidationInfo) -> Prompt:
-        _check_answers(count_of(prompt), info.data.get("n") or 1, "n")
+        """Refuse more answers than a request may have: every one takes a place."""
+        prompts, each = count_of(prompt), info.data.get("n") or 1
+        if prompts * each > MAX_CHOICES:
+            message = (
+                f"got {prompts} prompts with {each} answers each (`n`); expected at most "
+                f"{MAX_CHOICES} answers in all: send the other prompts in further requests"
+            )
+            raise ValueError(message)
         return prompt
-
-    @field_validator("best_of")
-    @classmethod
-    def _enough(cls, count: int | None, info: ValidationInfo) -> int | None:
-        wanted = info.data.get("n") or 1
-        if count is not None and count < wanted:
-            message = f"{wanted} answers cannot be the best of {count}"
-            raise ValueError(message)
-        if count is not None and count > wanted and info.data.get("stream"):
-            message = "the best of several is known when all are complete; leave `stream` out"
-            raise ValueError(message)
-        if count is not None:
-            _check_answers(count_of(info.data.get("prompt", "")), count, "best_of")
-        return count
 
     @property
     def prompts(self) -> int:
         return count_of(self.prompt)
-
-    @property
-    def choices(self) -> int:
-        """Answers that are generated to each prompt; some of them may be thrown away."""
-        return max(self.wanted_choices, self.best_of or 1)
 
     @property
     def likeliest(self) -> int | None:

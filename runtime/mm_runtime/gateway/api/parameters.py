@@ -76,7 +76,6 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "stop_token_ids": Parameter(_ALL, "tokens that end the answer"),
     "skip_special_tokens": Parameter(_ALL, "false: special tokens have text"),
     "n": Parameter(_ALL, "answers to each prompt; each takes a place"),
-    "best_of": Parameter(_NOT_PYTORCH, "answers of which the `n` likeliest for their length count"),
     "logprobs": Parameter(_ALL, "log probability of each token, before any sampling rule"),
     "top_logprobs": Parameter(_NOT_TENSORRT, "the same of the likeliest tokens"),
     "stream": Parameter(_ALL, "server-sent events"),
@@ -113,7 +112,7 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "service_tier": Parameter(_NONE),
     **dict.fromkeys(
         (
-            *("audio", "function_call", "functions", "modalities"),
+            *("audio", "best_of", "function_call", "functions", "modalities"),
             *("prediction", "reasoning_effort", "suffix", "verbosity", "web_search_options"),
         ),
         Parameter(_NONE),

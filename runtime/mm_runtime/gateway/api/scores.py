@@ -111,5 +111,5 @@ def _by_text(likeliest: Sequence[TokenScore]) -> dict[str, float]:
 
 
 def mean_log_prob(scores: Sequence[TokenScore]) -> float:
-    """Return how likely an answer is for its length; by it `best_of` chooses."""
+    """Return how likely an answer is for its length."""
     return sum(score.log_prob for score in scores) / max(1, len(scores))

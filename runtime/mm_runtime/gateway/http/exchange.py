@@ -126,7 +126,7 @@ def shapes_of(
         "likeliest": request.likeliest,
     }
     if not isinstance(request, ChatRequest):
-        each = range(request.wanted_choices)
+        each = range(request.choices)
         before = [echo for echo in echoes for _ in each]
         return TextCompletion(echoes=before, **shape)
     if isinstance(request, ResponsesChat):
@@ -268,7 +268,6 @@ class Endpoint:
                 shapes = shapes_of(request, self._service.model, record.request_id, prepared.echoes)
                 streamed, form = bool(request.stream), _form_of(request)
                 model = request.model
-                wanted = request.wanted_choices
                 # Up to tens of megabytes that are not needed while the request waits and runs.
                 del request
                 claims.body.release()
@@ -284,7 +283,7 @@ class Endpoint:
                     if streamed:
                         await _send_stream(form, events, shapes, prepared, reply)
                     else:
-                        await _send_complete(wanted, events, shapes, prepared, reply)
+                        await _send_complete(events, shapes, prepared, reply)
         except InvalidRequestError as error:
             if places is not None:
                 rename(error, places)
@@ -373,13 +372,12 @@ async def _watched(
 
 
 async def _send_complete(
-    wanted: int,
     events: AsyncGenerator[Shown, None],
     shapes: Shapes,
     request: PreparedRequest,
     reply: Reply,
 ) -> None:
-    answers = Answers(request.choices, request.choices_each)
+    answers = Answers(request.choices)
     async for event in events:
         match event:
             case Piece():
@@ -387,7 +385,7 @@ async def _send_complete(
             case Ending():
                 answers.end(event.choice, event.reason)
             case Finished():
-                answer = shapes.full(answers.best(wanted), _usage_at_end(request, event))
+                answer = shapes.full(answers.complete, _usage_at_end(request, event))
                 if isinstance(answer, str):
                     await reply.send_text(answer)
                 else:
