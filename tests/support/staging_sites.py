@@ -17,7 +17,7 @@ from support.model_configs import ON_PYTORCH, facts_of, planned
 from support.trtllm_sites import Site, hollow_steps, write_model
 
 STEP_SECONDS = 240.0
-"""Of each step: a busy machine needs more than 60 to load Model-Optimizer with torch."""
+"""Of each step: a busy machine needs more than 60 to load torch."""
 
 
 @dataclass(frozen=True)
