@@ -64,33 +64,6 @@ async def test_a_stream_has_role_deltas_and_reason_in_order(client: AsyncOpenAI)
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-async def test_a_stream_ends_with_usage_when_requested(client: AsyncOpenAI) -> None:
-    """With include_usage one more chunk has the usage and no choices."""
-    chunks = [
-        chunk
-        async for chunk in await client.chat.completions.create(
-            model=MODEL,
-            messages=_user(QUESTION),
-            stream=True,
-            stream_options={"include_usage": True},
-        )
-    ]
-    assert chunks[-1].choices == []
-    assert chunks[-1].usage is not None
-    assert chunks[-1].usage.completion_tokens == 3
-    assert {None} == {chunk.usage for chunk in chunks[:-1]}
-
-
-async def test_reaching_max_tokens_finishes_with_length(client: AsyncOpenAI) -> None:
-    answer = await client.chat.completions.create(
-        model=MODEL, messages=_user(QUESTION), max_completion_tokens=2
-    )
-    assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == (
-        "a red",
-        "length",
-    )
-
-
 async def test_a_stop_string_is_cut_and_ends_the_generation(
     client: AsyncOpenAI, engine: ScriptedEngine
 ) -> None:
@@ -166,8 +139,3 @@ async def test_without_a_seed_every_request_gets_its_own(
     for _ in range(2):
         await client.chat.completions.create(model=MODEL, messages=_user(QUESTION))
     assert len({request.sampling.seed for request in engine.requests}) == 2
-
-
-async def test_the_model_is_listed(client: AsyncOpenAI) -> None:
-    assert [model.id async for model in client.models.list()] == [MODEL]
-    assert (await client.models.retrieve(MODEL)).id == MODEL
