@@ -18,15 +18,15 @@ from mm_runtime.gateway.api.stated_form import (
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import Form
-from mm_runtime.gateway.backends.forms import call_schema, check_bytes
+from mm_runtime.gateway.backends.forms import ANY_OBJECT, call_schema, check_bytes
 from mm_runtime.gateway.errors import InvalidRequestError
-
-_ANY_OBJECT = {"type": "object", "additionalProperties": True}
-"""Its own `json_object` would allow lists, too."""
 
 
 class VllmForms:
-    """Implements `mm_runtime.gateway.backends.backend.Forms`; the text of each form is JSON."""
+    """Implements `mm_runtime.gateway.backends.backend.Forms`; the text of each form is JSON.
+
+    Its own `json_object` is not used: it would allow lists, too.
+    """
 
     def stated(self, stated: StatedForm) -> Form:
         match stated.form:
@@ -35,7 +35,7 @@ class VllmForms:
             case Choice(texts):
                 return _form("choice", [*dict.fromkeys(texts)], stated.param)
             case AnyObject():
-                return _form("json", _ANY_OBJECT, stated.param)
+                return _form("json", ANY_OBJECT, stated.param)
             case JsonSchema(schema):
                 check_bytes(least_size(schema), stated.inner)
                 return _form("json", schema, stated.inner)

@@ -1,4 +1,4 @@
-"""Fields of requests whose conversation the chat template writes: answered, or only tokenized."""
+"""Fields of requests whose conversation the chat template writes."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
