@@ -56,7 +56,7 @@ kubectl label namespace team-a serving.multimodal.dev/enabled=true
 ```
 
 RBAC knows no such condition, so a ValidatingAdmissionPolicy refuses the operator's own writes
-elsewhere (`admissionPolicy`). It reads no Secret but those of `autoscaling.modelSecrets`.
+elsewhere (`admissionPolicy`). It reads no Secret.
 
 With `watchNamespaces` the operator has rights in those namespaces only, by Roles; they must exist.
 Roles for users (`rbac.aggregateToUsers`) are cluster-wide objects: switch them off where you may

@@ -35,9 +35,7 @@ def rules(table: Iterable[Permission]) -> Iterator[str]:
         yield f"# {one.why}"
         yield f"- apiGroups: [{one.group or _quoted('')}]"
         yield f"  resources: [{one.resource}]"
-        if one.names == (permissions.GIVEN,):
-            yield "  resourceNames: {{ toJson .names }}"
-        elif one.names:
+        if one.names:
             yield f"  resourceNames: [{', '.join(_NAMES.get(name, name) for name in one.names)}]"
         yield f"  verbs: [{', '.join(one.verbs)}]"
 
@@ -58,7 +56,6 @@ def roles() -> str:
             *rules(permissions.DEFINITION_READ),
             "{{- end }}",
         ],
-        "secretRules": rules(permissions.SECRETS),
         "routerRules": rules(permissions.ROUTER),
     }
     return _file("tools/permissions.py", parts)

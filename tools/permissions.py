@@ -1,6 +1,6 @@
 """Every verb of operator and router, and why; `tools/generate_templates.py` writes the rules.
 
-No wildcard anywhere, and no Secret but those that the chart is given by name. Where every namespace
+No wildcard anywhere, and no Secret. Where every namespace
 is served, a ValidatingAdmissionPolicy of the chart narrows the writes to namespaces that opted in.
 Verbs on children are for the namespaces of models, those on Leases for the operator's own
 namespace, but for the Leases that namespaces belong to an installation by.
@@ -30,9 +30,6 @@ DEFINITION_NAME = f"{labels.PLURAL}.{labels.GROUP}"
 
 ITSELF = "(the role itself)"
 """Stands for the name of the role that holds the rule."""
-
-GIVEN = "(names of the chart's value)"
-"""Stands for the names that the chart's user gives."""
 
 _CHILD = ("create", "delete", "get", "list", "patch", "watch")
 """Server-side apply of a new object needs create and patch; the caches need list and watch."""
@@ -114,13 +111,6 @@ ROUTER: tuple[Permission, ...] = (
 """Rights of the router's account, in the namespaces of the models; the operator has none of
 these."""
 
-SECRETS: tuple[Permission, ...] = (
-    Permission(
-        "", "secrets", ("get",), "Prometheus' token and authority, of models' specs.", (GIVEN,)
-    ),
-)
-"""In the namespaces of the chart value autoscaling.modelSecrets; nowhere else."""
-
 SINGLE_NAMESPACE: tuple[Permission, ...] = (
     Permission(
         "rbac.authorization.k8s.io",
@@ -154,12 +144,7 @@ DEFINITION: tuple[Permission, ...] = (
 )
 """Where the chart value definition.upgrade says so; also alone, in releases of some namespaces."""
 
-KEDA: tuple[Permission, ...] = (
-    Permission("keda.sh", "scaledobjects", _CHILD, "Engine KEDA."),
-    Permission(
-        "keda.sh", "triggerauthentications", _CHILD, "Which Secrets KEDA reads for a model."
-    ),
-)
+KEDA: tuple[Permission, ...] = (Permission("keda.sh", "scaledobjects", _CHILD, "Engine KEDA."),)
 """Beside `MODEL_NAMESPACES`, where KEDA is in the cluster."""
 
 OWN_NAMESPACE: tuple[Permission, ...] = (

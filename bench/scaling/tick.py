@@ -126,7 +126,7 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
             cache.put("Pod", pod(number, replica))
     woken: list[object] = []
     api: Any = NoApi()
-    endpoints = Endpoints(api, OwnPrometheus(OwnPrometheusSettings((prometheus.address,))))
+    endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings((prometheus.address,))))
     scaler = Scaler(
         models=records,
         cache=cache,

@@ -134,7 +134,7 @@ class Operator:
             cache=self._cache,
             client=client,
             endpoints=Endpoints(
-                client, OwnPrometheus(settings.prometheus), settings.prometheus_allowed_hosts
+                OwnPrometheus(settings.prometheus), settings.prometheus_allowed_hosts
             ),
             conflicts=ConflictingAutoscalers(client),
             wake=self._queue.add,

@@ -82,8 +82,7 @@ class Settings:
     """Where metrics are of models that name no Prometheus."""
 
     prometheus_allowed_hosts: tuple[str, ...] = ()
-    """Hosts that models may name as their Prometheus; empty: all but loopback, link-local and
-    metadata services."""
+    """Hosts that models may name as their Prometheus."""
 
     network: NetworkSpec = field(default_factory=NetworkSpec)
     """Proxy, authorities and mirror of models that name none."""
@@ -273,7 +272,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         action="append",
         default=list(filter(None, setting("PROMETHEUS_ALLOWED_HOSTS", "").split(","))),
         metavar="HOST",
-        help="the only hosts, or *.NAME, that autoscaling.prometheus.addresses may name",
+        help="a host, or *.NAME, that autoscaling.prometheus.addresses may name",
     )
     run.add_argument(
         "--scrape-annotations",

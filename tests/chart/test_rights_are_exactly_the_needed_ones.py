@@ -8,7 +8,7 @@ from typing import Any
 from support.cases import cases
 from support.chart import EXHAUSTIVE, NAMESPACE, of_kind, rendered
 
-KEDA = {"scaledobjects", "triggerauthentications"}
+KEDA = {"scaledobjects"}
 CLUSTER_WIDE = {"clusterroles", "nodes", "persistentvolumes"}
 
 
@@ -59,7 +59,6 @@ def test_watched_namespaces_get_a_role_each() -> None:
     """With namespaces given there is no right outside them and the operator's own."""
     values = EXHAUSTIVE | {
         "watchNodes": False,
-        "autoscaling": {"modelSecrets": []},
         "definition": {"upgrade": "Auto"},
     }
     roles = {role["metadata"]["namespace"]: role for role in _bound("Role", values)}
@@ -74,23 +73,10 @@ def test_watched_namespaces_get_a_role_each() -> None:
 
 
 @cases("values", {"every-namespace": {}, "some": EXHAUSTIVE})
-def test_secrets_are_read_by_name_only(values: dict[str, Any]) -> None:
-    """No role gives a right on Secrets but those of the value autoscaling.modelSecrets."""
-    listed = [{"namespace": "team-a", "names": ["token", "authority"]}]
-    requested = values | {"autoscaling": {"modelSecrets": listed}}
-    (role,) = (role for role in _bound("Role", requested) if "secrets" in str(role["rules"]))
-    every = _bound("Role", requested) + _bound("ClusterRole", requested)
+def test_no_secret_is_read(values: dict[str, Any]) -> None:
+    every = _bound("Role", values) + _bound("ClusterRole", values)
 
-    assert [one for one in every if "secrets" in str(one["rules"])] == [role]
-    assert role["metadata"]["namespace"] == "team-a"
-    assert role["rules"] == [
-        {
-            "apiGroups": [""],
-            "resources": ["secrets"],
-            "resourceNames": ["token", "authority"],
-            "verbs": ["get"],
-        }
-    ]
+    assert [one for one in every if "secrets" in _resources(one)] == []
 
 
 def test_nodes_are_read_where_the_chart_says_so() -> None:

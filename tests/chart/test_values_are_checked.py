@@ -58,8 +58,8 @@ def test_every_value_may_be_set() -> None:
             "clusterTriggerAuthentication': value must be ''",
         ),
         "no-names": (
-            {"autoscaling": {"modelSecrets": [{"namespace": "a"}]}},
-            "missing property 'names'",
+            {"inferencePools": [{"namespace": "a"}]},
+            "missing propert",
         ),
         "port": ({"service": {"port": 0}}, "minimum: got 0, want 1"),
     },

@@ -107,10 +107,7 @@ EXHAUSTIVE: dict[str, Any] = {
         "serverName": "prometheus.example",
         "insecureSkipVerify": True,
     },
-    "autoscaling": {
-        "intervalSeconds": 30,
-        "modelSecrets": [{"namespace": "team-a", "names": ["prometheus-token"]}],
-    },
+    "autoscaling": {"intervalSeconds": 30},
     "keda": {
         "enabled": True,
         "clusterTriggerAuthentication": "prometheus",

@@ -404,16 +404,6 @@ RULE_EXAMPLES = (
         at("autoscaling.prometheus", {**_PROMETHEUS, "matchLabels": {"kubernetes.io/name": "a"}}),
     ),
     RuleExample(
-        "one-credential",
-        "spec.autoscaling.prometheus",
-        "tokenSecretRef and basicAuthSecretRef exclude each other",
-        at("autoscaling.prometheus", {**_PROMETHEUS, "basicAuthSecretRef": {"name": "a"}}),
-        at(
-            "autoscaling.prometheus",
-            {**_PROMETHEUS, "basicAuthSecretRef": {"name": "a"}, "tokenSecretRef": {"name": "a"}},
-        ),
-    ),
-    RuleExample(
         "encoders-have-pods",
         "spec.vision.replicas",
         "replicas and resources are those of encoders in pods of their own",

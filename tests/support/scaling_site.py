@@ -66,9 +66,7 @@ class Site:
     """What was requested after each tick."""
 
     def __post_init__(self) -> None:
-        self.endpoints = Endpoints(
-            self.client, OwnPrometheus(OwnPrometheusSettings()), ("127.0.0.1",)
-        )
+        self.endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()), ("127.0.0.1",))
         self.another_leads()
 
     def another_leads(self) -> None:

@@ -33,7 +33,7 @@ from mm_api.v1alpha1.pod import (
     TopologySpread,
     UserIds,
 )
-from mm_api.v1alpha1.prometheus import PrometheusSpec, TlsSpec
+from mm_api.v1alpha1.prometheus import PrometheusSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
 from mm_api.v1alpha1.runtime import LabelSelector, MemoryPoolsSpec, Peer, RuntimeSpec, TritonSpec
@@ -95,7 +95,6 @@ __all__ = [
     "StartStatus",
     "StoreClaim",
     "StoreSpec",
-    "TlsSpec",
     "Toleration",
     "TopologySpread",
     "TritonSpec",

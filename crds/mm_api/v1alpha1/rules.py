@@ -338,10 +338,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             message="every name in matchLabels must be a Prometheus label, for example cluster",
             field="matchLabels",
         ),
-        Rule(
-            cel="!(has(self.tokenSecretRef) && has(self.basicAuthSecretRef))",
-            message="tokenSecretRef and basicAuthSecretRef exclude each other: remove one of them",
-        ),
     ),
 }
 

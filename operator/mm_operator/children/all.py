@@ -16,7 +16,7 @@ from mm_operator.children.facts_config import build_facts_config
 from mm_operator.children.inspect_job import build_inspect_job
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.raw_triton import build_raw_triton
-from mm_operator.children.scaled_object import build_scaled_object, build_trigger_authentication
+from mm_operator.children.scaled_object import build_scaled_object
 from mm_operator.children.service import build_service
 from mm_operator.children.serving_config import build_serving_config
 from mm_operator.children.store_claim import build_store_claim
@@ -44,7 +44,6 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         *build_raw_triton(snapshot, spec, plan),
         build_deployment(snapshot, spec, plan),
         build_disruption_budget(snapshot, spec, plan),
-        build_trigger_authentication(snapshot, spec, plan),
         build_scaled_object(snapshot, spec, plan),
         build_sweep_job(snapshot, spec, plan),
         *build_released_configs(snapshot, plan),

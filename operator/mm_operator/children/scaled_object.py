@@ -1,4 +1,4 @@
-"""The ScaledObject of `autoscaling.engine: KEDA`, and how KEDA may read that Prometheus.
+"""The ScaledObject of `autoscaling.engine: KEDA`.
 
 KEDA reads the operator's recommendation from Prometheus; pace and vetoes are in it already. Two
 settings belong together: `ignoreNullValues: "false"` makes an empty answer an error (by KEDA's
@@ -10,7 +10,7 @@ pair of Prometheus there are two triggers, and while one of them is away replica
 """
 
 from mm_api import labels
-from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec, PrometheusSpec
+from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
 from mm_operator import names
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import KedaSettings, Plan, Ref, Snapshot
@@ -75,46 +75,14 @@ def build_scaled_object(
     }
 
 
-def build_trigger_authentication(
-    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan
-) -> Manifest | None:
-    """Return how KEDA reads the Secrets that the spec names, where it names any."""
-    wanted, keda = spec.autoscaling, snapshot.settings.keda
-    if keda is None or wanted is None or wanted.prometheus is None:
-        return None
-    parameters = _parameters(wanted.prometheus)
-    ref = Ref("TriggerAuthentication", names.autoscaler(snapshot.name))
-    if not parameters or not _is_wanted(snapshot, spec, plan, ref):
-        return None
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": ref.kind,
-        "metadata": own_metadata(snapshot, name=ref.name, component=labels.Component.SERVER),
-        "spec": {"secretTargetRef": parameters},
-    }
-
-
 def keda_problem(spec: AutoscalingSpec, keda: KedaSettings) -> str:
     """Return what KEDA cannot do of what the spec requires, as a message; empty when it can."""
-    prometheus = spec.prometheus
-    if prometheus is None:
-        if keda.addresses:
-            return ""
-        return (
-            "engine KEDA needs a Prometheus: set autoscaling.prometheus.addresses, or the "
-            "operator's own (chart value prometheus.addresses)"
-        )
-    if prometheus.tls.server_name:
-        return (
-            "KEDA cannot look for another name in a certificate: remove prometheus.tls.serverName "
-            "and use a name that the certificate has, or set autoscaling.engine to Builtin"
-        )
-    if prometheus.tls.insecure_skip_verify and prometheus.tls.client_secret_ref:
-        return (
-            "KEDA always verifies the server when it presents a client certificate: remove "
-            "prometheus.tls.insecureSkipVerify and set prometheus.tls.caSecretRef"
-        )
-    return ""
+    if spec.prometheus is not None or keda.addresses:
+        return ""
+    return (
+        "engine KEDA needs a Prometheus: set the operator's own (chart value "
+        "prometheus.addresses), or autoscaling.prometheus.addresses"
+    )
 
 
 def _is_wanted(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan, ref: Ref) -> bool:
@@ -145,24 +113,26 @@ def _at_once(most: int) -> Manifest:
 
 def _triggers(snapshot: Snapshot, wanted: AutoscalingSpec, keda: KedaSettings) -> list[Manifest]:
     named = wanted.prometheus
-    insecure = named.tls.insecure_skip_verify if named else keda.insecure
-    modes = _modes(named) if named else keda.auth_modes
+    own: Manifest = {
+        **({"unsafeSsl": "true"} if keda.insecure else {}),
+        **({"authModes": keda.auth_modes} if keda.auth_modes else {}),
+    }
+    pairs = tuple(sorted(named.match_labels.items())) if named else keda.match_labels
     metadata = {
-        "query": recommendation(
-            snapshot, tuple(sorted(named.match_labels.items())) if named else keda.match_labels
-        ),
+        "query": recommendation(snapshot, pairs),
         # So many replicas that each accounts for one: exactly what is recommended.
         "threshold": "1",
         "ignoreNullValues": "false",
-        **({"unsafeSsl": "true"} if insecure else {}),
-        **({"authModes": modes} if modes else {}),
+        **({} if named else own),
     }
+    credentials = "" if named else keda.authentication
+    kind = "ClusterTriggerAuthentication"
     return [
         {
             "type": "prometheus",
             "metricType": "AverageValue",
             "metadata": {"serverAddress": address.rstrip("/"), **metadata},
-            "authenticationRef": _authentication(snapshot, named, keda),
+            "authenticationRef": {"kind": kind, "name": credentials} if credentials else None,
         }
         for address in (named.addresses if named else keda.addresses)
     ]
@@ -174,43 +144,6 @@ def recommendation(snapshot: Snapshot, match_labels: tuple[tuple[str, str], ...]
     pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in (*own, *match_labels))
     # While leaders change two of them may have spoken lately.
     return f"max({METRIC}{{{pairs}}})"
-
-
-def _authentication(
-    snapshot: Snapshot, named: PrometheusSpec | None, keda: KedaSettings
-) -> Manifest | None:
-    if named is not None:
-        return {"name": names.autoscaler(snapshot.name)} if _parameters(named) else None
-    if keda.authentication:
-        return {"kind": "ClusterTriggerAuthentication", "name": keda.authentication}
-    return None
-
-
-def _modes(spec: PrometheusSpec) -> str:
-    modes = {
-        "tls": spec.tls.client_secret_ref,
-        "bearer": spec.token_secret_ref,
-        "basic": spec.basic_auth_secret_ref,
-    }
-    return ",".join(name for name, ref in modes.items() if ref is not None)
-
-
-def _parameters(spec: PrometheusSpec) -> list[Manifest]:
-    """Return KEDA's parameters and the keys of Secrets that they come from.
-
-    KEDA looks at an authority only beside some credential. Where there is none, KEDA itself must
-    trust it, see its flag --ca-dir.
-    """
-    found: list[tuple[str, str, str]] = []
-    if (token := spec.token_secret_ref) is not None:
-        found.append(("bearerToken", token.name, token.key))
-    if (basic := spec.basic_auth_secret_ref) is not None:
-        found += [("username", basic.name, "username"), ("password", basic.name, "password")]
-    if (client := spec.tls.client_secret_ref) is not None:
-        found += [("cert", client.name, "tls.crt"), ("key", client.name, "tls.key")]
-    if found and (ca := spec.tls.ca_secret_ref) is not None:
-        found.append(("ca", ca.name, ca.key))
-    return [{"parameter": what, "name": name, "key": key} for what, name, key in found]
 
 
 def _escaped(text: str) -> str:

@@ -66,9 +66,6 @@ NODE = Resource("v1", "Node", "nodes")
 """Scoped to the cluster, not of a namespace; only metadata is watched."""
 AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 """Autoscalers of others, which may move the replicas of a model."""
-TRIGGER_AUTHENTICATION = Resource(
-    "keda.sh/v1alpha1", "TriggerAuthentication", "triggerauthentications", 6
-)
 SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects", 7)
 SECRET = Resource("v1", "Secret", "secrets")
 VOLUME = Resource("v1", "PersistentVolume", "persistentvolumes")
@@ -90,7 +87,7 @@ CHILDREN: tuple[Resource, ...] = (
 )
 """Kinds the operator applies and prunes."""
 
-KEDA_CHILDREN: tuple[Resource, ...] = (TRIGGER_AUTHENTICATION, SCALED_OBJECT)
+KEDA_CHILDREN: tuple[Resource, ...] = (SCALED_OBJECT,)
 """The same, where the operator is configured for KEDA."""
 
 DEVICE_CHILDREN: tuple[Resource, ...] = (CLAIM_TEMPLATE,)

@@ -52,8 +52,8 @@ class OwnPrometheus:
         """
         if not self.settings.addresses:
             raise MetricsError(
-                "no Prometheus is named: set autoscaling.prometheus.addresses, or the "
-                "operator's own (chart value prometheus.addresses)"
+                "no Prometheus is named: set the operator's own (chart value "
+                "prometheus.addresses), or autoscaling.prometheus.addresses"
             )
         if self._held is None or self.clock() - self._read_at > SECRET_SECONDS:
             self._held = await asyncio.to_thread(read_endpoint, self.settings)

@@ -3,17 +3,12 @@
 The next address is queried when one fails, and the one that answered is first from then on. No
 redirect is followed: the token would reach another server.
 
-An address of a spec may be any server. What it answers is read up to a bound that follows
-from the query, with one message for every failure: otherwise a status would say which ports of
-the cluster are open. One that costs a full time-out is retried with back-off.
+What a server answers is read up to a bound that follows from the query.
 """
 
 import asyncio
 import base64
-import logging
 import ssl
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,31 +17,15 @@ import aiohttp
 from mm_operator.bodies import read_bounded
 from mm_operator.scaling.answers import MetricsError, RefusedQueryError, error_text, is_answer
 from mm_operator.scaling.limits import most_bytes, parse
-from mm_operator.scaling.resolver import JudgingResolver
-
-_LOG = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 6.0
 """Two addresses fit into a tick of 15 s: the second one answers when the first hangs."""
 
-_FIRST_PAUSE_SECONDS = 20.0
-_LAST_PAUSE_SECONDS = 240.0
-"""Between two queries to a server that never ends its answer, or answers another query."""
-
 _UNAUTHORIZED = frozenset({401, 403})
 _CONNECTIONS = 8
-_TENANT_CONNECTIONS = 3
-"""To a server that a spec names: each may fill the bound of one answer."""
 _REFUSED_OURS = ("ALERT_CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA")
 """OpenSSL's names of what a server says that wanted another client certificate, or one at all."""
-_SET_CERTIFICATE = (
-    "set prometheus.tls.clientSecretRef (of the operator's own Prometheus: tls.crt and tls.key in "
-    "its Secret)"
-)
-
-
-class _CostlyError(MetricsError):
-    """The failure took a full time-out, or as many bytes as an answer may have."""
+_SET_CERTIFICATE = "set tls.crt and tls.key in the Secret of chart value prometheus.secretName"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +44,6 @@ class Endpoint:
     username: str = ""
     """With a password in place of a token."""
     password: str = ""
-    of_tenant: bool = False
-    """A spec names it, and no list of an administrator's does."""
 
     @property
     def has_credentials(self) -> bool:
@@ -89,25 +66,15 @@ class Prometheus:
         endpoint: Endpoint,
         tls: ssl.SSLContext,
         request_seconds: float = REQUEST_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.endpoint = endpoint
         self._preferred = 0
         self._seconds = request_seconds
-        self._clock = clock
-        self._pause = 0.0
-        self._not_before = 0.0
-        self._problem = self._logged = ""
-        tenant = endpoint.of_tenant
         self._session = aiohttp.ClientSession(
             # Not compressed and not unpacked: a bound on bytes is a bound on memory.
             headers={"Accept-Encoding": "identity", **_authorization(endpoint)},
             auto_decompress=False,
-            connector=aiohttp.TCPConnector(
-                ssl=tls,
-                limit=_TENANT_CONNECTIONS if tenant else _CONNECTIONS,
-                resolver=JudgingResolver() if tenant else None,
-            ),
+            connector=aiohttp.TCPConnector(ssl=tls, limit=_CONNECTIONS),
             timeout=aiohttp.ClientTimeout(total=request_seconds),
             trust_env=False,
         )
@@ -123,11 +90,8 @@ class Prometheus:
         Raises:
             MetricsError: no address gave an answer; the text is about the first that was queried.
         """
-        if self._clock() < self._not_before:
-            raise MetricsError(self._problem)
         addresses = self.endpoint.addresses
         first: MetricsError | None = None
-        costly = False
         for turn in range(len(addresses)):
             place = (self._preferred + turn) % len(addresses)
             try:
@@ -136,35 +100,10 @@ class Prometheus:
                 raise
             except MetricsError as error:
                 first = first or error
-                costly = costly or isinstance(error, _CostlyError)
             else:
                 self._preferred = place
-                self._pause = 0.0
                 return answer
-        failure = self._for_status(first or MetricsError("no address of Prometheus is set"))
-        if costly and self.endpoint.of_tenant:
-            self._wait_longer(str(failure))
-        raise failure
-
-    def _for_status(self, error: MetricsError) -> MetricsError:
-        if not self.endpoint.of_tenant:
-            return error
-        if str(error) != self._logged:
-            self._logged = str(error)
-            _LOG.info("a Prometheus of a spec: %s", error)
-        return MetricsError(
-            f"no address of {self.endpoint!r} gave an answer of Prometheus within "
-            f"{self._seconds:.0f} s: check address, credentials, certificates and "
-            "NetworkPolicies from a pod of this namespace (the operator's log has the cause)"
-        )
-
-    def _wait_longer(self, problem: str) -> None:
-        now = self._clock()
-        if now < self._not_before:
-            return  # other queries of the same tick failed too
-        self._pause = min(max(2 * self._pause, _FIRST_PAUSE_SECONDS), _LAST_PAUSE_SECONDS)
-        self._not_before = now + self._pause
-        self._problem = problem
+        raise first or MetricsError("no address of Prometheus is set")
 
     def prefer_another(self) -> None:
         """Query the next address first: this one answered, but knows nothing."""
@@ -180,14 +119,13 @@ class Prometheus:
             ) as answer:
                 return await _read(answer, address, pods)
         except TimeoutError as error:
-            raise _CostlyError(
+            raise MetricsError(
                 f"Prometheus at {address} did not answer within {self._seconds:.0f} s"
             ) from error
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             raise MetricsError(
-                f"Prometheus at {address} presents a certificate that is not trusted: set "
-                "prometheus.tls.caSecretRef to the authority that signed it (of the operator's "
-                "own Prometheus: ca.crt in its Secret)"
+                f"Prometheus at {address} presents a certificate that is not trusted: set ca.crt "
+                "in the Secret of chart value prometheus.secretName to the authority that signed it"
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if any(alert in str(error) for alert in _REFUSED_OURS):
@@ -225,8 +163,7 @@ async def _read(answer: aiohttp.ClientResponse, address: str, pods: int) -> Any:
     if answer.status in _UNAUTHORIZED:
         raise MetricsError(
             f"Prometheus at {address} refused the credentials (HTTP {answer.status}): check "
-            "prometheus.tokenSecretRef or basicAuthSecretRef (of the operator's own Prometheus: "
-            "the Secret of chart value prometheus.secretName)"
+            "the Secret of chart value prometheus.secretName"
         )
     if 300 <= answer.status < 400:  # noqa: PLR2004  # HTTP's redirects
         raise MetricsError(
@@ -235,14 +172,14 @@ async def _read(answer: aiohttp.ClientResponse, address: str, pods: int) -> Any:
         )
     body = await read_bounded(answer.content, most_bytes(pods))
     if body is None:
-        raise _CostlyError(
+        raise MetricsError(
             f"{address} answered more than {most_bytes(pods) >> 10} KiB about {pods} pods: narrow "
             "it by prometheus.matchLabels"
         )
     try:
         document = await asyncio.to_thread(parse, body, pods)
     except MetricsError as error:
-        raise _CostlyError(f"{address}: {error}: narrow it by prometheus.matchLabels") from error
+        raise MetricsError(f"{address}: {error}: narrow it by prometheus.matchLabels") from error
     except (ValueError, RecursionError) as error:
         raise MetricsError(
             f"{address} answered HTTP {answer.status} with something that is not JSON: is it "

@@ -54,13 +54,9 @@ _SETTLED_TICKS = 4
 """KEDA reads the recommendation through Prometheus, a scrape and a query later. Its object is made
 when the last move is older than that, or it would undo the move with the number before it."""
 
-_TENANT_SECONDS = 12.0
-"""For all queries to a Prometheus of a spec in one tick: the next tick does not wait for it."""
-
 _TURN = 50
 """Models between two turns of others on the event loop: 10 ms, to parse a spec or decide."""
 
-_TOO_SLOW = "autoscaling.prometheus takes too long to answer: see its own log and its load"
 _UNREADABLE = "the answers of Prometheus cannot be read: see the operator's log"
 
 
@@ -222,7 +218,7 @@ class Scaler:
         for evaluation in evaluations:
             try:
                 evaluation.endpoint = await self._endpoints.resolve(
-                    evaluation.record.key.namespace, evaluation.requested.spec.prometheus
+                    evaluation.requested.spec.prometheus
                 )
             except MetricsError as error:
                 evaluation.problem = str(error)
@@ -230,17 +226,12 @@ class Scaler:
     async def _together(self, endpoint: Endpoint, evaluations: Sequence[_Evaluation]) -> None:
         """Read one Prometheus for its models, batch by batch, and decide on each."""
         turns = asyncio.Semaphore(_BATCHES_AT_ONCE)
-        ends = asyncio.get_running_loop().time() + _TENANT_SECONDS if endpoint.of_tenant else None
 
         async def one(batch: Sequence[_Evaluation]) -> None:
             async with turns:
                 try:
-                    async with asyncio.timeout_at(ends):
-                        await self._read(endpoint, batch)
-                except TimeoutError:
-                    for evaluation in batch:
-                        evaluation.problem = _TOO_SLOW
-                except Exception:  # noqa: BLE001  # a server of one tenant must not stop the others
+                    await self._read(endpoint, batch)
+                except Exception:  # noqa: BLE001  # one server must not stop the others
                     _LOG.exception(
                         "the answer of %r could not be read; replicas are unchanged", endpoint
                     )

@@ -39,7 +39,7 @@ def _context(endpoint: Endpoint, key_file: str = "") -> ssl.SSLContext:
             context.load_cert_chain(key_file)
     except (ssl.SSLError, ValueError) as error:
         raise MetricsError(
-            "a certificate in prometheus.tls cannot be read: it must be PEM, the key beside it"
+            "a certificate of Prometheus' Secret cannot be read: it must be PEM, the key beside it"
         ) from error
     if endpoint.insecure:
         context.check_hostname = False

@@ -16,11 +16,9 @@ from support.golden import Golden
 from support.models import snapshot_of
 from support.staged import children, inspected
 
-GUARDED = {
+PAIR = {
     "addresses": ["https://a:9090/", "https://b:9090"],
     "matchLabels": {"cluster": 'the "first"'},
-    "tokenSecretRef": {"name": "prometheus", "key": "token"},
-    "tls": {"caSecretRef": {"name": "authority"}, "clientSecretRef": {"name": "client"}},
 }
 SETTINGS = replace(snapshot_of().settings, keda=KedaSettings())
 FALLBACK = {"failures": 2, "replicas": 3}
@@ -47,13 +45,12 @@ def triggers(**found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_objects_are_as_recorded(golden: Golden) -> None:
-    """All of both objects, for a Prometheus pair behind a token and certificates."""
-    spec = {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK, "prometheus": GUARDED}
-    found = staged(spec)
-    kinds = ("TriggerAuthentication/server", "ScaledObject/server")
-    texts = [f"# {key}\n{yaml.safe_dump(found[key], sort_keys=True, width=100)}" for key in kinds]
+    """All of the object, for a Prometheus pair."""
+    spec = {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK, "prometheus": PAIR}
+    key = "ScaledObject/server"
+    text = yaml.safe_dump(staged(spec)[key], sort_keys=True, width=100)
 
-    golden.check("keda-serving.yaml", "---\n".join(texts))
+    golden.check("keda-serving.yaml", f"# {key}\n{text}")
 
 
 def test_an_error_never_lowers_replicas() -> None:
@@ -89,7 +86,6 @@ def test_the_operators_own_prometheus_is_read() -> None:
     assert trigger["metadata"]["query"] == (
         'max(mm_autoscaling_desired_replicas{model="llava",namespace="demo",cluster="a"})'
     )
-    assert "TriggerAuthentication/server" not in found
 
 
 @cases("most tolerance", {"ten": (10, None), "eleven": (11, "0")})
@@ -101,12 +97,10 @@ def test_one_replica_more_counts_above_ten(most: int, tolerance: str | None) -> 
     assert [rules.get("tolerance") for rules in config["behavior"].values()] == [tolerance] * 2
 
 
-def test_an_authority_alone_is_kedas_own_matter() -> None:
-    """KEDA ignores an authority without a credential, so none is pretended."""
-    tls = {"caSecretRef": {"name": "authority"}}
-    found = staged({"prometheus": {"addresses": ["https://a"], "tls": tls}})
+def test_a_listed_prometheus_gets_no_credentials() -> None:
+    """Those of the cluster are for the operator's own."""
+    found = staged({"prometheus": {"addresses": ["https://a"]}}, authentication="prometheus")
 
-    assert "TriggerAuthentication/server" not in found
     assert [one["authenticationRef"] for one in triggers(**found)] == [None]
 
 
@@ -155,14 +149,13 @@ def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, ma
         "engine": "KEDA",
         "maxReplicas": 4,
         "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}],
-        "prometheus": GUARDED,
+        "prometheus": PAIR,
     }
     stage = inspected(
         {"autoscaling": spec} if autoscaling else {}, built=True, settings=settings, scaling=view()
     )
 
-    kinds = {"ScaledObject", "TriggerAuthentication"}
-    assert kinds & kinds_of(stage[0]) == (kinds if made else set())
+    assert ("ScaledObject" in kinds_of(stage[0])) == made
 
 
 def kinds_of(snapshot: Snapshot) -> set[str]:
@@ -175,19 +168,6 @@ def kinds_of(snapshot: Snapshot) -> set[str]:
         "named": ({"addresses": ["http://a"]}, (), ""),
         "own": (None, ("http://own",), ""),
         "none": (None, (), "engine KEDA needs a Prometheus: set"),
-        "server-name": (
-            {"addresses": ["https://a"], "tls": {"serverName": "b"}},
-            (),
-            "KEDA cannot look for another name in a certificate",
-        ),
-        "insecure-with-certificate": (
-            {
-                "addresses": ["https://a"],
-                "tls": {"insecureSkipVerify": True, "clientSecretRef": {"name": "b"}},
-            },
-            (),
-            "KEDA always verifies the server when it presents a client certificate",
-        ),
     },
 )
 def test_what_keda_cannot_do_is_reported(

@@ -1,9 +1,7 @@
 """Models of several owners name their own servers: what one of them answers is its own matter."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,8 +10,6 @@ from aiohttp import web
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
-from mm_operator.scaling import endpoints as endpoints_module
-from mm_operator.scaling import scaler as scaler_module
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
@@ -23,7 +19,6 @@ from mm_operator.scaling.reader import read_all
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.scaling.trust import trust
 from support.model_documents import document
-from support.turns import counted_turns
 
 MADE = "2026-01-01T00:00:00Z"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -31,8 +26,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Prometheus.__init__, "__defaults__", (3600.0, time.monotonic))
-    monkeypatch.setattr(scaler_module, "_TENANT_SECONDS", 60.0)
+    monkeypatch.setattr(Prometheus.__init__, "__defaults__", (3600.0,))
 
 
 class NoOtherReader:
@@ -73,15 +67,6 @@ async def lists_for_labels(_: web.Request) -> web.Response:
     return vector({"metric": ["well-0"], "value": [0, "1"]})
 
 
-async def drip(request: web.Request) -> web.StreamResponse:
-    """Begin an answer and never end it."""
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b" ")
-        await asyncio.sleep(0.05)
-
-
 async def empty(_: web.Request) -> web.Response:
     return vector()
 
@@ -107,16 +92,14 @@ def pod(of: str) -> dict[str, Any]:
     return {"metadata": metadata, "status": {"phase": "Running", "conditions": [ready]}}
 
 
-async def reported(
-    *models: dict[str, Any], listed: tuple[str, ...] = ("127.0.0.1",)
-) -> dict[str, tuple[bool, str]]:
+async def reported(*models: dict[str, Any]) -> dict[str, tuple[bool, str]]:
     """Return of each model that was decided on whether metrics were there, and what is said."""
     records, cache, api = ModelCache(), Cache(), NoOtherReader()
     for one in models:
         records.put(one)
         cache.put("Pod", pod(one["metadata"]["name"]))
     client: Any = api
-    endpoints = Endpoints(client, OwnPrometheus(OwnPrometheusSettings()), listed)
+    endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()), ("127.0.0.1",))
     scaler = Scaler(
         models=records,
         cache=cache,
@@ -164,25 +147,6 @@ async def test_an_unforeseen_answer_is_its_own_matter(monkeypatch: pytest.Monkey
     assert found["well"][0] is True
     assert found["odd"][0] is False
     assert "see the operator's log" in found["odd"][1]
-
-
-async def test_who_never_ends_an_answer_delays_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four addresses that drip take four time-outs; the tick grants them less, and all decide."""
-    monkeypatch.setattr(endpoints_module, "why_not_queried", lambda *_: "")  # loopback, for a test
-    read = Scaler._read
-    async with serving(drip) as bad, serving(idle) as good:
-        with ExitStack() as then:
-
-            async def noted(*request: Any) -> None:
-                await read(*request)
-                then.enter_context(counted_turns())  # the other one has a minute of turns
-
-            monkeypatch.setattr(Scaler, "_read", noted)
-            found = await reported(model("odd", bad), model("well", good), listed=())
-
-    assert found["well"][0] is True
-    assert found["odd"][0] is False
-    assert "takes too long to answer" in found["odd"][1]
 
 
 async def test_a_status_that_cannot_be_read_stops_no_decision() -> None:

@@ -5,7 +5,6 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -139,7 +138,7 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
 
         assert len(read_vector(await query(right))) == 1
         assert len(read_vector(await query(Endpoint((address,), insecure=True)))) == 1
-        with pytest.raises(MetricsError, match=r"not trusted: set prometheus\.tls\.caSecretRef"):
+        with pytest.raises(MetricsError, match=r"not trusted: set ca\.crt in the Secret"):
             await query(wrong)
 
 
@@ -158,8 +157,7 @@ def test_secrets_do_not_show() -> None:
 
 async def test_batches_of_a_tick_share_one_client() -> None:
     """Two that query at the same time get the same one: none is left open."""
-    absent: Any = None
-    endpoints = Endpoints(absent, OwnPrometheus(OwnPrometheusSettings()))
+    endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()))
     one, other = await asyncio.gather(*(endpoints.client(Endpoint(("http://a",))) for _ in "ab"))
     await endpoints.close()
 
