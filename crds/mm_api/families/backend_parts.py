@@ -78,23 +78,6 @@ LLAMA_ENGINES = TensorRTLLM(
 QWEN_ENGINES = replace(LLAMA_ENGINES, converter="qwen")
 
 
-ENSEMBLE = ("ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing")
-IMAGE_TENSORS = ("text_input", "max_tokens", "image_input")
-BYTES_TENSORS = ("text_input", "max_tokens", "image_bytes_input", "image_url_input")
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """What Triton's repository of the family holds."""
-
-    models: tuple[str, ...] = ENSEMBLE
-    client_tensors: tuple[str, ...] = BYTES_TENSORS
-    prompt_template: str = "the checkpoint's chat template"
-
-
-CHAT_SERVING = Serving()
-
-
 @dataclass(frozen=True, slots=True)
 class PyTorchServing:
     """What trtllm-serve's PyTorch backend does with the family.

@@ -7,7 +7,7 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import ENSEMBLE, GEMM, IMAGE_TENSORS, Serving, TensorRTLLM
+from mm_api.families.backend_parts import GEMM, TensorRTLLM
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.square import SQUARE
@@ -86,7 +86,6 @@ BLIP2_OPT = Family(
         splits=True,
         chat=PLAIN_CHAT.replace("MARK", "<image>"),
     ),
-    serving=Serving(ENSEMBLE, IMAGE_TENSORS, "{text}"),
     layout=BLIP2_IMAGES,
     default_input_tokens=924,  # upstream's documented engine: input 924, sequence 1024
     default_output_tokens=100,

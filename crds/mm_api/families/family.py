@@ -9,12 +9,10 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import (
-    CHAT_SERVING,
     NO_ENGINES,
     TORCH_ALONE,
     PyTorchServing,
     ReferenceFamily,
-    Serving,
     TensorRTLLM,
     Unserved,
 )
@@ -73,7 +71,6 @@ class Family:
     checkpoint: CheckpointFiles = BESIDE_TOWER
     trtllm: TensorRTLLM = NO_ENGINES
     reference: ReferenceFamily = TORCH_ALONE
-    serving: Serving = CHAT_SERVING
     default_input_tokens: int = 4096
     default_output_tokens: int = 1024
     template_tokens: int = 16

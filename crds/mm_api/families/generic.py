@@ -15,7 +15,7 @@ from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
 from mm_api.checkpoint.values import LARGEST, JsonObject, section
 from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import BYTES_TENSORS, NO_ENGINES, Serving
+from mm_api.families.backend_parts import NO_ENGINES
 from mm_api.families.checkpoint_files import CheckpointFiles
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.own import OWN
@@ -121,11 +121,6 @@ GENERIC = Family(
     trtllm=replace(NO_ENGINES, pipeline_parallel=False),
     checkpoint=CheckpointFiles(decoder=None, loaded_as="AutoModelForImageTextToText"),
     prompt=prompt_style(PLACEHOLDER),
-    serving=Serving(
-        ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing"),
-        BYTES_TENSORS,
-        "the checkpoint's chat template",
-    ),
     template_tokens=64,
     notes=(
         "tokens of an image are estimates; requests are decoded one after another, on a processor",

@@ -7,7 +7,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import ENSEMBLE, FUSED, IMAGE_TENSORS, LLAMA_ENGINES, Serving
+from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import PromptStyle
@@ -121,7 +121,6 @@ LLAVA = Family(
     ),
     reference=FUSED,
     prompt=PROMPT,
-    serving=Serving(ENSEMBLE, IMAGE_TENSORS, "USER:\\n<image>\\n{text} ASSISTANT:"),
     layout=replace(SQUARE, features_per_image=features_per_image),
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 2560
     default_output_tokens=512,

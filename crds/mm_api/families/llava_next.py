@@ -11,15 +11,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid, section
 from mm_api.checkpoint.vision import grids_of, most_tiles
 from mm_api.families import llava
-from mm_api.families.backend_parts import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    FUSED,
-    LLAMA_ENGINES,
-    PyTorchServing,
-    Serving,
-    Unserved,
-)
+from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES, PyTorchServing, Unserved
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -92,7 +84,6 @@ LLAVA_NEXT = Family(
     layout=VIEWS,
     reference=FUSED,
     prompt=PromptStyle(WRAPPER),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "[INST] <image>\\n{text} [/INST]"),
     default_input_tokens=4096,  # upstream's documented engine: input 4096, sequence 5120
     pytorch=PyTorchServing(images=True),
     unserved=Unserved(

@@ -8,7 +8,7 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, grids_of, most_tiles, tower_facts
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import BYTES_TENSORS, ENSEMBLE, FUSED, QWEN_ENGINES, Serving
+from mm_api.families.backend_parts import FUSED, QWEN_ENGINES
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.views import VIEWS
@@ -86,7 +86,6 @@ LLAVA_ONEVISION = Family(
     ),
     reference=FUSED,
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
-    serving=Serving(ENSEMBLE, (*BYTES_TENSORS, "video_bytes_input"), "<|im_start|>user {text}"),
     default_input_tokens=7500,  # upstream's documented engine: input 7500, sequence 7600
     default_output_tokens=512,
     template_tokens=32,

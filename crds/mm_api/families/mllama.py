@@ -6,13 +6,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
 from mm_api.checkpoint.vision import image_token, tower_facts
-from mm_api.families.backend_parts import (
-    BYTES_TENSORS,
-    ENSEMBLE,
-    PyTorchServing,
-    Serving,
-    TensorRTLLM,
-)
+from mm_api.families.backend_parts import PyTorchServing, TensorRTLLM
 from mm_api.families.checkpoint_files import NO_DECODER
 from mm_api.families.family import Family, Kind
 from mm_api.families.image_layouts.tiles import TILES
@@ -68,7 +62,6 @@ MLLAMA = Family(
         "<|image|>",
         chat=PLAIN_CHAT.replace("MARK", "<|image|>"),
     ),
-    serving=Serving(ENSEMBLE, BYTES_TENSORS, "{text}"),
     default_input_tokens=1536,  # upstream's documented engine: sequences of 2048
     default_output_tokens=512,
     template_tokens=1,  # the text must hold the image tag itself

@@ -5,14 +5,12 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import EncoderFacts, TextFacts
-from mm_api.families.backend_parts import Serving, TensorRTLLM
+from mm_api.families.backend_parts import TensorRTLLM
 from mm_api.families.checkpoint_files import NO_DECODER
 from mm_api.families.family import Family, Kind
 from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.text_block import LLAMA
 
-TEXT_MODELS = ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing")
-TEXT_TENSORS = ("text_input", "max_tokens")
 _SHARED_FLAGS = (
     ("moe_plugin", "disable"),
     ("bert_attention_plugin", "{dtype}"),
@@ -100,7 +98,6 @@ T5 = Family(
         max_images_reason="the family reads text only",
         quantizations=("INT8WeightOnly", "INT4WeightOnly"),
     ),
-    serving=Serving(TEXT_MODELS, TEXT_TENSORS, "{text}"),
     layout=replace(SQUARE, features_per_image=lambda _: 0),
     default_input_tokens=1,
     default_output_tokens=200,  # upstream's documented decoder: max_seq_len 201

@@ -7,7 +7,7 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, encoder_parameters, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
-from mm_api.families.backend_parts import ENSEMBLE, FUSED, IMAGE_TENSORS, LLAMA_ENGINES, Serving
+from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
@@ -134,7 +134,6 @@ VILA = Family(
     ),
     reference=FUSED,
     prompt=PromptStyle(WRAPPER, splits=True, chat=CHAT),
-    serving=Serving(ENSEMBLE, IMAGE_TENSORS, "A chat between a curious user and ... USER: {text}"),
     layout=replace(SQUARE, features_per_image=features_per_image, positions_per_tile=patches),
     default_input_tokens=2048,
     default_output_tokens=512,

@@ -6,7 +6,6 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, Sizes
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import bart
-from mm_api.families.backend_parts import Serving
 from mm_api.families.checkpoint_files import Tokenizer
 
 MEL_FRAMES = 3000
@@ -105,7 +104,6 @@ WHISPER = replace(
         tensor_parallel=False,
         max_images_reason="the family reads audio only",
     ),
-    serving=Serving(("whisper_bls", "tensorrt_llm"), ("WAV", "TEXT_PREFIX"), ""),
     default_input_tokens=14,
     default_output_tokens=100,  # upstream's documented decoder: max_seq_len 114
     default_encoder_tokens=MEL_FRAMES,

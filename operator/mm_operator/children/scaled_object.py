@@ -75,16 +75,6 @@ def build_scaled_object(
     }
 
 
-def keda_problem(spec: AutoscalingSpec, keda: KedaSettings) -> str:
-    """Return what KEDA cannot do of what the spec requires, as a message; empty when it can."""
-    if spec.prometheus is not None or keda.addresses:
-        return ""
-    return (
-        "engine KEDA needs a Prometheus: set the operator's own (chart value "
-        "prometheus.addresses), or autoscaling.prometheus.addresses"
-    )
-
-
 def _is_wanted(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan, ref: Ref) -> bool:
     """Return whether an object for KEDA should exist.
 

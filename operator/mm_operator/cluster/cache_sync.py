@@ -88,28 +88,24 @@ class CacheSync:
         self._defined = asyncio.Event()
         self._listed = asyncio.Event()
         self._problem = "models are not listed yet"
-        self._children = (
-            *WATCHED,
-            *(KEDA_CHILDREN if keda else ()),
-            *(DEVICE_CHILDREN if minor >= _DEVICES_SINCE else ()),
-        )
+        keda_kinds = KEDA_CHILDREN if keda else ()
+        device_kinds = DEVICE_CHILDREN if minor >= _DEVICES_SINCE else ()
+        self._children = (*WATCHED, *keda_kinds, *device_kinds)
         self._reflectors = [
-            Reflector(client, resource, namespace=namespace, selector=_SELECTOR, sink=cache)
-            for resource in WATCHED
-            for namespace in self._namespaces
+            *self._watching(WATCHED),
+            *(
+                Reflector(
+                    client,
+                    LEASE,
+                    namespace=namespace,
+                    selector="",
+                    fields=f"metadata.name={LEASE_NAME}",
+                    sink=served,
+                )
+                for namespace in self._namespaces
+            ),
         ]
-        self._reflectors += [
-            Reflector(
-                client,
-                LEASE,
-                namespace=namespace,
-                selector="",
-                fields=f"metadata.name={LEASE_NAME}",
-                sink=served,
-            )
-            for namespace in self._namespaces
-        ]
-        self._optional = [
+        self._nodes = [
             Reflector(
                 client,
                 NODE,
@@ -121,17 +117,16 @@ class CacheSync:
             for sink in (nodes,)
             if sink is not None
         ]
-        self._keda = [
-            Reflector(client, resource, namespace=namespace, selector=_SELECTOR, sink=cache)
-            for resource in KEDA_CHILDREN
+        self._keda = self._watching(keda_kinds)
+        self._devices = self._watching(device_kinds)
+
+    def _watching(self, resources: Sequence[Resource]) -> list[Reflector]:
+        return [
+            Reflector(
+                self._client, resource, namespace=namespace, selector=_SELECTOR, sink=self._cache
+            )
+            for resource in resources
             for namespace in self._namespaces
-            if keda
-        ]
-        self._devices = [
-            Reflector(client, resource, namespace=namespace, selector=_SELECTOR, sink=cache)
-            for resource in DEVICE_CHILDREN
-            for namespace in self._namespaces
-            if minor >= _DEVICES_SINCE
         ]
 
     async def synced(self) -> None:
@@ -139,7 +134,7 @@ class CacheSync:
         await self._listed.wait()
         for reflector in self._reflectors:
             await reflector.synced.wait()
-        for optional in (*self._optional, *self._keda, *self._devices):
+        for optional in (*self._nodes, *self._keda, *self._devices):
             await optional.answered.wait()
 
     async def caught_up(self) -> None:
@@ -231,12 +226,7 @@ class CacheSync:
     async def run(self) -> None:
         """Keep the caches in sync until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reflector in (
-                *self._reflectors,
-                *self._optional,
-                *self._keda,
-                *self._devices,
-            ):
+            for reflector in (*self._reflectors, *self._nodes, *self._keda, *self._devices):
                 group.create_task(reflector.run(), name=f"watch {reflector.name}")
             group.create_task(self._resync(), name="resync")
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from mm_api.v1alpha1 import AutoscalingSpec
-from mm_operator.children.scaled_object import keda_problem
 from mm_operator.model import KedaSettings
 
 
@@ -26,4 +25,9 @@ def engine_problem(
         )
     if missing := keda_missing():
         return f"engine KEDA needs KEDA's definitions in the cluster: install KEDA ({missing})"
-    return keda_problem(spec, keda)
+    if spec.prometheus is None and not keda.addresses:
+        return (
+            "engine KEDA needs a Prometheus: set the operator's own (chart value "
+            "prometheus.addresses), or autoscaling.prometheus.addresses"
+        )
+    return ""

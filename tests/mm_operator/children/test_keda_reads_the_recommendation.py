@@ -6,9 +6,8 @@ from typing import Any
 import yaml
 
 from mm_api.conditions import Reason
-from mm_api.v1alpha1 import AutoscalingSpec, ScalingStatus
+from mm_api.v1alpha1 import ScalingStatus
 from mm_operator.children.all import build
-from mm_operator.children.scaled_object import keda_problem
 from mm_operator.model import KedaSettings, Ref, ScalingView, Snapshot
 from mm_operator.plan import decide
 from support.cases import cases
@@ -160,21 +159,3 @@ def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, ma
 
 def kinds_of(snapshot: Snapshot) -> set[str]:
     return {one["kind"] for one in build(snapshot, decide(snapshot))}
-
-
-@cases(
-    "prometheus addresses sentence",
-    {
-        "named": ({"addresses": ["http://a"]}, (), ""),
-        "own": (None, ("http://own",), ""),
-        "none": (None, (), "engine KEDA needs a Prometheus: set"),
-    },
-)
-def test_what_keda_cannot_do_is_reported(
-    prometheus: dict[str, Any] | None, addresses: tuple[str, ...], sentence: str
-) -> None:
-    """Settings that KEDA would silently ignore become a sentence instead."""
-    spec = AutoscalingSpec.model_validate({"engine": "KEDA", "prometheus": prometheus})
-    reported = keda_problem(spec, KedaSettings(addresses=addresses))
-
-    assert (bool(sentence), sentence in reported) == (bool(reported), True)

@@ -72,8 +72,8 @@ class OnGpu(ABC):
         return choose_dtype(request.dtype, target.family, self.gpu, self.trtllm_version)
 
     def pool_copies(self, target: Target, request: PlanRequest) -> int:  # noqa: ARG002
-        own = "whisper_bls" in target.family.serving.models
-        return BLS_COPIES if own else ENSEMBLE_COPIES
+        # Recordings go through `whisper_bls`, texts and images through an ensemble.
+        return BLS_COPIES if target.family.reads_audio else ENSEMBLE_COPIES
 
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
