@@ -1,4 +1,4 @@
-"""Requests that wait take turns by key and tokens; within a key by arrival and priority."""
+"""Requests that wait take turns by key and tokens; within a key by arrival."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.gateway.admission.fair_queue import FairQueue, Priority, Ticket, Waiting
+from mm_runtime.gateway.admission.fair_queue import FairQueue, Ticket, Waiting
 from mm_runtime.gateway.wiring import Gateway
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
@@ -18,7 +18,7 @@ from support.scripted_engine import ScriptedEngine
 def _queue(*tickets: Ticket) -> FairQueue[Ticket]:
     queue: FairQueue[Ticket] = FairQueue()
     for ticket in tickets:
-        queue.push(ticket, ticket, now=0.0)
+        queue.push(ticket, ticket)
     return queue
 
 
@@ -54,27 +54,8 @@ def test_silence_saves_nothing_up() -> None:
     for key in "ab":
         for _ in range(8):
             ticket = Ticket(key, tokens=256)
-            queue.push(ticket, ticket, now=0.0)
+            queue.push(ticket, ticket)
     assert "".join(one.key for one in _popped(queue, 8)) == "abababab"
-
-
-def test_priorities_count_within_a_key_only() -> None:
-    """High goes before normal of its own key, and takes no turn of another one."""
-    urgent = Ticket("a", priority=Priority.HIGH, tokens=256)
-    queue = _queue(*[Ticket("a", tokens=256)] * 3, *[Ticket("b", tokens=256)] * 3, urgent, urgent)
-    got = _popped(queue, 4)
-    assert [one.key for one in got] == ["a", "b", "a", "b"]
-    assert got[0::2] == [urgent, urgent]
-
-
-def test_low_priority_waits_for_a_bounded_time() -> None:
-    """Those that come more than ten seconds later go behind it."""
-    low, normal = Ticket(priority=Priority.LOW), Ticket()
-    queue: FairQueue[str] = FairQueue()
-    queue.push(low, "low", now=0.0)
-    queue.push(normal, "soon", now=9.0)
-    queue.push(normal, "late", now=11.0)
-    assert [queue.pop() for _ in range(3)] == ["soon", "low", "late"]
 
 
 def test_nothing_is_lost_or_served_twice() -> None:
@@ -88,10 +69,9 @@ def test_nothing_is_lost_or_served_twice() -> None:
             ticket = Ticket(
                 chance.choice("abc"),
                 weight=chance.choice((1, 5)),
-                priority=chance.choice(list(Priority)),
                 tokens=chance.randrange(5000),
             )
-            inside[number] = queue.push(ticket, number, now=chance.random() * 30)
+            inside[number] = queue.push(ticket, number)
         elif what < 0.6:
             waiting = inside.pop(chance.choice(list(inside)))
             queue.remove(waiting)
@@ -117,16 +97,13 @@ async def test_a_key_with_many_requests_delays_no_other(tmp_path: Path) -> None:
     gateway = toy_gateway(
         tmp_path / "engine", engine, auth_token_file=tokens, max_concurrency=1, max_queue_size=16
     )
-    gateway.admission._clock = lambda: 0.0  # who has waited ten seconds goes before the urgent
     async with (
         serve(gateway) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
 
-        async def send(token: str, text: str, priority: str | None = None) -> asyncio.Task[int]:
-            headers = {"Authorization": f"Bearer {token}"}
-            if priority:
-                headers["X-Priority"] = priority
+        async def send(token: str, text: str, **more: str) -> asyncio.Task[int]:
+            headers = {"Authorization": f"Bearer {token}", **more}
             body = {"model": MODEL, "messages": [{"role": "user", "content": text}]}
 
             async def post() -> int:
@@ -143,18 +120,15 @@ async def test_a_key_with_many_requests_delays_no_other(tmp_path: Path) -> None:
         for number in range(5):
             tasks.append(await send("a", f"alice-{number}"))
             await eventually_async(partial(_wait, gateway, number + 1))
-        tasks.append(await send("a", "urgent", "high"))
-        await eventually_async(lambda: len(gateway.admission.queue) == 6)
         tasks.append(await send("b", "bob"))
-        await eventually_async(lambda: len(gateway.admission.queue) == 7)
-        unknown = await (await send("b", "bob", "most-urgent"))
+        await eventually_async(lambda: len(gateway.admission.queue) == 6)
+        refused = await (await send("b", "bob", **{"X-Priority": "high"}))
         gate.set()
-        assert await asyncio.gather(*tasks) == [200] * 8
+        assert await asyncio.gather(*tasks) == [200] * 7
     order = [one.prompt.split()[1] for one in engine.requests]
-    assert unknown == 400
+    assert refused == 400
     assert "bob" in order[1:3]
     assert [one for one in order if one != "bob"] == [
         "first",
-        "urgent",
         *(f"alice-{number}" for number in range(5)),
     ]

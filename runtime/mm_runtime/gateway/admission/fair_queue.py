@@ -2,31 +2,18 @@
 
 Each key has a queue of its own. In every round each of them may send tokens up to its weight, and
 keeps what it did not use; so a key with a thousand requests, or with long ones, delays another one
-by no more than a share. Within a key the order is that of arrival, but for priorities.
+by no more than a share. Within a key the order is that of arrival.
 """
 
-import bisect
 import math
 from collections import deque
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Generic, TypeVar
 
 _Item = TypeVar("_Item")
 
 _QUANTUM = 256
 """Tokens of one round and weight 1: a short question. Smaller ones change the order no more."""
-
-
-class Priority(Enum):
-    """How a request stands among those of its own key; the value is its head start in seconds.
-
-    Bounded: one of low priority waits for those that came up to so much later, and no longer.
-    """
-
-    HIGH = 10.0
-    NORMAL = 0.0
-    LOW = -10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +23,6 @@ class Ticket:
     Attributes:
         key: name of its token.
         weight: share of its key.
-        priority: among the requests of its key.
         tokens: of prompt, features and longest answer; 0: not counted.
         deadline: when its time is up, on the clock of the queue; None: never.
         counted: whether it belongs to the load that others go by.
@@ -44,7 +30,6 @@ class Ticket:
 
     key: str = ""
     weight: int = 1
-    priority: Priority = Priority.NORMAL
     tokens: int = 0
     deadline: float | None = None
     counted: bool = True
@@ -58,14 +43,12 @@ UNCOUNTED = Ticket(counted=False)
 places."""
 
 
-@dataclass(order=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Waiting(Generic[_Item]):
-    """One request that waits; they compare by their order within a key."""
+    """One request that waits; none is equal to another."""
 
-    due: float
-    number: int
-    ticket: Ticket = field(compare=False)
-    item: _Item = field(compare=False)
+    ticket: Ticket
+    item: _Item
 
 
 @dataclass(slots=True)
@@ -74,7 +57,7 @@ class _Flow(Generic[_Item]):
 
     weight: int
     deficit: float = 0.0
-    waiting: list[Waiting[_Item]] = field(default_factory=list)
+    waiting: deque[Waiting[_Item]] = field(default_factory=deque)
     tokens: int = 0
 
     @property
@@ -89,7 +72,6 @@ class FairQueue(Generic[_Item]):
     def __init__(self) -> None:
         self._flows: dict[str, _Flow[_Item]] = {}
         self._turns: deque[str] = deque()
-        self._number = 0
         self.tokens = 0
 
     def __len__(self) -> int:
@@ -109,16 +91,15 @@ class FairQueue(Generic[_Item]):
             if key != ticket.key
         )
 
-    def push(self, ticket: Ticket, item: _Item, now: float) -> Waiting[_Item]:
+    def push(self, ticket: Ticket, item: _Item) -> Waiting[_Item]:
         """Let a request wait; return what `remove` takes."""
-        self._number += 1
-        waiting = Waiting(now - ticket.priority.value, self._number, ticket, item)
+        waiting = Waiting(ticket, item)
         flow = self._flows.get(ticket.key)
         if flow is None:
             flow = self._flows[ticket.key] = _Flow(ticket.weight)
             self._turns.append(ticket.key)
         flow.weight = ticket.weight
-        bisect.insort(flow.waiting, waiting)
+        flow.waiting.append(waiting)
         flow.tokens += ticket.tokens
         self.tokens += ticket.tokens
         return waiting
@@ -153,7 +134,7 @@ class FairQueue(Generic[_Item]):
 
     def _take(self, key: str, waiting: Waiting[_Item]) -> None:
         flow = self._flows[key]
-        del flow.waiting[bisect.bisect_left(flow.waiting, waiting)]
+        flow.waiting.remove(waiting)
         flow.tokens -= waiting.ticket.tokens
         self.tokens -= waiting.ticket.tokens
         if not flow.waiting:

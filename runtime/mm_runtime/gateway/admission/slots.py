@@ -137,7 +137,7 @@ class Admission:
 
     async def _wait(self, ticket: Ticket) -> None:
         granted = asyncio.get_running_loop().create_future()
-        waiting = self.queue.push(ticket, granted, self._clock())
+        waiting = self.queue.push(ticket, granted)
         self._count_tokens()
         try:
             await granted

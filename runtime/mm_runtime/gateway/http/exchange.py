@@ -32,7 +32,7 @@ from mm_edge.drain import Drain
 from mm_edge.json_text import encode
 from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_edge.request_log import HEADER, note
-from mm_runtime.gateway.admission.fair_queue import Priority, Ticket
+from mm_runtime.gateway.admission.fair_queue import Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
 from mm_runtime.gateway.api.answers import Answers
 from mm_runtime.gateway.api.audio import TranscriptionRequest
@@ -143,7 +143,6 @@ class _Claims:
     body: BodyClaim
     fetching: FetchClaim
     key: KeyClaim
-    priority: Priority
 
 
 class Endpoint:
@@ -225,7 +224,7 @@ class Endpoint:
         record: ExchangeRecord,
     ) -> None:
         name = self._auth.check(headers.get("authorization"))
-        priority = _priority(headers)
+        _refuse_priority(headers)
         # Refused now where it would be refused later, before its body takes memory.
         self._service.admission.check()
         with self._key_limits.inside(name) as key, self._bodies.claim() as claim:
@@ -247,7 +246,7 @@ class Endpoint:
                     request.prompts * request.choices, "n" if request.prompts == 1 else "prompt"
                 ),
             ):
-                claims = _Claims(claim, fetching, key, priority)
+                claims = _Claims(claim, fetching, key)
                 work = self._answer(request, claims, reply, record)
                 del request
                 await until_disconnect(work, receive, lambda: reply.complete)
@@ -328,23 +327,18 @@ def _queued(chat: PreparedChat, claims: _Claims, deadline: float) -> PreparedCha
     ticket = Ticket(
         key=claims.key.name,
         weight=claims.key.weight,
-        priority=claims.priority,
         tokens=chat.budget.most_tokens(1),
         deadline=deadline,
     )
     return replace(chat, ticket=ticket)
 
 
-def _priority(headers: Headers) -> Priority:
-    """Return the priority of a request among those of its key."""
-    named = headers.get("x-priority", Priority.NORMAL.name)
-    try:
-        return Priority[named.strip().upper()]
-    except KeyError:
+def _refuse_priority(headers: Headers) -> None:
+    if "x-priority" in headers:
         raise InvalidRequestError(
-            "The header X-Priority is none that is known here. Send high, normal or low, or leave "
-            "it out."
-        ) from None
+            "The header X-Priority is not supported: requests of a key are served as they came. "
+            "Leave it out, and send what is urgent with a key of its own (`gateway.keyLimits`)."
+        )
 
 
 async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> None:
