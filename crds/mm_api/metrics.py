@@ -124,8 +124,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
 FEATURE_CACHE_LOOKUPS = Metric(
     "mm_feature_cache_lookups_total",
     _C,
-    "Images, tiles or frames looked up: hits, misses, shared with another one of the batch, "
-    "collisions of digests.",
+    "Images, tiles or frames looked up: hits, misses, shared with another one of the batch.",
     ("result",),
 )
 FEATURE_CACHE_EVICTIONS = Metric(

@@ -9,11 +9,11 @@ from PIL import Image
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.image_ids import (
-    ImageIds,
     extra_ids,
     image_id,
     salted_text,
     sized_id,
+    video_id,
 )
 from mm_runtime.serving.preprocess.preprocessing import Outputs, Preprocessor
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
@@ -113,33 +113,11 @@ def test_ids_are_never_that_of_text() -> None:
     found = {
         image_id(Image.new("RGB", (4, 2))),
         image_id(Image.new("RGB", (2, 4))),
-        ImageIds().of_video(frames),
-        ImageIds().of_video(frames[::-1]),
+        video_id(frames),
+        video_id(frames[::-1]),
     }
     assert len(found) == 4
     assert 0 not in found
-
-
-def test_a_collision_is_seen_in_debug() -> None:
-    """With one id for all images the second digest keeps their KV blocks apart, in every turn."""
-    red, blue = (np.asarray(Image.new("RGB", (4, 4), colour)) for colour in ("red", "blue"))
-    ids = ImageIds(verify=True, key=lambda _: 7)
-    found = [ids.of_image(one) for one in (red, blue, red, blue)]
-    assert found[:2] == found[2:]
-    assert (found[0], len(set(found)), ids.collisions) == (7, 2, 2)
-
-
-def test_the_debug_switch_reaches_requests(
-    built_engine: BuiltEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`MM_VERIFY_FEATURE_CACHE` checks the ids of requests too."""
-    monkeypatch.setenv("MM_VERIFY_FEATURE_CACHE", "1")
-    serving = ServingPlan.from_json(built_engine.serving.read_bytes())
-    checked = Preprocessor.load(EngineDirectory.open(built_engine.directory), serving)
-    monkeypatch.setattr(checked.ids, "_key", lambda _: 7)
-    names = ("red-square.png", "big-green-triangle.png")
-    one, other = (set(_marked(_prepare(checked, "What?", name))) for name in names)
-    assert (one, len(one | other)) == ({7}, 2)
 
 
 @cases("rows", {"few": (1,), "many": (2, 1)})

@@ -22,7 +22,7 @@ from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.image_ids import ImageIds
+from mm_runtime.serving.preprocess import preprocessing
 from mm_runtime.serving.preprocess.preprocessing import Preprocessor
 from support.build_plans import serving_plan
 from support.documents import FACTS, manifest
@@ -142,7 +142,7 @@ def test_images_have_ids_where_they_are_requested(
     def fail(*_: object) -> int:
         raise AssertionError("an image was named")
 
-    monkeypatch.setattr(ImageIds, "of_image", fail)
+    monkeypatch.setattr(preprocessing, "image_id", fail)
     found = prepared(preprocessor, images, {"PIXEL_BYTES"})
 
     assert wanted.keys() - found.keys() == {IDS}

@@ -8,7 +8,7 @@ from mm_api.metrics import (
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.metrics.families import counters, gauges
 
-RESULTS = ("hits", "misses", "shared", "collisions")
+RESULTS = ("hits", "misses", "shared")
 
 
 class CacheGauges:

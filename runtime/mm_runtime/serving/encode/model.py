@@ -1,7 +1,6 @@
 """What both Triton models with a vision encoder have in common: loading, queue, metrics."""
 
 import logging
-import os
 import time
 from collections.abc import Sequence
 
@@ -62,11 +61,10 @@ class EncoderModel:
             keep_large_pieces()
         # Where others encode by plan, the features are theirs to keep.
         limit = 0 if encoders else serving.feature_cache_bytes
-        verify = bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))
         keeps = may_offload and are_gpu_tensors(engine.manifest, serving)
         # Planned for the Reference engine alone.
         near = on_gpu_bytes(limit) if keeps and serving.device == "CUDA" else 0
-        cache = FeatureCache(limit, verify=verify, device_bytes=near) if limit else None
+        cache = FeatureCache(limit, device_bytes=near) if limit else None
         self._cache, self._cache_gauges = cache, CacheGauges(cache) if cache else None
         device = serving.device if engine.vision.may_use_gpu else "CPU"
         # TensorRT's engines run on a GPU, whatever the plan says of torch.

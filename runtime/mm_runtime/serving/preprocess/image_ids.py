@@ -6,24 +6,17 @@ of this gets one from the image's content, the same in every turn of a chat.
 """
 
 import hashlib
-import logging
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-logger = logging.getLogger(__name__)
-
 Pixels: TypeAlias = NDArray[Any]
 
 TEXT = 0
 """Extra id of a token that is no image feature: upstream's convention."""
-
-MOST_SEEN = 65_536
-"""Images whose second digest is remembered: 10 MB, and more than a KV cache holds images."""
 
 
 def image_id(image: Image.Image | NDArray[Any]) -> int:
@@ -37,46 +30,9 @@ def image_id(image: Image.Image | NDArray[Any]) -> int:
     return int.from_bytes(found.digest()[:8]) or 1
 
 
-class ImageIds:
-    """Names images and videos by their content.
-
-    Args:
-        verify: remember a second, longer digest of each image by its id, and give an image that
-            has another one's id an id of its own. For debugging: it costs about as much as the id.
-        key: names an image; replaced in tests to force collisions.
-    """
-
-    def __init__(self, *, verify: bool = False, key: Callable[[Pixels], int] = image_id) -> None:
-        self._verify, self._key = verify, key
-        self._seen: OrderedDict[int, bytes] = OrderedDict()
-        self.collisions = 0
-
-    def of_image(self, image: Image.Image | Pixels) -> int:
-        """Return the id of decoded or preprocessed pixels."""
-        pixels = np.asarray(image)
-        found = self._key(pixels)
-        if not self._verify:
-            return found
-        second = _second_digest(pixels)
-        seen = self._seen.setdefault(found, second)
-        self._seen.move_to_end(found)
-        if len(self._seen) > MOST_SEEN:
-            self._seen.popitem(last=False)
-        if seen == second:
-            return found
-        self.collisions += 1
-        logger.error("two images have the id %d; one gets another", found)
-        return int.from_bytes(second[:8]) or 1
-
-    def of_video(self, frames: Iterable[Image.Image | Pixels]) -> int:
-        """Return the id of a video: of its frames in their order."""
-        ids = np.array([self.of_image(frame) for frame in frames], np.uint64)
-        return self.of_image(ids)
-
-
-def _second_digest(pixels: Pixels) -> bytes:
-    shape = f"{pixels.dtype.str} {pixels.shape};".encode()
-    return hashlib.blake2b(shape + np.ascontiguousarray(pixels).tobytes()).digest()
+def video_id(frames: Iterable[Image.Image | Pixels]) -> int:
+    """Return the id of a video: of its frames in their order."""
+    return image_id(np.array([image_id(frame) for frame in frames], np.uint64))
 
 
 def salted_id(one: int, salt: str) -> int:

@@ -1,8 +1,7 @@
 """The model `preprocessing`: a question and its images to token ids and pixel values."""
 
-import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,9 +16,9 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.seen_tiles import seen_tiles
 from mm_runtime.serving.preprocess.image_ids import (
     TEXT,
-    ImageIds,
     Pixels,
     extra_ids,
+    image_id,
     salted_id,
     salted_text,
     sized_id,
@@ -63,8 +62,6 @@ class Preprocessor:
     max_images: int
     max_frames: int
 
-    ids: ImageIds = field(default_factory=ImageIds)
-
     @classmethod
     def load(cls, engine: EngineDirectory, serving: ServingPlan) -> "Preprocessor":
         """Read tokenizer, template and image processor of the engine.
@@ -84,7 +81,6 @@ class Preprocessor:
             max_images=min(limits),
             # No prompt has room for more: two frames become one token at the very least.
             max_frames=gateway.max_video_frames or 2 * engine.limits.max_input_len,
-            ids=ImageIds(verify=bool(os.environ.get("MM_VERIFY_FEATURE_CACHE"))),
         )
 
     def remote_urls(self, inputs: Tensors) -> list[str]:
@@ -218,7 +214,7 @@ class Preprocessor:
         prepared = _pixels(self.image_processor, images, requested)
         if not _wants_ids(requested):
             return prepared
-        ids = tuple(self.ids.of_image(one) for one in images)
+        ids = tuple(map(image_id, images))
         if self.image_processor.fixed_rows is None:
             # Beside other images, a family may cut an image into fewer tiles than alone.
             ids = tuple(sized_id(*one) for one in zip(ids, prepared.rows, strict=True))
@@ -238,7 +234,7 @@ class Preprocessor:
         if not all_finite(encoded):
             raise RequestError("image_input: holds NaN or infinite values, expected pixels")
         rows = (self.engine.vision.features_per_image,) * len(encoded)
-        return Prepared({}, rows, tuple(self.ids.of_image(one) for one in encoded))
+        return Prepared({}, rows, tuple(map(image_id, encoded)))
 
     def _with_videos(
         self, inputs: Tensors, images: list[Image.Image], text: str, *, encoded: bool
@@ -256,11 +252,11 @@ class Preprocessor:
         self._check_count(len(images))
         videos = read_videos(inputs, self.media, facts, most_frames=self.max_frames)
         if not images and len(videos.clips) == 1:
-            return prepare_one(processor, videos, self.ids, facts)
+            return prepare_one(processor, videos, facts)
         if not FAMILIES[facts.family].layout.mixes_media:
             raise RequestError("this model takes images or one video in a request, not both")
         kinds = self.questions.order_of(text, len(images), videos.moments(facts))
-        prepared = prepare_mixed(processor, kinds, images, videos, ids=self.ids, facts=facts)
+        prepared = prepare_mixed(processor, kinds, images, videos, facts=facts)
         limits = self.engine.limits
         check_rows(prepared.rows, limits.max_multimodal_len // limits.max_batch_size)
         return prepared

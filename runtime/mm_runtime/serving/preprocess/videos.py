@@ -10,7 +10,7 @@ from PIL import Image
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.pace import PACE, SECONDS_PER_GRID
-from mm_runtime.serving.preprocess.image_ids import ImageIds, sized_id
+from mm_runtime.serving.preprocess.image_ids import image_id, sized_id, video_id
 from mm_runtime.serving.preprocess.media import (
     LONGEST_VIDEO,
     NO_LENGTH,
@@ -77,9 +77,7 @@ def read_videos(
     return Videos(clips, _lengths(inputs, len(clips), facts))
 
 
-def prepare_one(
-    processor: ImageProcessor, videos: Videos, ids: ImageIds, facts: ModelFacts
-) -> Prepared:
+def prepare_one(processor: ImageProcessor, videos: Videos, facts: ModelFacts) -> Prepared:
     """Return the tensors of a request's one video.
 
     Raises:
@@ -90,7 +88,7 @@ def prepare_one(
     tensors = dict(prepared.tensors)
     if seconds is not None and not are_written(facts):  # else the prompt has them
         tensors[PACE] = np.array([FRAMES * seconds / len(frames)], dtype=np.float32)
-    return replace(prepared, tensors=tensors, ids=(ids.of_video(frames),), clips=videos.when)
+    return replace(prepared, tensors=tensors, ids=(video_id(frames),), clips=videos.when)
 
 
 def prepare_mixed(
@@ -99,7 +97,6 @@ def prepare_mixed(
     images: Sequence[Image.Image],
     videos: Videos,
     *,
-    ids: ImageIds,
     facts: ModelFacts,
 ) -> Prepared:
     """Return the tensors of several media.
@@ -118,12 +115,12 @@ def prepare_mixed(
         if video:
             frames, seconds = next(clips), next(lengths)
             media.append([*map(Image.fromarray, frames)])
-            named += [(True, ids.of_video(frames))] * next(moments)
+            named += [(True, video_id(frames))] * next(moments)
             pace.append(SECONDS_PER_GRID if seconds is None else FRAMES * seconds / len(frames))
         else:
             image = next(shown)
             media.append(image)
-            named.append((False, ids.of_image(image)))
+            named.append((False, image_id(image)))
             pace.append(SECONDS_PER_GRID)
     prepared = processor.prepare_mixed(media)
     known = tuple(

@@ -13,7 +13,6 @@ copied to be kept once their request has them: the copy of an image's features f
 """
 
 import hashlib
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,13 +23,9 @@ from numpy.typing import NDArray
 
 from mm_runtime.serving.encode.vision.device_tier import DeviceTier
 
-logger = logging.getLogger(__name__)
-
 Inputs = Mapping[str, NDArray[Any]]
 Features = Any
 """Features of one image or a batch: an array, or a torch tensor of any dtype."""
-
-Name = tuple[bytes, bytes]
 
 ENTRY_BYTES = 512
 """Counted for each entry beside its features: key, array object, place in the order."""
@@ -61,13 +56,6 @@ def _copied(features: Features) -> Features:
     return features.to("cpu", copy=True)
 
 
-def _second_digest(entry: Inputs) -> bytes:
-    found = hashlib.blake2b()
-    for name in sorted(entry):
-        found.update(np.ascontiguousarray(entry[name]).data)
-    return found.digest()
-
-
 @dataclass(slots=True)
 class Counts:
     """What happened since the start."""
@@ -78,8 +66,6 @@ class Counts:
     """Entries that another one of the same batch was encoded for."""
 
     evictions: int = 0
-    collisions: int = 0
-    """Hits that a second digest has exposed as another image: 0, or the first digest is bad."""
 
 
 @dataclass
@@ -88,23 +74,18 @@ class FeatureCache:
 
     Args:
         limit_bytes: features kept at most, with `ENTRY_BYTES` for each.
-        verify: keep a second, independent digest of the inputs with each entry and compare it on
-            every hit; a mismatch is a miss. For debugging: it costs about as much as the first.
-        key: names an entry; replaced in tests to force collisions.
         device_bytes: those of them at most that lie where the encoder's tensors do, too.
     """
 
     limit_bytes: int
-    verify: bool = False
-    key: Callable[[Inputs], bytes] = digest
     device_bytes: int = 0
     counts: Counts = field(default_factory=Counts)
     used_bytes: int = 0
-    _entries: OrderedDict[bytes, tuple[Features, bytes]] = field(default_factory=OrderedDict)
+    _entries: OrderedDict[bytes, Features] = field(default_factory=OrderedDict)
     _device: Any = None
     """Device of torch: where the encoder's tensors lie."""
 
-    _encoded: list[tuple[Name, Features]] = field(default_factory=list)
+    _encoded: list[tuple[bytes, Features]] = field(default_factory=list)
     """Not kept yet."""
 
     _far: list[bytes] = field(default_factory=list)
@@ -126,41 +107,38 @@ class FeatureCache:
         """
         length = len(next(iter(inputs.values())))
         rows = [{name: array[at] for name, array in inputs.items()} for at in range(length)]
-        names = [
-            (_salted(self.key(row), salt), _second_digest(row) if self.verify else b"")
-            for row in rows
-        ]
-        found: dict[Name, Features] = {}
-        unknown: dict[Name, int] = {}
-        for at, name in enumerate(names):
-            if name in found or name in unknown:
+        keys = [_salted(digest(row), salt) for row in rows]
+        found: dict[bytes, Features] = {}
+        unknown: dict[bytes, int] = {}
+        for at, key in enumerate(keys):
+            if key in found or key in unknown:
                 self.counts.shared += 1
                 continue
-            known = self._known(*name)
+            known = self._known(key)
             if known is None:
-                unknown[name] = at
+                unknown[key] = at
             else:
-                found[name] = known
+                found[key] = known
         if unknown:
             places = list(unknown.values())
             # All of a batch are unknown most of the time; indexing would copy its pixels.
             all_new = len(places) == length
             chosen = inputs if all_new else {name: one[places] for name, one in inputs.items()}
             encoded = encode(chosen)
-            for name, features in zip(unknown, encoded, strict=True):
-                found[name] = features
-                self._encoded.append((name, features))
-        return self._stacked([found[name] for name in names])
+            for key, features in zip(unknown, encoded, strict=True):
+                found[key] = features
+                self._encoded.append((key, features))
+        return self._stacked([found[key] for key in keys])
 
     def settle(self) -> None:
         """Keep what was encoded since the last call, before anything else is looked up."""
         encoded, self._encoded = self._encoded, []
-        for name, features in encoded:
-            self._keep(*name, features)
+        for key, features in encoded:
+            self._keep(key, features)
         far, self._far = self._far, []
         for key in far:
             if key in self._entries:
-                self._near.put(key, self._entries[key][0], self._device)
+                self._near.put(key, self._entries[key], self._device)
 
     def _stacked(self, rows: Sequence[Features]) -> Features:
         if isinstance(rows[0], np.ndarray):
@@ -170,12 +148,8 @@ class FeatureCache:
             place.copy_(row)
         return stacked
 
-    def _known(self, key: bytes, second: bytes) -> Features | None:
+    def _known(self, key: bytes) -> Features | None:
         entry = self._entries.get(key)
-        if entry is not None and entry[1] != second:
-            self.counts.collisions += 1
-            logger.error("two images have the digest %s; encoded again", key.hex())
-            entry = None
         if entry is None:
             self.counts.misses += 1
             return None
@@ -186,9 +160,9 @@ class FeatureCache:
             return near
         if self._device is not None:
             self._far.append(key)
-        return entry[0]
+        return entry
 
-    def _keep(self, key: bytes, second: bytes, features: Features) -> None:
+    def _keep(self, key: bytes, features: Features) -> None:
         self._drop(key)
         if not isinstance(features, np.ndarray):
             self._device = features.device
@@ -200,7 +174,7 @@ class FeatureCache:
         while self.used_bytes + size > self.limit_bytes:
             self._drop(next(iter(self._entries)))
             self.counts.evictions += 1
-        self._entries[key] = (kept, second)
+        self._entries[key] = kept
         self.used_bytes += size
         if not isinstance(features, np.ndarray):
             self._near.put(key, features, self._device)
@@ -209,4 +183,4 @@ class FeatureCache:
         self._near.drop(key)
         entry = self._entries.pop(key, None)
         if entry is not None:
-            self.used_bytes -= entry[0].nbytes + ENTRY_BYTES
+            self.used_bytes -= entry.nbytes + ENTRY_BYTES
