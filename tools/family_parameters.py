@@ -37,7 +37,7 @@ def cells(family: Family) -> dict[str, str]:
         "low": low,
         "high": high,
         "images": _word(bounds) if sees else NOTHING,
-        "frames": _word(bounds and not layout.shared_pixels) if videos else NOTHING,
+        "frames": _word(bounds) if videos else NOTHING,
         "mixed": _word(layout.mixes_media) if videos else NOTHING,
         "audio": ACTS if family.audio_features is not None else NOTHING,
     }

@@ -33,8 +33,8 @@ plan, answers and commands of every row.
 _LAYOUTS: Final = """
 ## Families on vLLM alone
 
-The Reference engine does not compute `idefics3`, `internvl`, `mistral3`, `pixtral`, `smolvlm`,
-`qwen2-audio` and `qwen2-5-omni` (`BackendFamily`,
+The Reference engine does not compute `gemma3`, `idefics3`, `internvl`, `mistral3`, `pixtral`,
+`qwen3-vl`, `smolvlm`, `qwen2-audio` and `qwen2-5-omni` (`BackendFamily`,
 [why](decisions/20261129-reference-is-small-again.md)). vLLM serves them, by a manifest such as this
 one; `mmctl plan` prints the command and the bytes. Of the last two, the image needs
 [packages for recordings](vllm.md#recordings).

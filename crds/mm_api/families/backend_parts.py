@@ -105,8 +105,6 @@ class PyTorchServing:
     """First TensorRT-LLM that reads a video from the request itself, keeps every frame of it where
     its options say so, and gives a video of one frame the features of that image. None: no version
     does (#pytorch)."""
-    videos_missing: str = ""
-    """Why; empty: its class reads no videos."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +113,6 @@ class ReferenceFamily:
 
     fused_passes: bool = False
     """On a GPU the Reference engine has passes of its own; none for decoders with a window."""
-    mutual_images: bool = False
-    """Tokens of an image read later ones of the same image: a step reads it all or not at all."""
 
 
 TORCH_ALONE = ReferenceFamily()

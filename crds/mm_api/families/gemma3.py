@@ -1,4 +1,4 @@
-"""Gemma 3: SigLIP's squares pooled to 256 features, which read each other; layers with windows.
+"""Gemma 3: SigLIP's squares pooled to 256 features; layers with windows. Servers encode them.
 
 TensorRT-LLM's PyTorch backend serves it since 1.0 (docs/source/reference/support-matrix.md); there
 is no vision builder of it.
@@ -11,7 +11,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
-from mm_api.families.backend_parts import PyTorchServing, ReferenceFamily
+from mm_api.families.backend_parts import ON_SERVERS, PyTorchServing
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.square import SQUARE
@@ -88,8 +88,8 @@ GEMMA3 = Family(
         framed="\n\n<start_of_image><image_soft_token><end_of_image>\n\n",
         opening="<start_of_turn>",
     ),
-    layout=replace(SQUARE, positions_per_tile=patches),
-    reference=ReferenceFamily(mutual_images=True),
+    layout=replace(SQUARE, encoder="", positions_per_tile=patches),
+    unserved=ON_SERVERS,
     template_tokens=24,
     # TestGemma3_27BInstruct of tests/integration/defs/accuracy: "Gemma3 VLM needs FlashInfer
     # attention backend for custom mask support", without chunked prefill and reuse of blocks.
@@ -98,7 +98,6 @@ GEMMA3 = Family(
         options={"attn_backend": "FLASHINFER", "enable_chunked_prefill": False},
     ),
     notes=(
-        "the 256 features of an image read each other: a step reads all of them or none",
         "keys and values of all layers are planned for entire sequences, those with a window too",
         "pan and scan (crops beside an image) is off; a checkpoint that turns it on is refused",
     ),

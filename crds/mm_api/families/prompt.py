@@ -37,20 +37,6 @@ class TileMarks:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
-    """What the checkpoint's processor writes for a video whose frames stand apart."""
-
-    each: str
-    """Text of a moment, with its feature and `{seconds:.1f}`."""
-
-    feature: str
-    """Stands for the features of a moment."""
-
-    frames: int = 2
-    """Frames that become one moment."""
-
-
-@dataclass(frozen=True, slots=True)
 class PromptStyle:
     """How a family writes prompts."""
 
@@ -62,8 +48,6 @@ class PromptStyle:
     audio: str = ""
     """Stands for a recording; empty: conversations hold none."""
     reads_images: bool = True
-    moments: Moments | None = None
-    """None: all frames of a video are one run behind one placeholder."""
     framed: str = ""
     """What the checkpoint's processor writes for a placeholder: that one between tokens of its own;
     empty: the placeholder alone."""

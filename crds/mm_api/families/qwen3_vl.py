@@ -9,12 +9,11 @@ from dataclasses import replace
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
-from mm_api.documents.model_facts import VisionFacts
 from mm_api.families import qwen2_vl
-from mm_api.families.backend_parts import PyTorchServing
+from mm_api.families.backend_parts import ON_SERVERS, PyTorchServing
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.grid import GRID
-from mm_api.families.prompt import Moments, PromptStyle, chatml
+from mm_api.families.prompt import PromptStyle, chatml
 from mm_api.families.text_block import LLAMA
 
 TOWER = {
@@ -62,22 +61,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     return beside_tower(config, {"model_type": kind} | text, vision)
 
 
-MOMENTS = Moments(
-    "<{seconds:.1f} seconds><|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>"
-)
-"""Transformers' processor puts one after another in place of a video's token."""
-
-MOMENT_TOKENS = 12
-"""Tokens of a moment without its features: a video of less than a day has 11 at the most."""
-
-
-def video_features(vision: VisionFacts, frames: int) -> int:
-    return -(-frames // 2) * (GRID.features_per_image(vision) + MOMENT_TOKENS)
-
-
-WRAPPER = chatml(
-    "<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|><|video_pad|><|vision_end|>"
-)
+WRAPPER = chatml("<|vision_start|><|image_pad|><|vision_end|>")
 
 
 QWEN3_VL = Family(
@@ -87,21 +71,14 @@ QWEN3_VL = Family(
     model_type="qwen3_vl",
     read=read,
     text=replace(LLAMA, head_norms=True, adapters=False),
-    layout=replace(GRID, interleaved=True, shared_pixels=True, video_features=video_features),
-    prompt=PromptStyle(
-        WRAPPER, "<|image_pad|>", "<|video_pad|>", moments=MOMENTS, opening="<|im_start|>"
-    ),
+    layout=replace(GRID, encoder="", video_features=None, mixes_media=False),
+    unserved=ON_SERVERS,
+    prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     default_input_tokens=2048,  # as Qwen2-VL
     template_tokens=32,
-    pytorch=PyTorchServing(
-        images=True,
-        since="1.2.0",
-        videos_missing="of 1.2 the checkpoint's processor drops frames again, and writes times of"
-        " 24 frames a second into the prompt",
-    ),
+    pytorch=PyTorchServing(images=True, since="1.2.0"),
     notes=(
         "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
-        "a row of an image has four times the language model's width: three layers get features",
-        "two frames of a video stand behind their time; each is of 1,296 tokens at the most",
+        "videos are not served",
     ),
 )

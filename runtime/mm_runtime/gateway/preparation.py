@@ -42,7 +42,6 @@ from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
-from mm_runtime.serving.prompts.moments import Clip, frame_times
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
@@ -207,13 +206,7 @@ class Preparation:
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
         budget = self._budget(request, parsed, text_tokens, least)
         images = await load()
-        videos, prompt = await self._videos(parsed), parsed.prompt
-        if videos:
-            prompt, moments = self._layout.timed(prompt, [*map(_clip, videos)])
-            if prompt != parsed.prompt:
-                kinds = (False,) * len(images) + (True,) * moments if parsed.kinds else ()
-                places = len(images) + moments
-                text_tokens = await self._count(prompt, places, video=True, kinds=kinds)
+        videos = await self._videos(parsed)
         if videos or not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
             rows += sum(self._layout.video_rows(*_frames(video)) for video in videos)
@@ -230,7 +223,7 @@ class Preparation:
         )
         stop_ids = frozenset(request.stop_token_ids or ())
         engine_request = EngineRequest(
-            prompt=prompt,
+            prompt=parsed.prompt,
             prompt_ids=parsed.ids,
             images=images,
             videos=videos,
@@ -450,10 +443,6 @@ class Preparation:
 
 async def _no_images() -> tuple[NDArray[np.uint8], ...]:
     return ()
-
-
-def _clip(video: Video) -> Clip:
-    return Clip(video.times or frame_times(len(video.pixels), None), video.seconds)
 
 
 def _frames(video: Video) -> tuple[int, Size]:

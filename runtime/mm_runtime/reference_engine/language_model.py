@@ -108,7 +108,6 @@ class LanguageModel:
             max_length=max_length,
             dtype=self._embed.weight.dtype,
             device=device,
-            window=_window(config),
         )
         if checkpoint.reuse_bytes:
             self._prefixes = PrefixCache(self._cache, limit_bytes=checkpoint.reuse_bytes)
@@ -127,16 +126,11 @@ class LanguageModel:
                 f"prompt ids must be 0 to {past_end - 1}: {self.vocabulary_size} tokens "
                 f"and {rows} rows of the prompt table"
             )
-        if rows and request.table is not None and request.table.shape[1] != self.row_size:
+        if rows and request.table is not None and request.table.shape[1] != self.hidden_size:
             raise RequestError(
                 f"rows of the prompt table have {request.table.shape[1]} values, "
-                f"the model takes {self.row_size}"
+                f"the model takes {self.hidden_size}"
             )
-
-    @property
-    def row_size(self) -> int:
-        """Return the values of a row of the prompt table."""
-        return self.hidden_size
 
     def prompt_length(self, request: Request) -> int:
         """Return the number of prompt ids."""
@@ -207,14 +201,10 @@ class LanguageModel:
         names = self._block_names(request, request.ids[:-1])
         names = names[: self._prefixes.find(names)]
         self._prefixes.write(names, slot)
-        found = self._complete(slot, len(names) * BLOCK)
+        found = len(names) * BLOCK
         self._prefixes.counts.requested += len(request.ids) - 1
         self._prefixes.counts.reused += found
         return found
-
-    def _complete(self, slot: int, count: int) -> int:
-        del slot
-        return count
 
     @torch.inference_mode()
     def keep(self, slot: int, request: Request, answer: Sequence[int], length: int) -> None:
@@ -228,10 +218,6 @@ class LanguageModel:
             request, tokens, vocabulary=self.vocabulary_size, rotation_width=self.rotation_width
         )
 
-    def _aim(self, positions: Sequence[int], part: Part | None) -> torch.Tensor:
-        start, count = (0, 0) if part is None else (part.start, len(part.rows))
-        return self._cache.aim(positions, start, count)
-
     @torch.inference_mode()
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
@@ -243,13 +229,18 @@ class LanguageModel:
         rows = self._embed(self._ids(tokens))
         if part is not None:
             rows = torch.cat((rows, part.rows))
-        places = self._aim(positions, part)
+        places = self._cache.aim(positions, 0 if part is None else part.start, count)
         whose = [
             *self._adapter_of_slot[:decoding],
             *self._adapter_of_slot[decoding : decoding + 1] * count,
         ]
         self._adapters.aim(whose)
-        states = self._states(rows, places)
+        states: torch.Tensor = self._model(
+            inputs_embeds=rows[:, None],
+            position_ids=places[:, None],
+            use_cache=False,  # the slots are the cache
+            slots=self._cache,
+        ).last_hidden_state[:, 0]
         return Passed(states[:decoding], states[decoding:])
 
     def _fused_pass(
@@ -257,17 +248,6 @@ class LanguageModel:
     ) -> Passed:
         assert self._fused is not None  # noqa: S101 (its callers have looked)
         return self._fused.run(tokens, positions, part)
-
-    def _states(self, rows: torch.Tensor, places: torch.Tensor, **more: Any) -> torch.Tensor:
-        """Return the states of rows [rows, hidden] at these positions of the slots aimed at."""
-        states: torch.Tensor = self._model(
-            inputs_embeds=rows[:, None],
-            position_ids=places[:, None],
-            use_cache=False,  # the slots are the cache
-            slots=self._cache,
-            **more,
-        ).last_hidden_state[:, 0]
-        return states
 
     @torch.inference_mode()
     def logits(self, states: torch.Tensor) -> torch.Tensor:
@@ -287,11 +267,6 @@ class LanguageModel:
     def release_unused(self) -> None:
         """Give memory of the device back that nothing uses."""
         release_unused(self._device)
-
-
-def _window(config: Any) -> int | None:
-    kinds = getattr(config, "layer_types", None) or ()
-    return int(config.sliding_window) if "sliding_attention" in kinds else None
 
 
 def plain_tokens(tokens: Sequence[int | Branches]) -> list[int]:

@@ -18,11 +18,9 @@ from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
-from mm_runtime.reference_engine.mutual import MutualLanguageModel
 from mm_runtime.reference_engine.options import EngineOptions
 from mm_runtime.reference_engine.own_class import OwnClassModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
-from mm_runtime.reference_engine.stacked import StackedLanguageModel
 from mm_runtime.serving.device import CPU, is_gpu
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.generate.request import Request
@@ -170,11 +168,6 @@ def load_model(
         raise ValueError(
             f"the Reference engine has no family {family!r}; it has {', '.join(sorted(SERVED))}"
         )
-    if record.reference.mutual_images:
-        return MutualLanguageModel(checkpoint)
-    stacked = directory.facts.vision.stacked_features if directory.facts.vision else None
-    if stacked:
-        return StackedLanguageModel(checkpoint, stacked)
     return (RotatedLanguageModel if rotated else LanguageModel)(checkpoint)
 
 

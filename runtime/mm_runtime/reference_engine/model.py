@@ -110,7 +110,7 @@ class SlotModel(Protocol):
     def cut(self, slot: int, start: int, rows: int) -> int:
         """Return how many rows of a prompt a part has that was meant to have `rows`.
 
-        It ends where no row reads a later one, so that it may have fewer rows, or more.
+        Where images are read with the prompt that holds them, it has all rows.
 
         `start`: its first row that was not read yet. `rows`: at least 1, and no more than are left.
         """

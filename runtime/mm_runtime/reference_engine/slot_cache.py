@@ -36,9 +36,6 @@ class _Group:
     mask: torch.Tensor
     """bool [slots, 1, rows of each, span]: True where a row may read a key."""
 
-    near: torch.Tensor | None = None
-    """The same in layers that attend to a window of positions; None: there are none."""
-
     @property
     def span(self) -> int:
         return self.mask.shape[-1]
@@ -57,13 +54,8 @@ class SlotCache:
         max_length: int,
         dtype: torch.dtype,
         device: torch.device,
-        window: int | None = None,
     ) -> None:
-        """Allocate the first positions of every slot, all of them on a GPU.
-
-        `window`: positions that layers with a window attend to, their own included.
-        """
-        self._window = window
+        """Allocate the first positions of every slot, all of them on a GPU."""
         self._max_length = max_length
         self._device = device
         first = max_length if is_gpu(device) else min(INITIAL_LENGTH, max_length)
@@ -75,16 +67,13 @@ class SlotCache:
 
         self._groups: list[_Group] = []
 
-    def aim(
-        self, positions: Sequence[int], start: int, count: int, reach: Sequence[int] | None = None
-    ) -> torch.Tensor:
+    def aim(self, positions: Sequence[int], start: int, count: int) -> torch.Tensor:
         """Set the slots of the next pass's rows.
 
         Args:
             positions: of the tokens of the first slots, one row each.
             start: position of the first row of a prompt, in the slot after them.
             count: rows of the prompt.
-            reach: the last position that each of them reads; None: its own.
 
         Returns:
             The position of each row, int64 [rows].
@@ -102,31 +91,18 @@ class SlotCache:
             self._groups.append(self._group(rows, rows, own[:, None], span, together=False))
         if count:
             rows, slots = slice(decoding, decoding + count), slice(decoding, decoding + 1)
-            last = prompt if reach is None else self._longs(reach)
             self._groups.append(
-                self._group(
-                    rows, slots, prompt[None], start + count, together=True, last=last[None]
-                )
+                self._group(rows, slots, prompt[None], start + count, together=True)
             )
         return self._positions
 
+    @staticmethod
     def _group(
-        self,
-        rows: slice,
-        slots: slice,
-        positions: torch.Tensor,
-        span: int,
-        *,
-        together: bool,
-        last: torch.Tensor | None = None,
+        rows: slice, slots: slice, positions: torch.Tensor, span: int, *, together: bool
     ) -> _Group:
-        """Return rows at positions [slots, rows of each] that read up to `last`, or themselves."""
-        keys = torch.arange(span, device=positions.device)
-        mask = keys <= (positions if last is None else last)[..., None]
-        near = None
-        if self._window is not None:
-            near = (mask & (keys > positions[..., None] - self._window))[:, None]
-        return _Group(rows, slots, together=together, mask=mask[:, None], near=near)
+        """Return rows at positions [slots, rows of each] that read up to themselves."""
+        mask = torch.arange(span, device=positions.device) <= positions[..., None]
+        return _Group(rows, slots, together=together, mask=mask[:, None])
 
     def attend(
         self,
@@ -135,8 +111,6 @@ class SlotCache:
         key: torch.Tensor,
         value: torch.Tensor,
         scaling: float | None,
-        *,
-        windowed: bool = False,
     ) -> torch.Tensor:
         """Store keys and values [rows, heads, 1, head size]; return what rows read, [rows, 1, ...].
 
@@ -146,10 +120,6 @@ class SlotCache:
             key: of the same rows.
             value: of them too.
             scaling: of the products of queries and keys.
-            windowed: the layer attends to the window.
-
-        Raises:
-            ValueError: the cache was made without one.
         """
         layer: Any = module.layer_idx
         keys, values = self._keys[layer], self._values[layer]
@@ -159,9 +129,6 @@ class SlotCache:
         shared = query.shape[1] // heads
         read = torch.empty_like(query[:, :, 0])
         for group in self._groups:
-            mask = group.near if windowed else group.mask
-            if mask is None:
-                raise ValueError("a layer attends to a window, and the model's facts have none")
             # Queries that share a key head are rows of one product: repeating the keys for each of
             # them would read them several times.
             queries = query[group.rows].reshape(-1, heads, shared, size)
@@ -169,7 +136,7 @@ class SlotCache:
                 queries.permute(1, 2, 0, 3).flatten(1, 2)[None] if group.together else queries,
                 keys[group.slots, :, : group.span],
                 values[group.slots, :, : group.span],
-                attn_mask=mask.repeat(1, 1, shared if group.together else 1, 1),
+                attn_mask=group.mask.repeat(1, 1, shared if group.together else 1, 1),
                 scale=scaling,
             )
             if group.together:
@@ -218,8 +185,9 @@ def _attention(
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     del attention_mask
-    windowed = sliding_window is not None
-    return slots.attend(module, query, key, value, scaling, windowed=windowed), None
+    if sliding_window is not None:
+        raise ValueError("a layer attends to a window, and slots have none")
+    return slots.attend(module, query, key, value, scaling), None
 
 
 AttentionInterface.register(ATTENTION, _attention)

@@ -12,11 +12,8 @@ from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.families.images import write
 
-SLOW = [pytest.param(one, marks=pytest.mark.slow) for one in ("qwen2-vl", "qwen3-vl")]
-"""As Qwen2.5-VL without windows."""
 
-
-@pytest.mark.parametrize("family", ["qwen2-5-vl", *SLOW])
+@pytest.mark.parametrize("family", ["qwen2-5-vl", pytest.param("qwen2-vl", marks=pytest.mark.slow)])
 def test_one_operation_equals_the_class(family: str, tmp_path: Path) -> None:
     """With windows and without, for every sample; each attention is changed."""
     folder = write(family, tmp_path / family)

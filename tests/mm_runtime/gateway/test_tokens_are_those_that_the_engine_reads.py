@@ -24,7 +24,7 @@ from support.scripted_engine import ScriptedEngine
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 QUESTION = "what is in the image ?"
 
-REPRESENTATIVES = ("gemma3", "qwen2-vl")
+REPRESENTATIVES = ("llava-next", "qwen2-vl")
 """Of tokenizers with a begin token and without; of other openings are some of the slow ones."""
 
 TEMPLATED = sorted(set(CASES) - {"llava"})

@@ -14,10 +14,9 @@ from mm_api.families.family import Kind
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.reference_engine.prefix_keys import BLOCK
-from mm_runtime.reference_engine.reach import complete_rows, reach_of
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
-from mm_runtime.serving.prompts.moments import reads_times
+from mm_runtime.serving.prompts.video_times import reads_times
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, noise_image
@@ -279,7 +278,5 @@ def test_the_next_turn_of_a_chat(both: tuple[Pipeline, Upstream]) -> None:
     family = FAMILIES[pipeline.directory.facts.family]
     alike = [one == other for one, other in zip(*prompts, strict=False)]
     known = (*alike, False).index(False) // BLOCK * BLOCK
-    if family.reference.mutual_images:
-        known = complete_rows(reach_of(prompts[1], keeping.loaded.vocabulary_size), known)
     assert reused == [0, known if family.kind is Kind.PROMPT_TABLE else 0]
     assert known

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.moments import Clip, frame_times, reads_times, timed
+from mm_runtime.serving.prompts.video_times import reads_times
 from support.families.expected import KINDS, Upstream, noise_image
 from support.families.pipeline import Pipeline
 from support.families.shared import shared_family
@@ -121,31 +121,6 @@ def test_order(both: tuple[Pipeline, Upstream], order: str) -> None:
     expected = _expected(pipeline, upstream, order, prompt, **tensors)
 
     assert pipeline.query(prompt, **tensors) == expected
-
-
-def test_times_that_a_client_has_written(both: tuple[Pipeline, Upstream]) -> None:
-    """The gateway's prompts say the times of frames themselves: it is the same request."""
-    pipeline, _ = both
-    style = FAMILIES[pipeline.directory.facts.family].prompt
-    assert style is not None
-    if style.moments is None:
-        pytest.skip("times are no words of this family's prompts")
-    clips = [_frames(4, 60, 60, seed=1), _frames(3, 30, 70, seed=9)]
-    tensors = _tensors([(60, 40), (30, 58)], clips)
-    when = [Clip(frame_times(4, 3.0), 3.0), Clip(frame_times(3, 40.0), 40.0)]
-    for order in ("vivi", "iivv", "vvii"):
-        written = timed(_prompt(order), style, when)
-        expected = pipeline.prepare(_prompt(order), **tensors, VIDEO_SECONDS=SECONDS)
-        found = pipeline.prepare(written, **tensors)
-        assert found.keys() == expected.keys()
-        for name, one in found.items():
-            np.testing.assert_array_equal(one, expected[name], err_msg=name)
-    alone = _tensors([(60, 40)], clips[:1])
-    moments = timed(_prompt("v"), style, when[:1])
-    # An image too many where a moment is too few: as many places as there are.
-    for wrong in (moments, (IMAGE * 2).join(moments.rsplit(VIDEO, 1))):
-        with pytest.raises(RequestError, match=r"the prompt has [02] <.image_pad.> and [12]"):
-            pipeline.prepare(wrong, **alone)
 
 
 def test_places_matter(both: tuple[Pipeline, Upstream]) -> None:

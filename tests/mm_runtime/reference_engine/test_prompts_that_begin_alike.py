@@ -14,7 +14,6 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, Rows
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
-from mm_runtime.reference_engine.reach import complete_rows, reach_of
 from mm_runtime.serving.generate.request import Request, Sampling, Wanted
 from support.cases import cases
 from support.collecting_sink import CollectingSink
@@ -266,16 +265,6 @@ def test_rotations_are_part_of_a_name() -> None:
     assert [a == b for a, b in zip(named(turns), named(other), strict=True)] == [True, False]
     assert not set(named(turns)) & set(named(None))
     assert len(named(None, (*ids, *range(5, 5 + BLOCK)))) == 3
-
-
-@given(ids=IDS.filter(bool), count=st.integers(0, 3 * BLOCK))
-def test_images_that_read_each_other_are_kept_complete(ids: list[int], count: int) -> None:
-    """Of an image whose features read later ones, all of it is known, or all is computed."""
-    reach, count = reach_of(ids, VOCABULARY), min(count, len(ids))
-    complete = complete_rows(reach, count)
-    assert complete <= count
-    assert all(reach[at] < complete for at in range(complete))
-    assert all(reach[at] >= count for at in range(complete, count))
 
 
 class _Memory:

@@ -16,7 +16,6 @@ from PIL import Image
 from mm_api.families import FAMILIES
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
-from mm_runtime.serving.prompts import moments
 from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests
 from support.cases import cases
@@ -376,10 +375,7 @@ def test_length_of_a_video(served: Family) -> None:
         clip = read_video(url, VideoLimits(1 << 20, 1 << 20, FRAMES))
         assert clip.seconds == 60 * FRAMES
         frames = np.stack([np.asarray(frame) for frame in clip.frames])[None]
-        style = FAMILIES[served.pipeline.directory.facts.family].prompt
-        assert style is not None
-        written = moments.timed(prompt, style, [moments.Clip(clip.times, clip.seconds)])
-        ids = served.pipeline.query(written, VIDEO_BYTES=frames, **more)
+        ids = served.pipeline.query(prompt, VIDEO_BYTES=frames, **more)
         return served.pipeline.preprocessor.codec.decode(ids)
 
     urls = (_slow_animation(seed) for seed in range(0, 300, FRAMES))

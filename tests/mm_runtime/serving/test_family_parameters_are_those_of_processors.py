@@ -12,7 +12,7 @@ from support.families.images import CASES
 from support.families.shared import shared_family
 from support.representatives import others_are_slow
 
-REPRESENTATIVES = ("llava-onevision", "qwen2-vl", "qwen3-vl")
+REPRESENTATIVES = ("llava-onevision", "qwen2-vl")
 """Of each way in which a cell depends on more than the layout."""
 
 BOUNDS = frozenset({"min_pixels", "max_pixels"})

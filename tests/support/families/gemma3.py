@@ -1,7 +1,6 @@
 """Gemma 3 for tests: of three layers the last one attends to all positions."""
 
 from pathlib import Path
-from typing import Any
 
 from support.families.case import Case
 from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
@@ -69,14 +68,6 @@ def write(folder: Path) -> None:
     )
 
 
-def kinds_of_tokens(upstream: Any, ids: list[int], token: int, given: Any) -> dict[str, Any]:
-    """Return which tokens are features of images, beside the tensors of images."""
-    import torch  # noqa: PLC0415 (seconds)
-
-    del upstream, given
-    return {"token_type_ids": torch.tensor([[int(one == token) for one in ids]])}
-
-
 CASE = Case(
     write,
     prompt="<s><start_of_turn>user\n{images}what is in the image ?<end_of_turn>\n"
@@ -85,7 +76,6 @@ CASE = Case(
     image_processor="Gemma3ImageProcessorPil",
     vision_config="transformers:SiglipVisionConfig",
     text_kind="gemma3_text",
-    more=kinds_of_tokens,
     refused_configurations=(
         ({"text_config": {"model_type": "gemma3n_text"}}, "expected gemma3_text"),
         ({"text_config": {"final_logit_softcapping": 30.0}}, "final_logit_softcapping is 30.0"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from support.families.case import Case
 from support.families.checkpoints import HIDDEN, SIDE, head_size
 from support.families.qwen2_vl import CASE as QWEN2_VL
-from support.families.qwen2_vl import video, write_images, write_qwen
+from support.families.qwen2_vl import write_images, write_qwen
 from support.families.words import name_extras
 
 TEMPLATE = (
@@ -45,12 +45,9 @@ CASE = Case(
     write,
     prompt="<|im_start|>user\n{images}what is in the image ?<|im_end|>\n<|im_start|>assistant\n",
     mark=QWEN2_VL.mark,
-    video_mark=QWEN2_VL.video_mark,
-    video=video,
     image_processor=QWEN2_VL.image_processor,
     vision_config="transformers.models.qwen3_vl.configuration_qwen3_vl:Qwen3VLVisionConfig",
     text_kind="qwen3_vl_text",
-    more=QWEN2_VL.more,
     refused_configurations=(
         ({"text_config": {"model_type": "qwen3_vl_moe_text"}}, "expected qwen3_vl_text"),
         ({"text_config": {"rope_scaling": {"mrope_section": [32]}}}, "mrope_section is [32]"),

@@ -54,8 +54,6 @@ class ImageLayout:
     """Vectors that lie beside the tower go in between features: they end lines or views."""
     rotated: bool = False
     """Positions have three coordinates (M-RoPE), and pixels of an image have bounds."""
-    interleaved: bool = False
-    """Frequencies of time, row and column take turns (M-RoPE of Qwen3-VL)."""
     masked: bool = False
     """The vision engine takes an explicit attention mask, positions squared."""
     stores_scores: bool = False
@@ -84,8 +82,6 @@ class ImageLayout:
     """Rows that a video of n frames becomes; None: no video."""
     mixes_media: bool = False
     """A request may hold several videos, and images beside them; else images or one video."""
-    shared_pixels: bool = False
-    """Frames share the pixels of a video: bounds of one frame do not act."""
 
     @property
     def pool_factor(self) -> float:

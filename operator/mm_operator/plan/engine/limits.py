@@ -70,13 +70,6 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     input_len, input_reason = _input(request, family, occupied, seq_len)
     batch = request.max_batch_size
     steps = request.max_num_tokens or max(input_len, min(STEP_TOKENS, batch * seq_len))
-    if family.reference.mutual_images and images and steps < features + batch:
-        raise SpecError(
-            "NumTokensBelowImage",
-            f"{steps} tokens in a step have no room for the {features} of an image, which are read "
-            f"together, beside {batch} answers: use at least {features + batch}",
-            "spec.engine.maxNumTokens",
-        )
     tiles = family.request_tiles(vision, images, request.backend) if vision and images else 0
     multimodal_len = batch * rows if table else 0
     encoder_len = 0 if table else max(1, rows)

@@ -243,6 +243,4 @@ def _graphs(target: Target, limits: EngineLimits) -> int:
 
 
 def _is_fused(target: Target) -> bool:
-    facts = target.facts
-    fused = target.family.reference.fused_passes and facts.text.sliding_window is None
-    return fused and not facts.lora
+    return target.family.reference.fused_passes and not target.facts.lora

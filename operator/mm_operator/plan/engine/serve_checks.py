@@ -95,13 +95,11 @@ def _videos(now: Case) -> Iterator[SpecError]:
         others = sorted(
             name for name, one in FAMILIES.items() if one.pytorch and one.pytorch.videos_since
         )
-        why = served.videos_missing if served else ""
         yield plan_error(
             "engine.maxVideoFrames",
             "VideoNotSupported",
-            f"TensorRT-LLM on PyTorch is not given videos of {now.family.name}"
-            f"{f': {why}' if why else ''}. Use backend Reference, or a checkpoint of"
-            f" {' or '.join(others)}, or remove the field",
+            f"TensorRT-LLM on PyTorch is not given videos of {now.family.name}. Use backend"
+            f" Reference, or a checkpoint of {' or '.join(others)}, or remove the field",
         )
     elif version_of(now.version) < version_of(since):
         yield plan_error(

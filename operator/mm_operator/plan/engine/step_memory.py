@@ -26,8 +26,7 @@ def step_bytes(target: Target, limits: EngineLimits, size: int, *, beams: int) -
     width = (4 * text.hidden_size + 2 * heads + 3 * text.intermediate_size) * size
     width += 2 * text.hidden_size * VALUE_BYTES
     shared = text.attention_heads // max(1, text.key_value_heads)
-    masks = 1 if text.sliding_window is None else 2
-    mask = prompt * limits.max_seq_len * (masks + shared * (1 + size))
+    mask = prompt * limits.max_seq_len * (1 + shared * (1 + size))
     logits = limits.max_batch_size * beams + _LOGITS_ROWS
     computed = rows * width + mask + logits * text.vocabulary_size * (size + VALUE_BYTES)
     answers = limits.max_batch_size * text.vocabulary_size

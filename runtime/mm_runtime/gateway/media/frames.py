@@ -21,9 +21,6 @@ class Clip:
     seconds: float | None
     """Length of the entire video; None: the file has none."""
 
-    times: tuple[float, ...] = ()
-    """Seconds before each of the frames; empty: the file has no times."""
-
 
 @dataclass(frozen=True, slots=True)
 class Video:
@@ -35,30 +32,9 @@ class Video:
     seconds: float | None = None
     """Length of the entire video; None: the file has none, or the model does not read times."""
 
-    times: tuple[float, ...] = ()
-    """Seconds before each of the frames; empty: the file has no times."""
-
     @property
     def nbytes(self) -> int:
         return self.pixels.nbytes
-
-
-def times_of(
-    places: Sequence[int], count: int, seconds: float | None, times: Sequence[float] = ()
-) -> tuple[float, ...]:
-    """Return the seconds before frames of a video.
-
-    Args:
-        places: of the frames, counted from 0, as they were chosen of all.
-        count: frames of the video.
-        seconds: its length; None: it has no times.
-        times: seconds before each of its frames; empty: they count as evenly spread over it.
-    """
-    if seconds is None:
-        return ()
-    if not are_steady(times, seconds):
-        return tuple(at * seconds / len(places) for at in range(len(places)))
-    return tuple(times[at] if times else at / (count / seconds) for at in places)
 
 
 def are_steady(times: Sequence[float], seconds: float) -> bool:

@@ -216,7 +216,7 @@ class ImageLoader:
                 as_bytes = partial(url.encode, "utf-8", "surrogatepass")
                 encoded = await self._decoders.beside(as_bytes)
             found = await run(job, encoded, VIDEO_SECONDS)
-            return Video(found.array, self._length(found.seconds), found.times)
+            return Video(found.array, self._length(found.seconds))
 
         return await self._read(reference, decoded, code="invalid_video")
 

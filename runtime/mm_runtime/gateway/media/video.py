@@ -14,7 +14,7 @@ from PIL.ImageFile import ImageFile
 from mm_runtime.gateway.media.animation_times import durations_of
 from mm_runtime.gateway.media.container import named
 from mm_runtime.gateway.media.frame_choice import EVENLY, FrameChoice
-from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same, times_of
+from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same
 from mm_runtime.gateway.media.video_file import decode_video_file, is_video_file
 from mm_runtime.images.data_urls import decode_base64, split_data_url
 from mm_runtime.images.media import BadImageError, check_pixels, decode, opened, to_rgb
@@ -101,7 +101,7 @@ def decode_video(encoded: bytes, limits: VideoLimits, keep: Keep = same) -> Clip
             seconds, times = (ends[-1], [0.0, *ends[:-1]]) if ends else (None, [])
             places = wanted(count, seconds, times)
             frames = _animation(image, [before + at for at in places], limits, keep)
-            return Clip(frames, seconds, times_of(places, count, seconds, times))
+            return Clip(frames, seconds)
     except UnidentifiedImageError:
         raise BadImageError(f"{named(encoded).replace('recording', 'video')}; {_OTHER}") from None
     except BadImageError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from mm_runtime.gateway.media.container import BadRecordingError, format_of, opened
-from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same, times_of
+from mm_runtime.gateway.media.frames import Clip, Keep, PixelBudget, same
 from mm_runtime.gateway.media.shown import Shape
 from mm_runtime.images.media import BadImageError, check_pixels
 
@@ -87,8 +87,7 @@ def decode_video_file(
                 keep(shape.shown(frame))
                 for frame in _chosen(bounded, measured, places, hides=hides)
             ]
-            times = times_of(places, measured.count, measured.seconds, measured.times)
-            return Clip(kept, measured.seconds, times)
+            return Clip(kept, measured.seconds)
     except BadRecordingError as error:
         raise BadImageError(str(error).replace("recording", "video")) from None
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
-from mm_runtime.serving.prompts.moments import Clip
 from mm_runtime.serving.prompts.questions import QuestionWriter
 
 
@@ -64,13 +63,6 @@ class PromptLayout:
             return self.image_processor.video_rows(frames, size)
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_video") from error
-
-    def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
-        """Return a prompt that says when the frames of its videos are, and their placeholders.
-
-        `prompt`: with one placeholder of each video. `clips`: the videos, in their order.
-        """
-        return self.questions.timed(prompt, clips)
 
     def text_tokens(
         self, prompt: str, images: int, *, video: bool = False, kinds: tuple[bool, ...] = ()

@@ -21,30 +21,20 @@ class Rotation:
     """Frequencies that turn with time, row and column, one after another."""
 
     head_size: int
-    interleaved: bool = False
-    """Frequencies of time, row and column take turns, as long as there are of each; the rest turns
-    with time."""
 
     @classmethod
-    def of(cls, config: dict[str, Any], head_size: int, *, interleaved: bool = False) -> "Rotation":
+    def of(cls, config: dict[str, Any], head_size: int) -> "Rotation":
         """Read them from config.json, in whichever of its places they are."""
         text = config.get("text_config") or config
         rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
         base = rope.get("rope_theta", text.get("rope_theta", 1e6))
-        return cls(
-            float(base), tuple(rope.get("mrope_section", (16, 24, 24))), head_size, interleaved
-        )
+        return cls(float(base), tuple(rope.get("mrope_section", (16, 24, 24))), head_size)
 
     def values(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return cosine and sine, float32 [n, frequencies, 2], of positions int64 [3, n]."""
         steps = np.arange(0, self.head_size, 2, dtype=np.float32) / np.float32(self.head_size)
         frequencies = np.float32(1) / np.float32(self.base) ** steps
-        if self.interleaved:
-            axes = np.zeros(len(frequencies), dtype=np.int64)
-            for axis in (1, 2):
-                axes[axis : 3 * self.sections[axis] : 3] = axis
-        else:
-            axes = np.repeat(np.arange(len(self.sections)) % 3, self.sections)
+        axes = np.repeat(np.arange(len(self.sections)) % 3, self.sections)
         angles = positions[axes].T.astype(np.float32) * frequencies
         return np.stack((np.cos(angles), np.sin(angles)), axis=-1)
 

@@ -157,7 +157,6 @@ class Preprocessor:
                 video="VIDEO_BYTES" in inputs,
                 kinds=prepared.kinds,
                 frames=prepared.frames,
-                clips=prepared.clips,
             )
         if text or prepared.rows:
             raise RequestError("prompt_ids_input: expected an empty text_input and no media beside")
@@ -252,11 +251,11 @@ class Preprocessor:
         self._check_count(len(images))
         videos = read_videos(inputs, self.media, facts, most_frames=self.max_frames)
         if not images and len(videos.clips) == 1:
-            return prepare_one(processor, videos, facts)
+            return prepare_one(processor, videos)
         if not FAMILIES[facts.family].layout.mixes_media:
             raise RequestError("this model takes images or one video in a request, not both")
-        kinds = self.questions.order_of(text, len(images), videos.moments(facts))
-        prepared = prepare_mixed(processor, kinds, images, videos, facts=facts)
+        kinds = self.questions.order_of(text, len(images), len(videos.clips))
+        prepared = prepare_mixed(processor, kinds, images, videos)
         limits = self.engine.limits
         check_rows(prepared.rows, limits.max_multimodal_len // limits.max_batch_size)
         return prepared

@@ -23,13 +23,7 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Medium,
     Prepared,
 )
-from mm_runtime.serving.prompts.moments import (
-    Clip,
-    are_written,
-    frame_times,
-    moments_each,
-    reads_times,
-)
+from mm_runtime.serving.prompts.video_times import reads_times
 from mm_runtime.serving.tensors import Tensors, single
 
 
@@ -42,18 +36,6 @@ class Videos:
 
     seconds: list[float | None]
     """Length of each; None: it has no times."""
-
-    @property
-    def when(self) -> tuple[Clip, ...]:
-        """When the frames of each are: evenly spread over its length."""
-        return tuple(
-            Clip(frame_times(len(frames), seconds), seconds)
-            for frames, seconds in zip(self.clips, self.seconds, strict=True)
-        )
-
-    def moments(self, facts: ModelFacts) -> list[int]:
-        """Return the places that each takes in a prompt of a checkpoint."""
-        return moments_each(facts, [len(frames) for frames in self.clips])
 
 
 def read_videos(
@@ -77,7 +59,7 @@ def read_videos(
     return Videos(clips, _lengths(inputs, len(clips), facts))
 
 
-def prepare_one(processor: ImageProcessor, videos: Videos, facts: ModelFacts) -> Prepared:
+def prepare_one(processor: ImageProcessor, videos: Videos) -> Prepared:
     """Return the tensors of a request's one video.
 
     Raises:
@@ -86,9 +68,9 @@ def prepare_one(processor: ImageProcessor, videos: Videos, facts: ModelFacts) ->
     (frames,), (seconds,) = videos.clips, videos.seconds
     prepared = processor.prepare_video([*map(Image.fromarray, frames)])
     tensors = dict(prepared.tensors)
-    if seconds is not None and not are_written(facts):  # else the prompt has them
+    if seconds is not None:
         tensors[PACE] = np.array([FRAMES * seconds / len(frames)], dtype=np.float32)
-    return replace(prepared, tensors=tensors, ids=(video_id(frames),), clips=videos.when)
+    return replace(prepared, tensors=tensors, ids=(video_id(frames),))
 
 
 def prepare_mixed(
@@ -96,8 +78,6 @@ def prepare_mixed(
     kinds: Sequence[bool],
     images: Sequence[Image.Image],
     videos: Videos,
-    *,
-    facts: ModelFacts,
 ) -> Prepared:
     """Return the tensors of several media.
 
@@ -107,7 +87,6 @@ def prepare_mixed(
         RequestError: as `ImageProcessor.prepare_mixed`.
     """
     shown, clips, lengths = iter(images), iter(videos.clips), iter(videos.seconds)
-    moments = iter(videos.moments(facts))
     media: list[Medium] = []
     named: list[tuple[bool, int]] = []
     pace: list[float] = []
@@ -115,7 +94,7 @@ def prepare_mixed(
         if video:
             frames, seconds = next(clips), next(lengths)
             media.append([*map(Image.fromarray, frames)])
-            named += [(True, video_id(frames))] * next(moments)
+            named.append((True, video_id(frames)))
             pace.append(SECONDS_PER_GRID if seconds is None else FRAMES * seconds / len(frames))
         else:
             image = next(shown)
@@ -127,10 +106,8 @@ def prepare_mixed(
         one if video else sized_id(one, rows)
         for (video, one), rows in zip(named, prepared.rows, strict=True)
     )
-    tensors = dict(prepared.tensors)
-    if not are_written(facts):  # else the prompt has them
-        tensors[PACE] = np.array(pace, dtype=np.float32)
-    return replace(prepared, ids=known, tensors=tensors, clips=videos.when)
+    tensors = {**prepared.tensors, PACE: np.array(pace, dtype=np.float32)}
+    return replace(prepared, ids=known, tensors=tensors)
 
 
 def check_rows(rows: Sequence[int], most: int) -> None:

@@ -8,7 +8,6 @@ from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.frames import Frame, framed, runs_of
-from mm_runtime.serving.prompts.moments import Clip, is_timed, moments_of, timed
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -46,18 +45,16 @@ class QuestionWriter(Protocol):
         video: bool,
         kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
-        clips: Sequence[Clip] = (),
     ) -> Question:
         """Return the ids of a request whose images become these rows.
 
         Args:
             text: of the user, or a complete prompt.
             decoder_text: what an encoder-decoder's answer starts with.
-            rows: of each image; of a video whose frames stand apart, of each of its moments.
+            rows: of each image or video.
             video: they are those of a video.
             kinds: whether each of several media is a video; empty: all are images, or one video.
             frames: what stands for each image; none where its rows are one run.
-            clips: the videos, where the prompt does not say their times.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -74,26 +71,21 @@ class QuestionWriter(Protocol):
         `ids`: of a text, none of them of media. `decoder_text`: as of `write`.
         """
 
-    def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
+    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
         """Return whether each medium is a video, in the order in which a text has their places.
 
-        `text`: of the user, or a complete prompt. `moments`: places that each video takes once the
-        text says its times.
+        `text`: of the user, or a complete prompt.
 
         Raises:
             RequestError: placeholders and media disagree in number.
         """
-        del text, images, moments
+        del text, images, videos
         return ()
 
     def tokens_of(self, frame: Frame) -> int:
         """Return the tokens of a prompt that an image becomes, its features included."""
         del frame
         return 0
-
-    def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
-        """Return a prompt that says when the frames of its videos are, and their placeholders."""
-        return prompt, len(clips)
 
 
 @dataclass(frozen=True)
@@ -115,11 +107,10 @@ class PromptQuestions:
         video: bool,
         kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
-        clips: Sequence[Clip] = (),
     ) -> Question:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
-        prompt = self.prompts.write(text, len(rows), video=video, kinds=kinds, clips=clips)
+        prompt = self.prompts.write(text, len(rows), video=video, kinds=kinds)
         if self.style.splits:
             return Question(self._split(prompt, rows))
         if frames:
@@ -144,13 +135,6 @@ class PromptQuestions:
         """Return the features of a frame, and the tokens among them."""
         return len(self.codec.encode_word(frame.text)) - len(frame.runs) + sum(frame.runs)
 
-    def timed(self, prompt: str, clips: Sequence[Clip]) -> tuple[str, int]:
-        """Return the prompt as it is where all frames of a video are one run."""
-        if self.style.moments is None:
-            return prompt, len(clips)
-        count = sum(len(moments_of(clip.times, self.style.moments.frames)) for clip in clips)
-        return timed(prompt, self.style, clips), count
-
     @property
     def media_ids(self) -> frozenset[int]:
         """Tokens of placeholders, and of what stands for features in their place."""
@@ -163,16 +147,14 @@ class PromptQuestions:
         del decoder_text  # there is no second prompt
         return Question(ids)
 
-    def order_of(self, text: str, images: int, moments: Sequence[int]) -> tuple[bool, ...]:
+    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
         """Return whether each medium is a video, as they stand; a bare question has images first.
 
         Raises:
             RequestError: placeholders and media disagree in number.
         """
-        kinds = (False,) * images + (True,) * len(moments)
+        kinds = (False,) * images + (True,) * videos
         found = marks_of(text, self.style)
-        if self.style.moments is not None and is_timed(text, self.style.moments):
-            found = _of_media(found, moments)
         if found:
             check_marks(found, kinds, self.style)
         return found or kinds
@@ -183,11 +165,8 @@ class PromptQuestions:
 
     @property
     def _video_token(self) -> int | None:
-        moments = self.style.moments
-        feature = self.style.video if moments is None else moments.feature
-        return (
-            self.image_token_id if feature == self.style.placeholder else self.codec.id_of(feature)
-        )
+        same = self.style.video == self.style.placeholder
+        return self.image_token_id if same else self.codec.id_of(self.style.video)
 
     def _split(self, prompt: str, rows: Sequence[int]) -> list[int]:
         """Return ids with features between the parts of the text, which begins once.
@@ -224,10 +203,9 @@ class TextQuestions(QuestionWriter):
         video: bool,
         kinds: Sequence[bool] = (),
         frames: Sequence[Frame] = (),
-        clips: Sequence[Clip] = (),
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
-        del rows, video, kinds, frames, clips  # refused before
+        del rows, video, kinds, frames  # refused before
         return self.of_ids(self.codec.encode_prompt(text), decoder_text)
 
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
@@ -236,19 +214,6 @@ class TextQuestions(QuestionWriter):
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
         return Question(ids, decoder)
-
-
-def _of_media(marks: Sequence[bool], moments: Sequence[int]) -> tuple[bool, ...]:
-    """Return whether each medium is a video, of placeholders that each video has several of.
-
-    `marks`: whether each placeholder is of a video.
-    """
-    found: list[bool] = []
-    waiting, at = list(moments), 0
-    while at < len(marks):
-        found.append(marks[at])
-        at += waiting.pop(0) if marks[at] and waiting else 1
-    return tuple(found)
 
 
 def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:

@@ -19,7 +19,6 @@ from mm_runtime.base.chat_template_files import (
     special_tokens,
 )
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.moments import Clip, frame_times, is_timed, timed
 
 _NO_TOKENS: Mapping[str, str] = MappingProxyType({})
 
@@ -68,17 +67,14 @@ class PromptWriter:
         *,
         video: bool = False,
         kinds: Sequence[bool] = (),
-        clips: Sequence[Clip] = (),
     ) -> str:
         """Return the complete prompt for `text` and this many images, one video, or several media.
 
         Args:
             text: of the user, or a complete prompt.
-            images: that placeholders stand for; of videos whose frames stand apart, their moments.
+            images: that placeholders stand for.
             video: they are of one.
             kinds: whether each of several media is a video; empty: `images` and `video` say it.
-            clips: the videos whose frames stand apart, where the prompt does not say their times;
-                empty: frames are 24 a second.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -87,8 +83,6 @@ class PromptWriter:
         openings = tuple(filter(None, (self._begin_token, style.opening)))
         complete = text.startswith(openings) if openings else False
         placeholder = style.video if video else style.placeholder
-        moments = style.moments if video else None
-        complete = complete or (moments is not None and is_timed(text, moments))
         complete = complete or bool(style.audio and style.audio in text)
         marked = bool(marks_of(text, style)) if kinds else placeholder in text
         if not marked and not complete:
@@ -99,35 +93,14 @@ class PromptWriter:
             except TemplateRefusedError as error:
                 raise RequestError(str(error)) from error
         if kinds:
-            return self._with_several(text, images, kinds, clips)
-        if moments is not None:
-            if text.count(placeholder) == 1 and not is_timed(text, moments):
-                untimed = Clip(frame_times(moments.frames * images, None))
-                text = timed(text, style, clips or [untimed])
-            placeholder = moments.feature
+            check_marks(marks_of(text, style), kinds, style)
+            return text
         placeholders = text.count(placeholder)
         if placeholders != images and style.reads_images:
             raise RequestError(
                 f"the prompt has {placeholders} {placeholder} placeholder(s) and the request "
                 f"{images} image(s); send one image for each placeholder"
             )
-        return text
-
-    def _with_several(
-        self, text: str, places: int, kinds: Sequence[bool], clips: Sequence[Clip]
-    ) -> str:
-        """Return the complete prompt of several media, which become so many places.
-
-        Raises:
-            RequestError: as `write`.
-        """
-        style, images = self._style, kinds.count(False)
-        if style.moments is not None and not is_timed(text, style.moments):
-            check_marks(marks_of(text, style), kinds, style)
-            untimed = Clip(frame_times(style.moments.frames, None))
-            text = timed(text, style, clips or [untimed] * kinds.count(True))
-        placed = (False,) * images + (True,) * (places - images)
-        check_marks(marks_of(text, style), placed, style)
         return text
 
 

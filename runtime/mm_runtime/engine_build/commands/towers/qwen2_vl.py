@@ -5,7 +5,7 @@ them, so entries of one size share a run and no mask is needed. Positions of the
 their rotation is computed in the graph.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,18 +36,16 @@ class Qwen2VlVision(torch.nn.Module):
         self.merged = visual.spatial_merge_size**2
         self.inverse_frequencies = visual.rotary_pos_emb.inv_freq
         self.attend = Attention(visual.blocks[0].attn.scaling)
-        self.levels: tuple[int, ...] = ()  # inner layers whose states are merged, too
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor, patch_positions: torch.Tensor) -> torch.Tensor:
         """Return the rows of the prompt table for each image."""
         batch, patches, _ = pixel_values.shape
         states = self.patch_embed(pixel_values.flatten(0, 1)).unflatten(0, (batch, patches))
-        states = self.placed(states, patch_positions)
         angles = (patch_positions[..., None].float() * self.inverse_frequencies).flatten(2)
         angles = torch.cat((angles, angles), dim=-1)[:, None]  # one rotation for all heads
         cosines, sines = angles.cos(), angles.sin()
-        hidden, inner = self.hidden(patch_positions, states.dtype), {}
+        hidden = self.hidden(patch_positions, states.dtype)
         for number, block in enumerate(self.blocks):
             attention = block.attn
             heads = (
@@ -60,22 +58,12 @@ class Qwen2VlVision(torch.nn.Module):
                 self.attend(queries, keys, heads[2], hidden.get(number))
             )
             states = states + block.mlp(block.norm2(states))
-            if number in self.levels:
-                inner[number] = states
-        return self.features(states, inner).reshape(batch, patches // self.merged, -1)
-
-    def placed(self, states: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-        """Return patches with what their positions add: nothing."""
-        return states
+        merged: torch.Tensor = self.merger(states.flatten(0, 1))
+        return merged.reshape(batch, patches // self.merged, -1)
 
     def hidden(self, _: torch.Tensor, __: torch.dtype) -> Mapping[int, torch.Tensor]:
         """Return layer -> what its attention adds to scores, where patches see part of an image."""
         return {}
-
-    def features(self, states: torch.Tensor, _: Mapping[int, torch.Tensor]) -> torch.Tensor:
-        """Return the merged patches of the last layer."""
-        merged: torch.Tensor = self.merger(states.flatten(0, 1))
-        return merged
 
 
 def rotated(values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
@@ -97,8 +85,6 @@ def grid_tower(
     module: torch.nn.Module,
     facts: ModelFacts,
     grids: Sequence[tuple[int, int, int]] = SAMPLE_GRIDS,
-    *,
-    features_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
 ) -> Tower:
     """Return the vision half of a family whose images keep their shape.
 
@@ -107,7 +93,6 @@ def grid_tower(
         module: the same, ready for the exporter.
         facts: of the checkpoint.
         grids: of the samples: batch, then patches down and across.
-        features_of: what the vision model makes of patches and their grids; None: what it merges.
     """
     assert facts.vision is not None  # noqa: S101 (the family has one)
     assert facts.vision.max_pixels is not None  # noqa: S101 (read with the rest)
@@ -130,11 +115,7 @@ def grid_tower(
         rows, columns = given["patch_positions"][0].max(axis=0) + 1
         grids = torch.tensor([[1, int(rows), int(columns)]] * batch)
         pixels = torch.from_numpy(given["pixel_values"]).flatten(0, 1)
-        features: torch.Tensor = (
-            visual(pixels, grid_thw=grids).pooler_output
-            if features_of is None
-            else features_of(pixels, grids)
-        )
+        features: torch.Tensor = visual(pixels, grid_thw=grids).pooler_output
         return features.reshape(batch, -1, features.shape[-1])
 
     # Of a small model the samples may be larger than its images, and the exporter takes them all.

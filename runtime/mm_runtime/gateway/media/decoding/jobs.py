@@ -71,4 +71,4 @@ def _audio(most_samples: int, encoded: bytes) -> NDArray[np.float32]:
 
 def _stacked(clip: Clip) -> Decoded:
     pixels = np.stack([np.asarray(frame) for frame in clip.frames])
-    return Decoded(pixels, clip.seconds, clip.times)
+    return Decoded(pixels, clip.seconds)

@@ -29,9 +29,6 @@ class Decoded:
     seconds: float | None = None
     """Length of a video; None: the file has none."""
 
-    times: tuple[float, ...] = ()
-    """Seconds before each frame of a video; empty: the file has no times."""
-
     media_type: str = ""
     """What an image's file is that every reader shows so; empty: another one, or not sought."""
 
@@ -46,8 +43,8 @@ TASK = struct.Struct("<IQI")
 """Bytes of the job, bytes of the file, seconds of processor time."""
 
 HEADER = struct.Struct("<I")
-MAX_HEADER_BYTES = 128 * 1024
-"""The times of 4,096 frames take 90 KB."""
+MAX_HEADER_BYTES = 32 * 1024
+"""A message in JSON has six bytes a character at the most."""
 MAX_MESSAGE_CHARACTERS = 4096
 _MOST_DIMENSIONS = 4
 
@@ -62,7 +59,7 @@ class BrokenAnswerError(Exception):
 def array_header(decoded: Decoded) -> bytes:
     """Return what is said before the bytes of an array."""
     array = decoded.array
-    said = {"seconds": decoded.seconds, "times": decoded.times, "type": decoded.media_type}
+    said = {"seconds": decoded.seconds, "type": decoded.media_type}
     return _framed({"shape": array.shape, "dtype": array.dtype.name, **said})
 
 
@@ -83,7 +80,6 @@ def read_header(header: bytes, max_bytes: int) -> Decoded | tuple[str, str]:
         shape = tuple(int(side) for side in found["shape"])
         kind = _TYPES[found["dtype"]]
         seconds = None if found.get("seconds") is None else float(found["seconds"])
-        times = tuple(float(one) for one in found.get("times", ()))
         media_type = _MEDIA_TYPES[found.get("type", "")]
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenAnswerError(str(error)) from None
@@ -93,9 +89,7 @@ def read_header(header: bytes, max_bytes: int) -> Decoded | tuple[str, str]:
         raise BrokenAnswerError(f"an array of shape {shape}, more than {max_bytes} bytes")
     if seconds is not None and not 0 < seconds < math.inf:
         raise BrokenAnswerError(f"a length of {seconds} seconds")
-    if len(times) not in (0, shape[0]) or not all(0 <= one < math.inf for one in times):
-        raise BrokenAnswerError(f"{len(times)} times of {shape[0]} frames, or one that none has")
-    return Decoded(np.empty(shape, kind), seconds, times, media_type)
+    return Decoded(np.empty(shape, kind), seconds, media_type)
 
 
 def _framed(content: dict[str, object]) -> bytes:

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.families import FAMILIES
 from mm_runtime.serving.encode.vision.features import Features
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.pace import SECONDS_PER_GRID
 from mm_runtime.serving.geometry.patches import patch_positions
 from mm_runtime.serving.geometry.rotation import Rotation, rotate
-from mm_runtime.serving.prompts.moments import are_written
 from mm_runtime.serving.tensors import Tensors, single
 
 Grid = tuple[int, int, int]
@@ -45,15 +43,12 @@ class GridEncoder:
         self._vocabulary = facts.text.vocabulary_size
         self._rotation = rotation
         self._tokens_per_second = facts.vision.tokens_per_second if facts.vision else None
-        self._frames_stand_apart = are_written(facts)
 
     @classmethod
     def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
         """Read the rotation's constants from the language model's configuration."""
         config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
-        turns = FAMILIES[facts.family].layout.interleaved
-        rotation = Rotation.of(config, facts.text.head_size, interleaved=turns)
-        return cls(session, facts, rotation)
+        return cls(session, facts, Rotation.of(config, facts.text.head_size))
 
     def read(self, inputs: Tensors) -> Grids | None:
         """Return patches, grids and prompt.
@@ -124,8 +119,5 @@ class GridEncoder:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]
         pace = self._tokens_per_second
         intervals = [1.0 if pace is None else pace * seconds for seconds in one.seconds]
-        if self._frames_stand_apart:
-            blocks = [(1, h, w) for t, h, w in blocks for _ in range(t)]
-            intervals = [1.0] * len(blocks)  # of one frame each
         values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation, intervals)
         return Features(table=table, rotation=values, rotation_delta=delta)

@@ -18,7 +18,6 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.frame_sizes import (
     FRAMES,
     LONGEST_RATIO,
-    FrameSizes,
     frame_bounds,
 )
 from mm_runtime.serving.preprocess.processors.prepared import (
@@ -33,7 +32,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     bounded,
     shrunk,
 )
-from mm_runtime.serving.prompts.moments import are_written
 
 LOW_PIXELS = LOW_SIDE**2
 
@@ -60,9 +58,6 @@ class GridProcessor(ImageProcessor):
     """Whether an image whose sides are only rounded stays as it is: the server's own processor
     rounds them, and Pillow takes 18 ms for 1280 x 720."""
     video: bool = True
-    frame_sizes: FrameSizes | None = None
-    """Sizes of videos whose size depends on the number of frames, which stand apart in the prompt;
-    None: a frame is resized as an image."""
 
     @property
     def _shown(self) -> tuple[int, int]:
@@ -86,9 +81,6 @@ class GridProcessor(ImageProcessor):
             least_pixels=min(vision.min_pixels, most),
             most_pixels=most,
             video=family.layout.video_features is not None,
-            frame_sizes=FrameSizes.of(engine.image_processor, patch * merge, most)
-            if are_written(engine.facts)
-            else None,
         )
 
     def within_videos(self, folder: Path) -> "GridProcessor":
@@ -113,8 +105,8 @@ class GridProcessor(ImageProcessor):
 
     @property
     def video_options(self) -> frozenset[str]:
-        """The same, where a frame is resized as an image."""
-        return self.options if self.frame_sizes is None else frozenset()
+        """The same: a frame is resized as an image."""
+        return self.options
 
     def with_option(self, name: str, value: object) -> "GridProcessor":
         """Return the processor of other bounds.
@@ -184,7 +176,7 @@ class GridProcessor(ImageProcessor):
         """
         if not self.video:
             raise NO_VIDEO
-        height, width = self._frame_size(frames, *size)
+        height, width = self.rounded(*size)
         return ceil(frames / FRAMES) * (height * width // (self.patch * self.merge) ** 2)
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
@@ -195,19 +187,7 @@ class GridProcessor(ImageProcessor):
         """
         if not self.video:
             raise NO_VIDEO
-        if self.frame_sizes is None:
-            return self._resized(frame) or shrunk(frame, self.most_pixels * _KEPT_FRAME)
-        return shrunk(frame, self.most_pixels * _KEPT_FRAME)
-
-    def _frame_size(self, frames: int, height: int, width: int) -> tuple[int, int]:
-        """Return the size that each of so many frames is resized to.
-
-        Raises:
-            RequestError: as `video_rows`.
-        """
-        if self.frame_sizes is None:
-            return self.rounded(height, width)
-        return self.frame_sizes.of_each(frames, height, width)
+        return self._resized(frame) or shrunk(frame, self.most_pixels * _KEPT_FRAME)
 
     def _resized(self, image: Image.Image) -> Image.Image | None:
         """Return the image as `prepare` leaves it; None: it would resize that again.
@@ -246,13 +226,7 @@ class GridProcessor(ImageProcessor):
         """
         if not self.video:
             raise NO_VIDEO
-        even = _even(frames)
-        size = self._frame_size(len(frames), frames[0].height, frames[0].width)
-        prepared = self._prepared([(even, size)])
-        if self.frame_sizes is None:
-            return prepared
-        pairs = len(even) // FRAMES
-        return replace(prepared, rows=(prepared.rows[0] // pairs,) * pairs)
+        return self._prepared([(_even(frames), self.rounded(frames[0].height, frames[0].width))])
 
     def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
         """Return the same of images and videos, one after another.
@@ -263,19 +237,13 @@ class GridProcessor(ImageProcessor):
         if not self.video:
             raise RequestError("send images or one video, not both")
         clips = [
-            (_even(one), self._frame_size(len(one), one[0].height, one[0].width))
+            (_even(one), self.rounded(one[0].height, one[0].width))
             if isinstance(one, list)
             else ([one], self.rounded(one.height, one.width))
             for one in media
         ]
-        prepared = self._prepared(clips)
         kinds = tuple(isinstance(one, list) for one in media)
-        if self.frame_sizes is None:
-            return replace(prepared, kinds=kinds)
-        pairs = [ceil(len(clip) / FRAMES) for clip, _ in clips]
-        apart = zip(prepared.rows, pairs, strict=True)
-        rows = tuple(row // count for row, count in apart for _ in range(count))
-        return replace(prepared, rows=rows, kinds=kinds)
+        return replace(self._prepared(clips), kinds=kinds)
 
     def _prepared(self, clips: list[tuple[list[Image.Image], tuple[int, int]]]) -> Prepared:
         """Return the patches of clips of an even number of frames, or of one that counts twice.

@@ -12,7 +12,6 @@ from mm_runtime.images.normalisation import Values
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.pixel_values import pixel_values
 from mm_runtime.serving.prompts.frames import Frame
-from mm_runtime.serving.prompts.moments import Clip
 
 Size: TypeAlias = tuple[int, int]
 """Height and width in pixels."""
@@ -36,21 +35,17 @@ class Prepared:
     """Outputs of the model `preprocessing`, without their batch dimension."""
 
     rows: tuple[int, ...]
-    """Rows of the prompt table that each image becomes, or each moment of a video whose frames
-    stand apart; none where cross attention reads it."""
+    """Rows of the prompt table that each image or video becomes; none where cross attention reads
+    it."""
 
     ids: tuple[int, ...] = ()
-    """Identity of each image's content (one for a video; among other media, one for each of its
-    rows), as KV reuse needs it."""
+    """Identity of each image's or video's content, as KV reuse needs it."""
 
     frames: tuple[Frame, ...] = ()
     """What stands in the prompt for each image; none where its rows are one run."""
 
     kinds: tuple[bool, ...] = ()
     """Whether each of several media is a video; empty: all are images, or one video."""
-
-    clips: tuple[Clip, ...] = ()
-    """When the frames of each video are."""
 
 
 Medium: TypeAlias = Image.Image | list[Image.Image]
