@@ -45,7 +45,7 @@ from PIL import Image
 
 from mm_edge.body import Pace, read_body
 from mm_edge.body_budget import BodyBudget
-from mm_runtime.backends.triton_server.inputs import OLDER_NAMES, build_inputs
+from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.base.heap import return_large_pieces
 from mm_runtime.gateway.api.parsing import parse_chat
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
@@ -177,7 +177,7 @@ def steps(
         "known": looked_up(content, pixels),
         "decoder": lambda: awaited(loop, decoder.run(job, content, 60)),
         "known_load": lambda: loop.run_until_complete(images.load(sent, [processor])),
-        "tensors": lambda: build_inputs(request, OLDER_NAMES),
+        "tensors": lambda: build_inputs(request, newer_names=False),
         "preprocessing": lambda: as_passed(prepared, inputs),
         "copied": passed.copy,
         "key": lambda: digest({"pixel_values": passed[0, 0]}),

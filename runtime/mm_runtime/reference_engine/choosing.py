@@ -120,7 +120,9 @@ def restricted(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
         if one.bias is not None:
             logits[row] += one.bias
     if places := _places(logits, rules, lambda one: one.seen):
-        factors = sent(torch.tensor([one.repetition for one in rules]), logits.device)
+        factors = sent(
+            torch.tensor([one.sampling.repetition_penalty for one in rules]), logits.device
+        )
         values, factor = logits[places], factors[places[0]]
         logits[places] = torch.where(values > 0, values / factor, values * factor)
     if places := _places(logits, rules, lambda one: one.penalised):
@@ -182,14 +184,16 @@ def choose(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
 
 
 def _cut(rules: Rules) -> bool:
-    return rules.top_k > 0 or rules.top_p < 1.0
+    return rules.sampling.top_k > 0 or rules.sampling.nucleus < 1.0
 
 
 def _draw(logits: torch.Tensor, rules: Sequence[Rules], *, ordered: bool) -> torch.Tensor:
     """Draw from the likeliest tokens: `top_k` of them, `top_p` of their mass, `min_p`; or all."""
     size = logits.shape[-1]
     numbers = [
-        (one.draw, one.temperature, one.top_k or size, one.top_p, one.min_p) for one in rules
+        (one.draw, how.temperature, how.top_k or size, how.nucleus, how.min_p)
+        for one in rules
+        for how in (one.sampling,)
     ]
     given = sent(torch.tensor(numbers, dtype=torch.float64), logits.device)
     draw, temperature, count, nucleus, least = given[:, :, None].unbind(dim=1)

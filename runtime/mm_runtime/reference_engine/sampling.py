@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from mm_runtime.serving.device import CPU
-from mm_runtime.serving.generate.request import Request
+from mm_runtime.serving.generate.request import Request, Sampling
 
 Ids = NDArray[np.int64]
 
@@ -30,9 +30,8 @@ class Rules:
     """Added to the logits, [vocabulary], of the device."""
 
     seen: Ids = field(default_factory=lambda: NO_IDS)
-    """Tokens that `repetition` makes less likely; several times or once is the same."""
+    """Tokens of prompt and answer, for the penalty of repetition; several times is as once."""
 
-    repetition: float = 1.0
     penalised: Ids = field(default_factory=lambda: NO_IDS)
     """Tokens of the answer, each once."""
 
@@ -51,13 +50,7 @@ class Rules:
     draw: float | None = None
     """From 0 to 1: which of the kept tokens it is, by their mass; None: the likeliest."""
 
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    """Share of the kept ones: 1 keeps all."""
-
-    min_p: float = 0.0
-    """Tokens less likely than this part of the likeliest one are not drawn."""
+    sampling: Sampling = field(default_factory=Sampling)
 
 
 class TokenChooser:
@@ -106,21 +99,16 @@ class TokenChooser:
         if never.size and not 0 <= int(never.min()) <= int(never.max()) < self._size:
             raise ValueError(f"tokens {never.tolist()} are not all below {self._size}")
         guide = self._request.guide
-        nucleus = sampling.top_p if 0.0 < sampling.top_p < 1.0 else 1.0
         return Rules(
             bias=self._bias,
             seen=seen,
-            repetition=sampling.repetition_penalty,
             penalised=penalised,
             penalties=penalties.astype(np.float32),
             never=never,
             allowed=None if guide is None else guide.allowed(answer),
             together_from=None if guide is None else guide.together_from,
             draw=None if sampling.greedy else drawn(sampling.seed, len(answer)),
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=nucleus,
-            min_p=sampling.min_p,
+            sampling=sampling,
         )
 
     def _never(self, answer: Sequence[int]) -> Ids:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mm_runtime.backends.triton_server.inputs import NEWER_NAMES, build_inputs
+from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.errors import InvalidRequestError
 
@@ -19,7 +19,7 @@ def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
         max_tokens=4,
         sampling=GREEDY,
     )
-    inputs = build_inputs(request, NEWER_NAMES)
+    inputs = build_inputs(request, newer_names=True)
     return {one.name: list(one.values.shape) for one in inputs if "image" in one.name}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mm_edge.body_budget import BodyBudget
-from mm_runtime.backends.triton_server.inputs import NEWER_NAMES, build_inputs
+from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.pool import Decoders
@@ -160,7 +160,7 @@ def test_tensors(seconds: float | None) -> None:
         max_tokens=4,
         sampling=GREEDY,
     )
-    inputs = {one.name: one for one in build_inputs(request, NEWER_NAMES)}
+    inputs = {one.name: one for one in build_inputs(request, newer_names=True)}
     assert inputs["video_bytes_input"].values.shape == (1, 4, 6, 8, 3)
     assert ("video_seconds_input" in inputs) == (seconds is not None)
     if seconds is not None:

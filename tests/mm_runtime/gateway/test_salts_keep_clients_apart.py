@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mm_runtime.backends.triton_server.engine import TritonEngine
-from mm_runtime.backends.triton_server.inputs import OLDER_NAMES, build_inputs
+from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -56,7 +56,7 @@ def request_of(*, images: int) -> EngineRequest:
 @pytest.mark.parametrize("images", [0, 1])
 def test_salts_of_text_reach_the_server(images: int) -> None:
     """Its keys and values are kept, too."""
-    found = {one.name for one in build_inputs(request_of(images=images), OLDER_NAMES)}
+    found = {one.name for one in build_inputs(request_of(images=images), newer_names=False)}
     assert "cache_salt" in found
 
 

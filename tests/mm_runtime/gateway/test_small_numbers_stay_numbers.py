@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mm_runtime.backends.triton_server.inputs import NEWER_NAMES, build_inputs
+from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 
 DRAWN = Sampling(1.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0, top_k=5)
@@ -20,7 +20,7 @@ def _inputs(sampling: Sampling) -> dict[str, NDArray[Any]]:
         max_tokens=4,
         sampling=sampling,
     )
-    return {one.name: one.values for one in build_inputs(request, NEWER_NAMES)}
+    return {one.name: one.values for one in build_inputs(request, newer_names=True)}
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "min_p", "repetition_penalty"])

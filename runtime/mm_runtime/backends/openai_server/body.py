@@ -81,22 +81,14 @@ def sampling_fields(request: EngineRequest) -> dict[str, Any]:
     What is not used is not sent: defaults of servers differ by version.
     """
     sampling = request.sampling
-    drawn = sampling.temperature > 0
     fields: dict[str, Any] = {
         "max_tokens": request.max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
         "temperature": sampling.temperature,
+        **{one.name: value for one, value in sampling.used()},
     }
-    if drawn:
-        fields |= {"top_p": sampling.top_p, "seed": sampling.seed}
-    for name in ("presence_penalty", "frequency_penalty", "repetition_penalty"):
-        if (value := getattr(sampling, name)) is not None:
-            fields[name] = value
     used = {
-        "top_k": drawn and sampling.top_k,
-        "min_p": drawn and sampling.min_p,
-        "min_tokens": sampling.min_tokens,
         "ignore_eos": sampling.ignores_end,
         "logit_bias": {str(token): bias for token, bias in sampling.bias},
         "stop_token_ids": sorted(request.stop_ids),

@@ -18,9 +18,6 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.backends.triton_server.client import Tensor, TritonClient, tensor_of
 from mm_runtime.backends.triton_server.errors import reported_error
 from mm_runtime.backends.triton_server.inputs import (
-    NEWER_NAMES,
-    OLDER_NAMES,
-    InputNames,
     build_inputs,
 )
 from mm_runtime.backends.triton_server.scores import read_scores, scores_of
@@ -57,7 +54,7 @@ class TritonEngine:
         decode: Decode,
         *,
         codec: TextCodec | None = None,
-        names: InputNames = OLDER_NAMES,
+        newer_names: bool = False,
         reuses: bool = False,
         salts_text: bool = True,
     ) -> None:
@@ -67,13 +64,13 @@ class TritonEngine:
             address: host:port of Triton's gRPC endpoint.
             decode: token ids -> text, special tokens left out.
             codec: of requests that want special tokens or scores; None: there are none.
-            names: of inputs that differ by version.
+            newer_names: of inputs that differ by version.
             reuses: the server reports what it knew of a prompt.
             salts_text: what it keeps of text is kept apart by `cache_salt`.
         """
         self._decode = decode
         self._codec = codec
-        self._names = names
+        self._newer_names = newer_names
         self._salts_text = salts_text
         self._reported = (REUSED.name,) if reuses else ()
         self._client = TritonClient(address)
@@ -90,7 +87,7 @@ class TritonEngine:
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Yield the text of tokens as they come; closing the iterator stops the generation."""
         self._check_salt(request)
-        inputs = build_inputs(request, self._names)
+        inputs = build_inputs(request, newer_names=self._newer_names)
         scored = request.likeliest is not None
         text = TokenText(self._decoder(request))
         answered = stopped = False
@@ -157,7 +154,8 @@ class TritonEngine:
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Return the logits [vocabulary] of the first token of an answer."""
         wants_logits = Tensor("return_generation_logits", np.array([[True]], dtype=np.bool_))
-        inputs = [*build_inputs(replace(request, max_tokens=1), self._names), wants_logits]
+        first = replace(request, max_tokens=1)
+        inputs = [*build_inputs(first, newer_names=self._newer_names), wants_logits]
         found: NDArray[np.float32] | None = None
         async with aclosing(self._responses(request, inputs, ENSEMBLE, LOGITS)) as responses:
             async for together in responses:  # to its end: an abandoned stream would keep running
@@ -225,13 +223,12 @@ def open_triton(directory: EngineDirectory, serving: ServingPlan, address: str) 
         OSError, ValueError: the engine's tokenizer is missing or unusable.
     """
     build = directory.manifest.plan.trtllm
-    newer = build is not None and has_newer_names(build.version)
     codec = TextCodec(directory.tokenizer)
     return TritonEngine(
         address,
         codec.decode,
         codec=codec,
-        names=NEWER_NAMES if newer else OLDER_NAMES,
+        newer_names=build is not None and has_newer_names(build.version),
         reuses=serving.reuse_bytes is not None,
         salts_text=serving.kv_cache is None or not serving.kv_cache.reuse,
     )

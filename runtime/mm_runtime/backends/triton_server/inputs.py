@@ -1,6 +1,6 @@
 """PURE: a request of the gateway as input tensors of its ensembles."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -17,7 +17,6 @@ from mm_runtime.repository.configs.gateway_inputs import (
     GUIDE,
     GUIDE_TYPE,
     LIKELIEST,
-    MIN_P,
     PROMPT_IDS,
     RETURN_LOG_PROBS,
     SPECTROGRAM,
@@ -35,25 +34,16 @@ _LEAST = np.finfo(np.float32).tiny
 """Positive number of 32 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputNames:
-    """Inputs that versions of TensorRT-LLM call differently; the Reference engine takes both."""
+def build_inputs(request: EngineRequest, *, newer_names: bool) -> list[Tensor]:
+    """Return the ensemble's input tensors, each with a batch dimension of one.
 
-    seed: str
-    min_tokens: str
-
-
-OLDER_NAMES = InputNames(seed="random_seed", min_tokens="min_length")
-NEWER_NAMES = InputNames(seed="seed", min_tokens="min_tokens")
-
-
-def build_inputs(request: EngineRequest, names: InputNames) -> list[Tensor]:
-    """Return the ensemble's input tensors, each with a batch dimension of one."""
+    `newer_names`: of inputs that versions of TensorRT-LLM call differently; Reference takes both.
+    """
     inputs = [
         Tensor("text_input", np.array([[request.prompt.encode()]], dtype=np.object_)),
         Tensor("max_tokens", np.array([[request.max_tokens]], dtype=np.int32)),
         Tensor("stream", np.array([[True]], dtype=np.bool_)),
-        *_sampling_inputs(request.sampling, names),
+        *_sampling_inputs(request.sampling, newer_names=newer_names),
         *_score_inputs(request),
         *_form_inputs(request.form),
     ]
@@ -161,26 +151,20 @@ def _number(value: float) -> NDArray[np.float32]:
     return np.maximum(found, _LEAST) if value > 0 else found
 
 
-def _sampling_inputs(sampling: Sampling, names: InputNames) -> list[Tensor]:
-    inputs = []
-    if sampling.temperature > 0:
-        inputs += [
-            Tensor("temperature", _number(sampling.temperature)),
-            Tensor("top_p", _number(sampling.top_p)),
-            # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
-            Tensor("top_k", np.array([[sampling.top_k]], dtype=np.int32)),
-            Tensor(names.seed, np.array([[sampling.seed]], dtype=np.uint64)),
-        ]
-        if sampling.min_p > 0:
-            inputs.append(Tensor(MIN_P, _number(sampling.min_p)))
-    else:
-        inputs.append(Tensor("top_k", np.array([[1]], dtype=np.int32)))
-    for name in ("presence_penalty", "frequency_penalty", "repetition_penalty"):
-        value = getattr(sampling, name)
-        if value is not None:
-            inputs.append(Tensor(name, _number(value)))
-    if sampling.min_tokens:
-        inputs.append(Tensor(names.min_tokens, np.array([[sampling.min_tokens]], dtype=np.int32)))
+_MADE: Mapping[str, Callable[[float], NDArray[Any]]] = {
+    "FP32": _number,
+    "INT32": lambda value: np.array([[value]], dtype=np.int32),
+    "UINT64": lambda value: np.array([[value]], dtype=np.uint64),
+}
+
+
+def _sampling_inputs(sampling: Sampling, *, newer_names: bool) -> list[Tensor]:
+    # 0 switches top-k off; TensorRT-LLM's default of 1 would be greedy.
+    values = {"top_k": np.array([[sampling.top_k if sampling.temperature > 0 else 1]], np.int32)}
+    for one, value in sampling.used():
+        name = one.name if newer_names else one.inputs[0]
+        values[name] = _MADE[one.type](value)
+    inputs = [Tensor(name, array) for name, array in values.items()]
     if sampling.ignores_end:
         inputs.append(Tensor("end_id", np.array([[_NO_END]], dtype=np.int32)))
     if sampling.bias:

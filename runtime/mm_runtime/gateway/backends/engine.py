@@ -1,6 +1,6 @@
 """What the dataplane needs of an engine: a prompt and pixels in, text and its tokens out."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -12,6 +12,7 @@ from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.media.frames import Video
+from mm_runtime.serving.sampling_table import OF_TOKENS, SamplingParameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,23 @@ class Sampling:
 
     temperature: float
     top_p: float
-    presence_penalty: float | None
-    frequency_penalty: float | None
     seed: int
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
     top_k: int = 0
     min_p: float = 0.0
     repetition_penalty: float | None = None
     min_tokens: int = 0
     ignores_end: bool = False
     bias: tuple[tuple[int, float], ...] = ()
+
+    def used(self) -> Iterator[tuple[SamplingParameter, float]]:
+        """Yield the parameters that an engine has to be sent, with their values."""
+        for one in OF_TOKENS:
+            value = getattr(self, one.name)
+            unset = value is None or (one.unset_at_zero and not value)
+            if not unset and (self.temperature > 0 or not one.drawn):
+                yield one, value
 
 
 MAX_FORM_BYTES = 64 * 1024
@@ -132,7 +141,7 @@ class EngineRequest:
     prompt_ids: tuple[int, ...] = ()
 
 
-LIKELIEST = Sampling(0.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0)
+LIKELIEST = Sampling(0.0, 1.0, seed=0)
 """Greedy: the same engine gives the same answer."""
 
 

@@ -17,6 +17,7 @@ from mm_runtime.repository.model_config import (
     tensor,
 )
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.sampling_table import OF_CLIENTS
 from mm_runtime.serving.tensor_names import HANDED_OVER_ON_GPU, MADE_ON_GPU
 
 NAME = "ensemble"
@@ -24,17 +25,7 @@ NAME = "ensemble"
 SAMPLING = (
     optional("end_id", DataType.INT32, 1),
     optional("pad_id", DataType.INT32, 1),
-    optional("top_k", DataType.INT32, 1),
-    optional("top_p", DataType.FP32, 1),
-    optional("temperature", DataType.FP32, 1),
-    optional("length_penalty", DataType.FP32, 1),
-    optional("repetition_penalty", DataType.FP32, 1),
-    optional("min_length", DataType.INT32, 1),
-    optional("min_tokens", DataType.INT32, 1),
-    optional("presence_penalty", DataType.FP32, 1),
-    optional("frequency_penalty", DataType.FP32, 1),
-    optional("random_seed", DataType.UINT64, 1),
-    optional("seed", DataType.UINT64, 1),
+    *(optional(name, DataType[one.type], 1) for one in OF_CLIENTS for name in one.inputs),
 )
 """How tokens are chosen and when they end, as `tensorrt_llm_bls` takes it too."""
 
@@ -193,17 +184,7 @@ STEPS = (
             "end_id": "_PREPROCESSOR_END_ID",
             "pad_id": "_PREPROCESSOR_PAD_ID",
             "embedding_bias": "_EMBEDDING_BIAS",
-            "runtime_top_k": "top_k",
-            "runtime_top_p": "top_p",
-            "temperature": "temperature",
-            "len_penalty": "length_penalty",
-            "repetition_penalty": "repetition_penalty",
-            "min_length": "min_length",
-            "min_tokens": "min_tokens",
-            "presence_penalty": "presence_penalty",
-            "frequency_penalty": "frequency_penalty",
-            "random_seed": "random_seed",
-            "seed": "seed",
+            **{tensor: name for one in OF_CLIENTS for tensor, name in one.tensors.items()},
             "return_log_probs": "return_log_probs",
             "return_context_logits": "return_context_logits",
             "return_generation_logits": "return_generation_logits",

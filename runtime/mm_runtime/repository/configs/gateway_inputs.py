@@ -8,11 +8,11 @@ images get no ids, each of which is a digest of all its pixels.
 
 from mm_runtime.repository.model_config import DataType, EnsembleStep, Input, optional
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.sampling_table import OWN
 from mm_runtime.serving.tensor_names import BYTES_PREPARED, BYTES_TO_ENCODE
 
 BIAS_IDS, BIAS_WEIGHTS = "embedding_bias_ids", "embedding_bias_weights"
 RETURN_LOG_PROBS = "return_log_probs"
-MIN_P = "min_p"
 LIKELIEST = "likeliest_log_probs"
 """How many of the likeliest tokens have their log probability reported, at each place."""
 
@@ -31,7 +31,10 @@ _VALUES, _BYTES = "_PIXEL_VALUES", "_PIXEL_BYTES"
 _AS_BYTES = {"PIXEL_VALUES": BYTES_PREPARED, "pixel_values": BYTES_TO_ENCODE}
 _PREPARED = {"EMBEDDING_BIAS_IDS": BIAS_IDS}
 _FORM = (optional(GUIDE_TYPE, DataType.STRING, 1), optional(GUIDE, DataType.STRING, 1))
-_OWN = (optional(MIN_P, DataType.FP32, 1), optional(LIKELIEST, DataType.INT32, 1))
+_OWN = (
+    *(optional(one.name, DataType[one.type], 1) for one in OWN),
+    optional(LIKELIEST, DataType.INT32, 1),
+)
 """Inputs of the Reference engine: TensorRT-LLM's own backend has no such inputs."""
 
 

@@ -19,18 +19,16 @@ from mm_runtime.repository.model_config import (
     strings,
 )
 from mm_runtime.repository.values import RepositoryValues
+from mm_runtime.serving.sampling_table import OWN, RENAMED
 from mm_runtime.serving.tensor_names import HANDED_OVER_ON_GPU
 
 NAME = "tensorrt_llm"
 
 
-RENAMED = {"min_length": "min_tokens", "random_seed": "seed"}
-"""Older name -> newer name. The Reference engine takes both."""
-
 SALT = "cache_salt"
 OWN_INPUTS = (
     optional(SALT, DataType.STRING, 1),
-    optional(gateway_inputs.MIN_P, DataType.FP32, 1),
+    *(optional(one.name, DataType[one.type], 1) for one in OWN),
     optional(gateway_inputs.LIKELIEST, DataType.INT32, 1),
 )
 RAW_IMAGES = (

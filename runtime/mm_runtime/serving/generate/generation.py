@@ -24,6 +24,7 @@ from mm_runtime.serving.generate.request import (
 )
 from mm_runtime.serving.prompts.ids import NO_ID, check_end, check_words
 from mm_runtime.serving.prompts.words import PADDING, TokenWords, unpack_words
+from mm_runtime.serving.sampling_table import OF_TOKENS
 from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
 
 Outputs = dict[str, NDArray[Any]]
@@ -211,46 +212,21 @@ def join_pieces(pieces: Sequence[Piece], prompt: tuple[int, ...] = ()) -> Piece:
 
 
 def _read_sampling(inputs: Tensors, fresh_seed: int) -> Sampling:
-    chosen: dict[str, Any] = {}
-    for name, tensors in _SAMPLING.items():
-        values = [scalar(inputs, tensor) for tensor in tensors]
-        given = [value for value in values if value is not None]
-        if given:
-            chosen[name] = given[0]
-    sampling = Sampling(**{"seed": fresh_seed, **chosen})
-    for claim, message in (
-        (sampling.temperature >= 0, f"temperature is {sampling.temperature}; at least 0"),
-        (sampling.top_k >= 0, f"top_k is {sampling.top_k}; 0 (not set) or more"),
-        (0 <= sampling.top_p <= 1, f"top_p is {sampling.top_p}; 0 (not set) to 1"),
-        (0 <= sampling.min_p <= 1, f"min_p is {sampling.min_p}; 0 (not set) to 1"),
-        (
-            sampling.repetition_penalty > 0,
-            f"repetition_penalty is {sampling.repetition_penalty}; more than 0",
-        ),
-        (sampling.min_tokens >= 0, f"min_length is {sampling.min_tokens}; at least 0"),
-    ):
-        if not claim:
-            raise RequestError(f"{message} is allowed")
-    for name, value in vars(sampling).items():
+    chosen: dict[str, Any] = {"seed": fresh_seed}
+    for one in OF_TOKENS:
+        for tensor in one.tensors:  # the newer name wins
+            value = scalar(inputs, tensor)
+            chosen |= {} if value is None else {one.name: value}
+    sampling = Sampling(**chosen)
+    for one in OF_TOKENS:
+        value, (is_allowed, words) = getattr(sampling, one.name), one.allowed
+        if not is_allowed(value):
+            raise RequestError(f"{one.inputs[0]} is {value}; {words} is allowed")
         # With them every logit is NaN or infinite, and the answer is empty or the first token.
         if not isfinite(value):
-            raise RequestError(f"{name} is {value}; a finite number is needed")
+            raise RequestError(f"{one.name} is {value}; a finite number is needed")
     # A generator takes signed 64-bit seeds; Triton's tensor is unsigned.
     return Sampling(**{**vars(sampling), "seed": sampling.seed % 2**63})
-
-
-_SAMPLING = {
-    "temperature": ("temperature",),
-    "top_k": ("runtime_top_k",),
-    "top_p": ("runtime_top_p",),
-    "repetition_penalty": ("repetition_penalty",),
-    "presence_penalty": ("presence_penalty",),
-    "frequency_penalty": ("frequency_penalty",),
-    "min_tokens": ("min_tokens", "min_length"),
-    "seed": ("seed", "random_seed"),
-    "min_p": ("min_p",),
-}
-"""Field -> tensors that may hold it, newer name first."""
 
 
 _UNSUPPORTED = (

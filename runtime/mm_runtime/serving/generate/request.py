@@ -54,6 +54,11 @@ class Sampling:
     """Tokens less likely than this part of the likeliest one are not drawn."""
 
     @property
+    def nucleus(self) -> float:
+        """Share of the mass that is drawn from: 1 is all of it."""
+        return self.top_p if 0.0 < self.top_p < 1.0 else 1.0
+
+    @property
     def greedy(self) -> bool:
         """Whether the likeliest token is always taken."""
         unset = self.top_k == 0 and self.top_p == 0.0
