@@ -69,7 +69,6 @@ def client(directory: EngineDirectory, tmp_path: Path) -> Iterator[EncoderClient
             expected_features=ExpectedFeatures.of(directory.facts, directory.vision, np.float32),
             timeout_seconds=TIMEOUT_SECONDS,
             key=KEY,
-            normalisation=normalisation_of(directory),
         )
 
 

@@ -44,9 +44,8 @@ def message_of(answer: Answer) -> Any:
 
 
 class _Servicer:
-    def __init__(self, answer: Callable[[], Answer | bytes], *, knows_bytes: bool) -> None:
+    def __init__(self, answer: Callable[[], Answer | bytes]) -> None:
         self.answer = answer
-        self.knows_bytes = knows_bytes
         self.requested = 0
         self.types: dict[str, str] = {}
         """Name of each input of the last request -> Triton's name of its type."""
@@ -54,30 +53,20 @@ class _Servicer:
         self.contents: dict[str, bytes] = {}
         """Name of each input of the last request -> its bytes."""
 
-    def infer(self, request: Any, context: grpc.ServicerContext) -> bytes:
+    def infer(self, request: Any, _: grpc.ServicerContext) -> bytes:
         self.requested += 1
         self.types = {one.name: one.datatype for one in request.inputs}
         self.contents = dict(
             zip(self.types, (bytes(one) for one in request.raw_input_contents), strict=True)
         )
-        if "pixel_bytes" in self.types and not self.knows_bytes:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, UNKNOWN_BYTES)
         answer = self.answer()
         return answer if isinstance(answer, bytes) else message_of(answer).SerializeToString()
 
 
-UNKNOWN_BYTES = (
-    "[request id: <id_unknown>] unexpected inference input 'pixel_bytes' for model 'vision_encoder'"
-)
-"""What Triton 2.51 says for an input that a model has not."""
-
-
 @contextmanager
-def scripted_encoder(
-    answer: Callable[[], Answer | bytes], *, knows_bytes: bool = True
-) -> Iterator[tuple[str, _Servicer]]:
+def scripted_encoder(answer: Callable[[], Answer | bytes]) -> Iterator[tuple[str, _Servicer]]:
     """Serve on a free port of loopback; yield the address and what counts the requests."""
-    servicer = _Servicer(answer, knows_bytes=knows_bytes)
+    servicer = _Servicer(answer)
     server = grpc.server(ThreadPoolExecutor(4))
     method = grpc.unary_unary_rpc_method_handler(
         servicer.infer, request_deserializer=service_pb2.ModelInferRequest.FromString

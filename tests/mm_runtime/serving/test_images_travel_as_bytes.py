@@ -228,20 +228,8 @@ def test_encoders_in_other_pods_get_bytes() -> None:
     assert "pixel_values" not in servicer.types
 
 
-def test_encoders_of_older_versions_get_values() -> None:
-    """Once they have refused bytes, which is no failure; each later request at once."""
-    pixels = noise(28, 28)[np.newaxis, np.newaxis]
-    with answering_encoder(knows_bytes=False) as (client, servicer):
-        for requested in (2, 3):
-            client.encode({"pixel_bytes": pixels})
-            assert (servicer.types["pixel_values"], servicer.requested) == ("FP16", requested)
-            values = CLIP.of_images(pixels[0])
-            assert servicer.contents["pixel_values"] == values.tobytes()
-            assert "pixel_bytes" not in servicer.types
-
-
 @contextmanager
-def answering_encoder(*, knows_bytes: bool = True) -> Iterator[tuple[EncoderClient, Any]]:
+def answering_encoder() -> Iterator[tuple[EncoderClient, Any]]:
     """Yield a client of an encoder that answers, and what counts the encoder's requests."""
     engine = manifest()
     assert engine.plan.engine.vision is not None
@@ -251,12 +239,11 @@ def answering_encoder(*, knows_bytes: bool = True) -> Iterator[tuple[EncoderClie
         "OUT_PROMPT_VOCAB_SIZE": np.array([[rows]], np.int32),
         OWN_IDENTITY: np.array([[b"a" * 64]], dtype=np.object_),
     }
-    with scripted_encoder(lambda: answer, knows_bytes=knows_bytes) as (address, servicer):
+    with scripted_encoder(lambda: answer) as (address, servicer):
         client = EncoderClient(
             lambda: [address],
             identity="a" * 64,
             expected_features=ExpectedFeatures.of(FACTS, engine.plan.engine.vision, np.float16),
             timeout_seconds=60,
-            normalisation=CLIP,
         )
         yield client, servicer

@@ -35,7 +35,6 @@ from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
-from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
 from mm_runtime.serving.generate.request import GuideKind, GuideRequest
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -187,7 +186,6 @@ def _hand_over(
         expected_features=ExpectedFeatures.of(facts, vision, np.float16 if half else np.float32),
         timeout_seconds=encoders.timeout_seconds,
         key=encoders.key,
-        normalisation=normalisation_of(directory),
     )
     return HandOver(
         FeatureFolder(Path(folder.path), folder.most_bytes),

@@ -22,7 +22,6 @@ from mm_runtime.serving.encode.native_outputs import completion_of
 from mm_runtime.serving.encode.queue import EncodeQueue, Results, nothing
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.load import load_encoder
-from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.gpu_guard import guard_of, loading
 from mm_runtime.serving.metrics.histograms import HistogramGauges
@@ -108,7 +107,6 @@ class EncoderModel:
                 expected_features=ExpectedFeatures.of(engine.facts, engine.vision, self._dtype),
                 timeout_seconds=encoders.timeout_seconds,
                 key=encoders.key,
-                normalisation=normalisation_of(engine),
             )
             self.queue = EncoderDispatcher(
                 own,

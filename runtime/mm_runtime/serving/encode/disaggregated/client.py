@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.rendezvous import order
-from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.disaggregated.backoff import Backoff
 from mm_runtime.serving.encode.disaggregated.channel import EncoderChannel
 from mm_runtime.serving.encode.disaggregated.responses import (
@@ -22,7 +21,6 @@ from mm_runtime.serving.encode.disaggregated.responses import (
 )
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.vision.cache import digest
-from mm_runtime.serving.encode.vision.pixel_bytes import with_values
 from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
 from mm_runtime.serving.tensors import Tensors
 
@@ -34,9 +32,6 @@ OTHER_ENGINE = "another vision engine"
 """Part of what an encoder says to a request that expects features of another engine."""
 
 _PIXELS = (BYTES_TO_ENCODE, "IMAGE", "pixel_values")
-
-_UNKNOWN_BYTES = f"unexpected inference input '{BYTES_TO_ENCODE}'"
-"""Part of what Triton says for an encoder of a version that takes values alone."""
 
 
 class Why(StrEnum):
@@ -86,7 +81,6 @@ class EncoderClient:
         expected_features: what they look like.
         timeout_seconds: for one request, all encoders together.
         key: shown with each request; empty: none.
-        normalisation: of images that come as bytes, for encoders that take values alone.
     """
 
     def __init__(
@@ -97,14 +91,12 @@ class EncoderClient:
         expected_features: ExpectedFeatures,
         timeout_seconds: float,
         key: str = "",
-        normalisation: Normalisation | None = None,
     ) -> None:
         self._encoders = encoders
         self._identity = identity
         self._expected_features = expected_features
         self._outputs = (*sorted(expected_features.names), OWN_IDENTITY)
         self._timeout = timeout_seconds
-        self._normalisation = normalisation
         self._key = key
         self._channels: dict[str, EncoderChannel] = {}
         # Here: protobuf of images with TensorRT-LLM up to 1.0 is older than tritonclient's messages
@@ -112,9 +104,6 @@ class EncoderClient:
         from mm_runtime.serving import messages  # noqa: PLC0415
 
         self._messages = messages
-        self._take_values: set[EncoderChannel] = set()
-        """Channels to encoders of a version that takes no bytes."""
-
         self._backoff = Backoff()
 
     def encode(self, inputs: Tensors) -> Outputs:
@@ -151,7 +140,7 @@ class EncoderClient:
 
     def _infer(self, encoder: str, inputs: Tensors, deadline: float) -> Outputs | _Failure:
         try:
-            answer = self._answer(self._channel(encoder), inputs, deadline)
+            answer = self._sent(self._channel(encoder), inputs, deadline)
         except grpc.RpcError as error:
             message = error.details() or ""
             if OTHER_ENGINE in message:
@@ -173,21 +162,6 @@ class EncoderClient:
         except InvalidResponseError as error:
             return _Failure(Why.INVALID, str(error))
 
-    def _answer(self, channel: EncoderChannel, inputs: Tensors, deadline: float) -> bytes:
-        """Return the answer to a request, with values where the encoder takes no bytes.
-
-        Raises:
-            grpc.RpcError: there was none in time, or it is an error.
-        """
-        if BYTES_TO_ENCODE in inputs and channel not in self._take_values:
-            try:
-                return self._sent(channel, inputs, deadline)
-            except grpc.RpcError as error:
-                if _UNKNOWN_BYTES not in (error.details() or ""):
-                    raise
-                self._take_values.add(channel)
-        return self._sent(channel, with_values(inputs, self._normalisation), deadline)
-
     def _sent(self, channel: EncoderChannel, inputs: Tensors, deadline: float) -> bytes:
         identity = np.array([[self._identity.encode()]], dtype=np.object_)
         named = {**inputs, EXPECTED_IDENTITY: identity}
@@ -198,9 +172,7 @@ class EncoderClient:
         channel = self._channels.get(encoder)
         if channel is None:
             for gone in set(self._channels) - {*self._encoders(), encoder}:
-                closed = self._channels.pop(gone)
-                self._take_values.discard(closed)
-                closed.close()
+                self._channels.pop(gone).close()
             channel = self._channels.setdefault(encoder, EncoderChannel(encoder, self._key))
         return channel
 

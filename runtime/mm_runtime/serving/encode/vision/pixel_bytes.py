@@ -11,8 +11,6 @@ from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.images.processor_config import read_config
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows, Runner
-from mm_runtime.serving.tensor_names import BYTES_TO_ENCODE
-from mm_runtime.serving.tensors import Tensors, single
 
 PIXELS = "pixel_values"
 """Input of a runner: float16 or float32 [batch, 3, side, side], or uint8 [batch, side, side, 3]."""
@@ -27,19 +25,6 @@ def normalisation_of(engine: EngineDirectory) -> Normalisation | None:
     if not FAMILIES[engine.facts.family].layout.is_square:
         return None
     return Normalisation.of(read_config(engine.image_processor))
-
-
-def with_values(inputs: Tensors, normalisation: Normalisation | None) -> Tensors:
-    """Return the inputs of a request with values in place of bytes, as other pods take them.
-
-    Raises:
-        RequestError: more than one prompt in the request.
-    """
-    images = single(inputs, BYTES_TO_ENCODE)
-    if images is None or normalisation is None:
-        return inputs
-    others = {name: one for name, one in inputs.items() if name != BYTES_TO_ENCODE}
-    return {**others, PIXELS: normalisation.of_images(images)[np.newaxis]}
 
 
 class NormalisingRunner:

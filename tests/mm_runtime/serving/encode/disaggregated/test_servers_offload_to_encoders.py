@@ -90,7 +90,6 @@ def client_of(pair: Pair, engine: EngineDirectory) -> EncoderClient:
         expected_features=ExpectedFeatures.of(engine.facts, engine.vision, np.float32),
         timeout_seconds=TIMEOUT_SECONDS,
         key=KEY,
-        normalisation=normalisation_of(engine),
     )
 
 
