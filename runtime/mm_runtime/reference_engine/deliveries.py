@@ -61,11 +61,6 @@ class _HeldSink:
         self._sink.send(piece)
 
     def send(self, piece: Piece) -> None:
-        """Take some tokens.
-
-        Raises:
-            Exception: those before could not be given out.
-        """
         if self.broken is not None:
             raise self.broken
         self._deliveries.take(self, piece)

@@ -133,7 +133,6 @@ class LanguageModel:
             )
 
     def prompt_length(self, request: Request) -> int:
-        """Return the number of prompt ids."""
         return len(request.ids)
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
@@ -145,7 +144,6 @@ class LanguageModel:
         return self.embed(request.ids, request.table)
 
     def prepare(self, request: Request | None) -> None:
-        """Make the embeddings of a request that begins next; see `SlotModel.prepare`."""
         if request is None or (self._prepared is not None and self._prepared[0] is not request):
             self._prepared = None
         if request is not None and self._prepared is None:
@@ -153,12 +151,10 @@ class LanguageModel:
 
     @property
     def launches(self) -> bool:
-        """Return whether a pass is one launch of a GPU: its kernels are captured."""
         return is_gpu(self._device) and self._fused is not None
 
     @property
     def follow(self) -> Follow | None:
-        """Return what begins a pass with tokens of the GPU; None: fused passes alone take them."""
         return self._fused_pass if self.launches and self._fused is not None else None
 
     @torch.inference_mode()
@@ -183,18 +179,15 @@ class LanguageModel:
         return sent(torch.tensor(values, dtype=torch.long), self._device)
 
     def cut(self, slot: int, start: int, rows: int) -> int:
-        """Return the rows: none reads a later one."""
         del slot, start
         return rows
 
     @property
     def prefixes(self) -> PrefixCounts | None:
-        """Return what was found of earlier requests; None: nothing of them is kept."""
         return None if self._prefixes is None else self._prefixes.counts
 
     @torch.inference_mode()
     def recall(self, slot: int, request: Request) -> int:
-        """Fill the slot with what is kept of the prompt's beginning; see `SlotModel.recall`."""
         if self._prefixes is None:
             return 0
         # The last token is always computed: what comes next follows from its state.
@@ -251,7 +244,6 @@ class LanguageModel:
 
     @torch.inference_mode()
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Return float32 logits [n, vocabulary] of hidden states [n, hidden]."""
         logits: torch.Tensor = self._head(states).float()
         return logits
 
@@ -265,7 +257,6 @@ class LanguageModel:
         self._adapter_of_slot[target] = self._adapter_of_slot[source]
 
     def release_unused(self) -> None:
-        """Give memory of the device back that nothing uses."""
         release_unused(self._device)
 
 

@@ -100,7 +100,6 @@ class SlotCache:
     def _group(
         rows: slice, slots: slice, positions: torch.Tensor, span: int, *, together: bool
     ) -> _Group:
-        """Return rows at positions [slots, rows of each] that read up to themselves."""
         mask = torch.arange(span, device=positions.device) <= positions[..., None]
         return _Group(rows, slots, together=together, mask=mask[:, None])
 

@@ -202,28 +202,6 @@ def test_cancelled_request_leaves_the_queue(start_engine: StartEngine) -> None:
     assert (waiting.was_cancelled, waiting.ids) == (True, [])
 
 
-@pytest.mark.slow
-def test_leaving_requests_do_not_disturb_the_others(start_engine: StartEngine) -> None:
-    """Slots are refilled in every order; each answer is what it would have been alone."""
-    rng = np.random.default_rng(1)
-    requests = [
-        _request(int(rng.integers(1, 80)), prompt=tuple(rng.integers(5, VOCABULARY, 20).tolist()))
-        for _ in range(24)
-    ]
-    alone = []
-    with start_engine() as engine:
-        for request in requests:
-            sink = CollectingSink()
-            engine.submit(request, sink)
-            alone.append(sink.wait())
-        sinks = [CollectingSink() for _ in requests]
-        for number, (request, sink) in enumerate(zip(requests, sinks, strict=True)):
-            engine.submit(request, sink)
-            sink.walked_away = number % 5 == 4
-        together = [sink.wait() for number, sink in enumerate(sinks) if number % 5 != 4]
-    assert [answer for number, answer in enumerate(alone) if number % 5 != 4] == together
-
-
 def test_full_queue_refuses(start_engine: StartEngine) -> None:
     """One request runs, one waits; the third is instructed to come again."""
     with start_engine(max_batch_size=1, max_queue_size=1) as engine:
@@ -284,18 +262,6 @@ def test_answer_is_cut_to_the_room_there_is(start_engine: StartEngine) -> None:
         engine.submit(_request(10_000), sink)
         assert MAX_LENGTH - len(PROMPT) == len(sink.wait())
     assert sink.pieces[-1].finish == Finish.LENGTH
-
-
-def test_broken_request_fails_alone(start_engine: StartEngine) -> None:
-    """A request that cannot be started fails; the one beside it is answered."""
-    with start_engine() as engine:
-        good, broken = CollectingSink(), CollectingSink()
-        engine.submit(_request(20), good)
-        # An array that torch cannot take: found only when the request starts.
-        engine.submit(_request(1, bias=np.zeros(3, dtype=np.object_)), broken)
-        assert len(good.wait()) == 20
-        broken.wait_ended()
-    assert isinstance(broken.error, Exception)
 
 
 def test_stopping_ends_every_request(start_engine: StartEngine) -> None:

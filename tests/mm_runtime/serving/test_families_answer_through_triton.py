@@ -14,7 +14,7 @@ from openai import BadRequestError
 from PIL import Image
 
 from mm_api.families import FAMILIES
-from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
+from mm_runtime.gateway.media.video import VideoLimits, read_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.serving.prompts.starts import decoder_start
 from support import documented_requests
@@ -165,39 +165,6 @@ def test_what_the_family_cannot_do(served: Family) -> None:
     assert served.chat(TEXT_PART).usage.completion_tokens > 0
 
 
-SEEN = {
-    "squares": ("as auto", "high"),
-    "views": ("low", "as auto"),
-    "tiles": ("one tile", "as auto"),
-    "grids": ("as auto", "as auto"),  # none is larger than `low`
-}
-"""What `low` and `high` detail make of an image, or the detail that is refused."""
-
-
-@pytest.mark.parametrize("served", _slow(IMAGE_FAMILIES), indirect=True)
-def test_detail(served: Family) -> None:
-    url = data_url(encode(noise_image(100, 61, seed=1)))
-    vision, layout = served.pipeline.directory.facts.vision, FAMILIES[served.name].layout
-    assert vision is not None
-
-    def features(detail: str) -> int:
-        part = {"type": "image_url", "image_url": {"url": url, "detail": detail}}
-        return served.chat(part, TEXT_PART).usage.prompt_tokens_details.image_tokens
-
-    plain = features("auto")
-    tiles = (vision.max_tiles or 1) if layout.stores_scores else 1
-    tile = vision.features_per_image // tiles
-    for detail, seen in zip(("low", "high"), SEEN[layout.processor], strict=True):
-        if seen == detail:
-            with pytest.raises(BadRequestError, match="expected `auto` or") as refusal:
-                features(detail)
-            assert refusal.value.param == "messages[0].content[0].image_url.detail"
-        elif seen == "as auto":
-            assert plain == features(detail)
-        else:
-            assert features(detail) == tile < plain
-
-
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
 def test_bounds_of_pixels(served: Family) -> None:
     """An image is answered as one of the size that the checkpoint's processor makes of it then."""
@@ -226,25 +193,6 @@ def test_bounds_of_pixels(served: Family) -> None:
         assert refusal.value.param == f"mm_processor_kwargs.{name}"
 
 
-@pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)
-def test_bounds_of_a_video(served: Family) -> None:
-    """Frames are as large as requested, of families that keep their shape."""
-    shown = [noise_image(200, 150, seed=seed) for seed in range(2)]
-    row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in shown)
-
-    def tokens(**bounds: int) -> int:
-        part = {"url": f"data:video/jpeg;base64,{row}", **bounds}
-        return served.chat({"type": "video_url", "video_url": part}, TEXT_PART).usage.prompt_tokens
-
-    processor = served.pipeline.preprocessor.image_processor
-    if processor is not None and processor.video_options:
-        assert tokens() - tokens(max_pixels=16 * 28 * 28) == 24 - 12
-    else:
-        with pytest.raises(BadRequestError, match="max_pixels` does not act") as refusal:
-            tokens(max_pixels=16 * 28 * 28)
-        assert refusal.value.param == "messages[0].content[0].video_url.max_pixels"
-
-
 @pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
 def test_text(served: Family) -> None:
     """Texts of different lengths to an encoder-decoder: Triton and OpenAI, streamed and not."""
@@ -271,21 +219,6 @@ def test_text(served: Family) -> None:
         assert len(read) == complete.usage.prompt_tokens
         of_ids = served.openai.completions.create(**requested | {"prompt": read}, temperature=0)
         assert of_ids.choices[0].text == expected
-
-
-@pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
-def test_what_an_encoder_decoder_cannot_do(served: Family) -> None:
-    """Chats, images, too long texts and answers are refused with a message."""
-    with pytest.raises(BadRequestError, match="POST /v1/completions"):
-        served.chat(TEXT_PART)
-    for changes, words in (
-        ({"prompt": "what " * 70}, "at most 64 tokens"),
-        ({"prompt": "what ?", "max_tokens": 64}, "answers have at most 6[23] tokens"),
-        ({"prompt": [1 << 30]}, "prompt"),
-        ({"prompt": "what ?", "suffix": "!"}, "`suffix` is not served"),
-    ):
-        with pytest.raises(BadRequestError, match=words):
-            served.openai.completions.create(model=served.pair.model, **changes)
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "request-errors.md"
@@ -346,20 +279,6 @@ def test_mistakes_with_videos(served: Family) -> None:
             "video that is a web page": shown(b"<html>"),
         },
     )
-
-
-@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
-def test_a_video(served: Family) -> None:
-    """A video is answered like the frames that are taken from it."""
-    content = video(9)
-    limits = VideoLimits(max_bytes=1 << 20, max_pixels=1 << 20, max_frames=FRAMES)
-    frames = np.stack([np.asarray(frame) for frame in decode_video(content, limits).frames])[None]
-    prompt = served.case.prompt.format(images=served.case.video_mark)
-    ids = served.pipeline.query(prompt, VIDEO_BYTES=frames)
-    url = f"data:video/mp4;base64,{base64.b64encode(content).decode()}"
-    answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)
-    expected = served.pipeline.preprocessor.codec.decode(ids)
-    assert expected == answer.choices[0].message.content
 
 
 @pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)

@@ -137,7 +137,7 @@ def test_features_used_last_are_near() -> None:
     cache, encoder = FeatureCache(1 << 20, device_bytes=room), TensorEncoder()
     for image in (1, 2, 3):
         through(cache, _batch(image), encoder)
-    for kept, _ in cache._entries.values():
+    for kept in cache._entries.values():
         kept.fill_(9)  # what comes from there is seen
 
     found = [through(cache, _batch(image), encoder)[0, 0, 0].item() for image in (2, 3, 1, 3, 2)]

@@ -67,21 +67,11 @@ class TritonCalls:
         self._request_id, self._finished = request_id, ended
 
     def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
-        """Return the one response of a model.
-
-        Raises:
-            RequestError: the model says that the request is wrong.
-            EngineStoppedError: the model cannot take it now.
-            RuntimeError: the model failed.
-        """
+        """Return the one response of a model."""
         return _outputs(self._request(model, inputs, outputs).exec())
 
     def pieces(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Iterator[Outputs]:
-        """Yield each response of a model that sends several; empty ones are left out.
-
-        Raises:
-            RequestError, EngineStoppedError, RuntimeError: as `once`.
-        """
+        """Yield each response of a model that sends several; empty ones are left out."""
         answer = self._request(model, inputs, outputs).exec(decoupled=True)
         self._finished.keep(answer)
         for response in answer:

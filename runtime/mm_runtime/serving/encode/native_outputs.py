@@ -35,12 +35,10 @@ class AsTheyAre:
     """Nothing is added: the Reference engine, and families with a prompt table alone."""
 
     def without(self, answer: int) -> Outputs:
-        """Return nothing."""
         del answer
         return {}
 
     def complete(self, outputs: Outputs) -> Outputs:
-        """Return the outputs."""
         return outputs
 
 
@@ -62,7 +60,6 @@ class Crossing:
         }
 
     def complete(self, outputs: Outputs) -> Outputs:
-        """Return the outputs."""
         return outputs
 
 

@@ -143,16 +143,11 @@ class PromptQuestions:
         return frozenset(one for one in found if one is not None)
 
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
-        """Return the ids."""
         del decoder_text  # there is no second prompt
         return Question(ids)
 
     def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
-        """Return whether each medium is a video, as they stand; a bare question has images first.
-
-        Raises:
-            RequestError: placeholders and media disagree in number.
-        """
+        """Return the kinds as they stand; a bare question has images first."""
         kinds = (False,) * images + (True,) * videos
         found = marks_of(text, self.style)
         if found:
@@ -209,7 +204,6 @@ class TextQuestions(QuestionWriter):
         return self.of_ids(self.codec.encode_prompt(text), decoder_text)
 
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
-        """Return the ids for the encoder, and the decoder's prompt."""
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)

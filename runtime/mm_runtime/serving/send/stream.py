@@ -63,11 +63,9 @@ class ResponseSink:
             self._sender.put(self._send_pieces)
 
     def fail(self, error: Exception) -> None:
-        """Send the error and close the stream."""
         self._close(error)
 
     def cancelled(self) -> None:
-        """Close the stream of a cancelled request."""
         self._close(None)
 
     def stop(self) -> None:
@@ -80,7 +78,6 @@ class ResponseSink:
             self._cancelled = True
 
     def is_cancelled(self) -> bool:
-        """Return whether the client has cancelled or requested a stop, as of the last poll."""
         return self._cancelled
 
     def _close(self, error: Exception | None) -> None:

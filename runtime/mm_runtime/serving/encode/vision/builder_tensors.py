@@ -34,11 +34,9 @@ class Pixels:
     """Squares and views: one input, [batch, 3, side, side] -> [batch, rows, hidden]."""
 
     def inputs(self, batch: Inputs) -> dict[str, Array]:
-        """Return the pixels."""
         return {INPUT: batch["pixel_values"]}
 
     def features(self, batch: Inputs, output: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the output as it is."""
         del batch
         return output
 

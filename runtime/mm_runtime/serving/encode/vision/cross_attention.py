@@ -36,11 +36,7 @@ class CrossAttentionEncoder:
         self._tiles, self._side = vision.max_tiles or 1, vision.image_size
 
     def read(self, inputs: Tensors) -> Canvases | None:
-        """Return tiles and masks.
-
-        Raises:
-            RequestError: images that the client cut itself, or tensors that do not fit.
-        """
+        """Return tiles and masks."""
         refuse_cut_images(inputs)
         pixels = single(inputs, "pixel_values")
         if pixels is None:

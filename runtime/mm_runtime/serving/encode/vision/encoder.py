@@ -30,11 +30,7 @@ class VisionEncoder:
         self._bytes_shape = (image_size, image_size, 3)
 
     def read(self, inputs: Tensors) -> Pixels | None:
-        """Return the images of a request, from whichever input holds them.
-
-        Raises:
-            RequestError: the shape got and the one expected.
-        """
+        """Return the images of a request, from whichever input holds them."""
         images = single(inputs, BYTES_TO_ENCODE)
         if images is not None:
             if images.shape[1:] != self._bytes_shape:

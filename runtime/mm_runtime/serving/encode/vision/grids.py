@@ -51,11 +51,7 @@ class GridEncoder:
         return cls(session, facts, Rotation.of(config, facts.text.head_size))
 
     def read(self, inputs: Tensors) -> Grids | None:
-        """Return patches, grids and prompt.
-
-        Raises:
-            RequestError: they do not fit together.
-        """
+        """Return patches, grids and prompt."""
         if "IMAGE" in inputs:
             raise RequestError(
                 "image_input: this model's images keep their shape, which a preprocessed tensor "

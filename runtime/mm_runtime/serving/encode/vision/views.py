@@ -55,11 +55,7 @@ class ViewEncoder:
         self._single_views = single_views
 
     def read(self, inputs: Tensors) -> Views | None:
-        """Return tiles and sizes.
-
-        Raises:
-            RequestError: images that the client cut itself: their sizes are not known.
-        """
+        """Return tiles and sizes."""
         refuse_cut_images(inputs)
         pixels, sizes = single(inputs, "pixel_values"), single(inputs, "image_sizes")
         if pixels is None:
@@ -70,7 +66,6 @@ class ViewEncoder:
         return Views(pixels, pairs, bool(scalar(inputs, "is_video_input")))
 
     def encode(self, requests: Sequence[Views], salt: bytes = b"") -> list[Features]:
-        """Return one prompt table a request."""
         pixels = np.concatenate([np.asarray(one.pixels, dtype=np.float32) for one in requests])
         features = self._session.run({"pixel_values": pixels}, salt)
         parts = np.split(features, np.cumsum([len(one.pixels) for one in requests])[:-1])

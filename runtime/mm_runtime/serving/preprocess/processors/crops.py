@@ -51,11 +51,7 @@ class CropProcessor(ImageProcessor):
         )
 
     def with_detail(self, detail: Detail, count: int) -> "CropProcessor":
-        """Return the processor of one tile an image for low detail.
-
-        Raises:
-            RequestError: the checkpoint's images have more tiles at the least.
-        """
+        """Return the processor of one tile an image for low detail."""
         del count
         if detail == "low" and self.least > 1:
             raise RequestError(
@@ -65,7 +61,6 @@ class CropProcessor(ImageProcessor):
         return replace(self, single=detail == "low")
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the rows of all tiles and of the view."""
         return tuple(self.rows * tiles_of(self._grid(size)) for size in sizes)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:

@@ -37,31 +37,21 @@ class EndedProcessor(ImageProcessor):
         return cls(vision)
 
     def with_detail(self, detail: Detail, count: int) -> "EndedProcessor":
-        """Return itself.
-
-        Raises:
-            RequestError: any detail but `auto`.
-        """
+        """Return itself."""
         del count
         if detail != "auto":
             raise RequestError("expected `auto`: trtllm-serve decides the tiles of this model")
         return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the tokens of each image, its newlines included."""
         return tuple(tokens_of_grid(self.vision, self._tiles(size)).count for size in sizes)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return the image as large as the largest grid."""
         del count  # each is cut up
         return bounded(image, self.vision.image_size**2 * largest_grid(self.vision))
 
     def prepare(self, images: list[Image.Image]) -> NoReturn:
-        """Refuse: no encoder reads these tiles but trtllm-serve's own.
-
-        Raises:
-            RequestError: always.
-        """
+        """Refuse: no encoder reads these tiles but trtllm-serve's own."""
         del images
         raise RequestError("trtllm-serve alone encodes images of this model")
 

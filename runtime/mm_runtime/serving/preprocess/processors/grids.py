@@ -100,7 +100,6 @@ class GridProcessor(ImageProcessor):
 
     @property
     def options(self) -> frozenset[str]:
-        """The bounds of an image's pixels, and of a frame's."""
         return frozenset({"min_pixels", "max_pixels"})
 
     @property
@@ -113,9 +112,6 @@ class GridProcessor(ImageProcessor):
 
         They leave room to those of checkpoint and plan for the rounding of sides: `prepare` would
         enlarge what has become smaller, and the plan counts on no more rows.
-
-        Raises:
-            RequestError: they do not, or the least is above the most.
         """
         least, most = self._shown
         low, high = {
@@ -130,11 +126,7 @@ class GridProcessor(ImageProcessor):
         return replace(self, shown=shown)
 
     def with_detail(self, detail: Detail, count: int) -> "GridProcessor":
-        """Return the processor of at most `LOW_PIXELS` for low detail.
-
-        Raises:
-            RequestError: an image has more at the least.
-        """
+        """Return the processor of at most `LOW_PIXELS` for low detail."""
         del count
         least, most = self._shown
         if detail != "low" or most <= LOW_PIXELS:
@@ -146,11 +138,7 @@ class GridProcessor(ImageProcessor):
         return replace(self, shown=(least, LOW_PIXELS))
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the merged patches of each image.
-
-        Raises:
-            RequestError: a strip that no size within the bounds resembles.
-        """
+        """Return the merged patches of each image."""
         unit = self.patch * self.merge
         rounded = [self.rounded(*size) for size in sizes]
         return tuple(height * width // unit**2 for height, width in rounded)
@@ -160,31 +148,19 @@ class GridProcessor(ImageProcessor):
 
         Where the bounds are close, or an image is a strip, rounding leads beyond a bound, and
         `prepare` would resize what has that size again.
-
-        Raises:
-            RequestError: a strip that no size within the bounds resembles, or the request's bounds.
         """
         del count  # each is cut by itself
         return self._resized(image) or bounded(image, self.most_pixels)
 
     def video_rows(self, frames: int, size: Size) -> int:
-        """Return the merged patches of every two frames.
-
-        Raises:
-            RequestError: a strip that no size within the bounds resembles, or the family reads no
-                video.
-        """
+        """Return the merged patches of every two frames."""
         if not self.video:
             raise NO_VIDEO
         height, width = self.rounded(*size)
         return ceil(frames / FRAMES) * (height * width // (self.patch * self.merge) ** 2)
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
-        """Return a frame in the size its patches are cut from.
-
-        Raises:
-            RequestError: as `video_rows`.
-        """
+        """Return a frame in the size its patches are cut from."""
         if not self.video:
             raise NO_VIDEO
         return self._resized(frame) or shrunk(frame, self.most_pixels * _KEPT_FRAME)
@@ -219,21 +195,13 @@ class GridProcessor(ImageProcessor):
         )
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Return the same of one video; an odd last frame counts twice.
-
-        Raises:
-            RequestError: as `video_rows`.
-        """
+        """Return the same of one video; an odd last frame counts twice."""
         if not self.video:
             raise NO_VIDEO
         return self._prepared([(_even(frames), self.rounded(frames[0].height, frames[0].width))])
 
     def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
-        """Return the same of images and videos, one after another.
-
-        Raises:
-            RequestError: as `video_rows`.
-        """
+        """Return the same of images and videos, one after another."""
         if not self.video:
             raise RequestError("send images or one video, not both")
         clips = [

@@ -65,20 +65,12 @@ class LineProcessor(ImageProcessor):
         return replace(self, shown=low) if detail == "low" and low < self.longest else self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the features of each image.
-
-        Raises:
-            RequestError: a strip that is nothing once its longer side fits.
-        """
+        """Return the features of each image."""
         grids = [self._grid(size, self.longest) for size in sizes]
         return tuple(lines * columns for lines, columns in grids)
 
     def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
-        """Return the lines of each image with the tokens that end them.
-
-        Raises:
-            RequestError: as `rows_of`.
-        """
+        """Return the lines of each image with the tokens that end them."""
         frames = []
         for size in sizes:
             lines, columns = self._grid(size, self.longest)
@@ -87,11 +79,7 @@ class LineProcessor(ImageProcessor):
         return tuple(frames)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return the image in the size its patches are cut from.
-
-        Raises:
-            RequestError: as `rows_of`.
-        """
+        """Return the image in the size its patches are cut from."""
         del count  # each is cut by itself
         longest = self.longest if self.shown is None else self.shown
         lines, columns = self._grid((image.height, image.width), longest)

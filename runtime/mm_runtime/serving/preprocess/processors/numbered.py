@@ -59,11 +59,7 @@ class NumberedProcessor(ImageProcessor):
         )
 
     def with_detail(self, detail: Detail, count: int) -> "NumberedProcessor":
-        """Return itself: all images are scaled to one size, and cut up or not.
-
-        Raises:
-            RequestError: another detail than that.
-        """
+        """Return itself: all images are scaled to one size, and cut up or not."""
         del count
         cut = self.splits and self.longest > self.tile
         if detail == ("low" if cut else "high"):
@@ -74,12 +70,10 @@ class NumberedProcessor(ImageProcessor):
         return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the features of all tiles and of the view."""
         grids = [self._grid(size) for size in sizes]
         return tuple(self.rows * (lines * columns + 1) for lines, columns in grids)
 
     def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
-        """Return the tiles of each image, the view behind them, with their places."""
         return tuple(self._frame(*self._grid(size)) for size in sizes)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:

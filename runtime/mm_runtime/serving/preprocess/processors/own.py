@@ -42,18 +42,13 @@ class OwnProcessor(ImageProcessor):
         return None if counted else self.vision.features_per_image
 
     def with_detail(self, detail: Detail, count: int) -> "OwnProcessor":
-        """Return itself.
-
-        Raises:
-            RequestError: any detail but `auto`.
-        """
+        """Return itself."""
         del count
         if detail != "auto":
             raise RequestError("expected `auto`: this model's own processor decides the detail")
         return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the rows of each image, or an estimate."""
         count = FAMILIES[self.family].layout.rows_of_image
         if count is None:
             return (self.vision.features_per_image,) * len(sizes)

@@ -40,15 +40,10 @@ class SquareProcessor(ImageProcessor):
 
     @property
     def fixed_rows(self) -> int:
-        """Rows of every image."""
         return self.rows
 
     def with_detail(self, detail: Detail, count: int) -> "SquareProcessor":
-        """Return itself: one square is low detail already.
-
-        Raises:
-            RequestError: high detail.
-        """
+        """Return itself: one square is low detail already."""
         del count
         if detail == "high":
             raise RequestError(
@@ -58,7 +53,6 @@ class SquareProcessor(ImageProcessor):
         return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the rows of each image."""
         return (self.rows,) * len(sizes)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:

@@ -58,11 +58,9 @@ class TileProcessor(ImageProcessor):
         return replace(self, single=detail == "low")
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return no rows for each image."""
         return (0,) * len(sizes)
 
     def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
-        """Return the features of all tiles that the images fill."""
         shapes = [self.canvas(height, width) for height, width in sizes]
         return self.positions * sum(high * wide for high, wide in shapes)
 

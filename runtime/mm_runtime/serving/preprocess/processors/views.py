@@ -65,12 +65,7 @@ class ViewProcessor(ImageProcessor):
         )
 
     def with_detail(self, detail: Detail, count: int) -> "ViewProcessor":
-        """Return itself.
-
-        Raises:
-            RequestError: low detail of an image that is more than one view: the encoder puts views
-                and tiles together by the image's size, and no size has no tiles.
-        """
+        """Return itself."""
         if detail == "low" and not (self.single_views and count > 1):
             raise RequestError(
                 "expected `auto` or `high`: this model sees an image as a view of all of it and "
@@ -98,22 +93,14 @@ class ViewProcessor(ImageProcessor):
         return bounded(image, max(max(grid) for grid in self.grids) ** 2)
 
     def video_rows(self, frames: int, size: Size) -> int:
-        """Return the pooled patches of all frames and one newline.
-
-        Raises:
-            RequestError: the family reads no video.
-        """
+        """Return the pooled patches of all frames and one newline."""
         del size  # every frame is one view
         if not self.video:
             raise NO_VIDEO
         return frames * ceil(self.side / VIDEO_POOL) ** 2 + 1
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
-        """Return the frame's view.
-
-        Raises:
-            RequestError: the family reads no video.
-        """
+        """Return the frame's view."""
         if not self.video:
             raise NO_VIDEO
         return self._resized(frame, (self.tile, self.tile))
@@ -128,11 +115,7 @@ class ViewProcessor(ImageProcessor):
         return self._prepared(tiles, self.rows_of(sizes), sizes, is_video=False)
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Return `PIXEL_VALUES` [frames, 3, side, side]; all frames become one run of rows.
-
-        Raises:
-            RequestError: the family reads no video.
-        """
+        """Return `PIXEL_VALUES` [frames, 3, side, side]; all frames become one run of rows."""
         views = [self.reduced_frame(frame) for frame in frames]
         size = (frames[0].height, frames[0].width)
         rows = self.video_rows(len(frames), size)
