@@ -16,7 +16,6 @@ from mm_api.families.text_block import LLAMA
 
 
 def features_per_image(vision: VisionFacts) -> int:
-    """Return the number of query tokens, 32."""
     return vision.query_tokens or vision.features_per_image
 
 

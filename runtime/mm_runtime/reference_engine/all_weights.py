@@ -108,7 +108,6 @@ def compare(part: str, expected: Mapping[str, Shape], found: Mapping[str, Shape]
 
 
 def shapes_of(weights: Mapping[str, torch.Tensor]) -> dict[str, Shape]:
-    """Return the shape of each weight."""
     return {name: tuple(weight.shape) for name, weight in weights.items()}
 
 

@@ -69,7 +69,6 @@ class CrossAttentionModel(UnbatchedModel):
             )
 
     def prompt_ids(self, request: Request) -> tuple[int, ...]:
-        """Return the prompt."""
         return request.ids
 
     def open(self, request: Request) -> _State:

@@ -98,7 +98,6 @@ class EncoderDecoderModel(UnbatchedModel):
             )
 
     def prompt_ids(self, request: Request) -> tuple[int, ...]:
-        """Return the decoder's prompt."""
         return request.decoder_ids
 
     def open(self, request: Request) -> _State:
@@ -144,6 +143,5 @@ class EncoderDecoderModel(UnbatchedModel):
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return torch's dtype of a name."""
     found: torch.dtype = getattr(torch, name)
     return found

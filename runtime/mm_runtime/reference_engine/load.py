@@ -172,7 +172,6 @@ def load_model(
 
 
 def _adapters(directory: EngineDirectory) -> list[AdapterFolder]:
-    """Return the adapters of the spec."""
     facts = directory.facts
     return [
         AdapterFolder(one.uid, one.name, directory.adapters / one.name, facts)

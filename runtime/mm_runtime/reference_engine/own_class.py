@@ -93,7 +93,6 @@ class OwnClassModel(UnbatchedModel):
             raise RequestError(f"prompt ids must be 0 to {self._known - 1}")
 
     def prompt_ids(self, request: Request) -> tuple[int, ...]:
-        """Return the prompt."""
         return request.ids
 
     def cut(self, slot: int, start: int, rows: int) -> int:

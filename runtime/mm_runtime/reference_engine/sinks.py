@@ -20,7 +20,6 @@ def is_cancelled(sink: Sink) -> bool:
 
 
 def cancel(sink: Sink) -> None:
-    """End a cancelled request."""
     try:
         sink.cancelled()
     except Exception:

@@ -29,7 +29,6 @@ class Slots:
 
     @property
     def running(self) -> list[Running]:
-        """Return all requests that have a slot."""
         return [*self.decoding, *self.unread]
 
     def turn_to_next(self) -> None:
@@ -63,7 +62,6 @@ class Slots:
         self._close(last)
 
     def clear(self) -> None:
-        """Free all of them."""
         self.decoding, self.reading, self.next = [], None, None
 
     def _close(self, free: int) -> None:

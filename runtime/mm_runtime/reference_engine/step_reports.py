@@ -22,7 +22,6 @@ class StepReports:
         self._reported_at = 0.0
 
     def add(self, requests: int) -> None:
-        """Count a step with so many requests."""
         self._sizes[requests] += 1
 
     def report(self, *, busy: bool) -> None:

@@ -121,7 +121,6 @@ class UnbatchedModel:
         return self.step(state, ids, position)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the states, which are logits already, as float32."""
         return states.float()
 
     def move(self, source: int, target: int, length: int) -> None:

@@ -33,7 +33,6 @@ class Waiting:
             return self._entries[0][0] if self._entries else None
 
     def requests(self) -> list[Request]:
-        """Return all of them."""
         with self._lock:
             return [request for request, _ in self._entries]
 
@@ -53,7 +52,6 @@ class Waiting:
         return bool(gone)
 
     def fail(self, error: Exception) -> None:
-        """Remove all of them, each with the error."""
         with self._lock:
             entries, self._entries = self._entries, deque()
         for _, sink in entries:

@@ -135,12 +135,10 @@ def release_unused(device: torch.device) -> None:
 
 
 def device_of(plan: ServingPlan) -> torch.device:
-    """Return the device of a serving plan; see `open_device`."""
     return open_device(plan.device)
 
 
 def is_gpu(device: torch.device) -> bool:
-    """Return whether a device is a GPU."""
     return device.type != CPU.type
 
 

@@ -109,7 +109,6 @@ class EngineDirectory:
 
     @property
     def limits(self) -> EngineLimits:
-        """Limits the engine was built with."""
         return self.manifest.plan.engine.limits
 
     @property

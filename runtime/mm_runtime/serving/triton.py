@@ -77,7 +77,6 @@ class ModelSettings:
 
     @property
     def serving(self) -> ServingPlan:
-        """How it is served."""
         return ServingPlan.from_json(Path(self.parameters["serving_plan"]).read_bytes())
 
     @property
@@ -86,7 +85,6 @@ class ModelSettings:
         return frozenset(self._outputs)
 
     def text(self, name: str) -> str:
-        """Return a parameter."""
         found: str = self.parameters[name]
         return found
 
@@ -110,7 +108,6 @@ class ModelSettings:
         return {tensor.name(): tensor for tensor in request.inputs()}
 
     def inputs(self, request: Any) -> Tensors:
-        """Return the tensors that the request holds."""
         return {name: tensor.as_numpy() for name, tensor in self.tensors(request).items()}
 
     def kept_inputs(self, request: Any) -> Tensors:

@@ -65,7 +65,6 @@ def features_per_image(vision: VisionFacts) -> int:
 
 
 def frame_tokens(vision: VisionFacts) -> int:
-    """Return the newlines among them."""
     return tokens_of_grid(vision, largest_grid(vision)).newlines
 
 

@@ -54,7 +54,6 @@ class Weights:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Return what it computes in."""
         return self.embeddings.dtype
 
     @property

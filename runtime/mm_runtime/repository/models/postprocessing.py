@@ -12,12 +12,10 @@ class TritonPythonModel:
     """Token ids -> the text they add."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Load the tokenizer."""
         self._settings = ModelSettings(args)
         self._codec = TextCodec(self._settings.engine.tokenizer)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer each request by itself."""
         return answer_each(
             requests,
             lambda request: write_text(self._codec.decode, self._settings.inputs(request)),

@@ -67,7 +67,6 @@ class TritonCalls:
         self._request_id, self._finished = request_id, ended
 
     def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
-        """Return the one response of a model."""
         return _outputs(self._request(model, inputs, outputs).exec())
 
     def pieces(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Iterator[Outputs]:

@@ -46,7 +46,6 @@ class Counter(Series):
     """What was not written yet."""
 
     def increment(self, value: float) -> None:
-        """Add to it."""
         if value:
             with self._changes.lock:
                 self._owed += value

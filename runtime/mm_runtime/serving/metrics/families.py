@@ -20,7 +20,6 @@ class Family(Generic[Kind]):
     """Metrics of one name; Triton's own object, which keeps them on the page, is kept here."""
 
     def __init__(self, name: str, description: str, kind: type[Kind]) -> None:
-        """Register it."""
         families = pb_utils.MetricFamily  # there only once Triton has begun to load a model
         self._triton: Any = families(
             name=name, description=description, kind=getattr(families, kind.triton_kind)
@@ -49,12 +48,10 @@ _changes = Changes()
 
 
 def counters(metric: Metric, ending: str = "") -> Family[Counter]:
-    """Register counters that are called as the metric and an ending."""
     return Family(metric.name + ending, metric.help, Counter)
 
 
 def gauges(metric: Metric) -> Family[Gauge]:
-    """Register gauges."""
     return Family(metric.name, metric.help, Gauge)
 
 

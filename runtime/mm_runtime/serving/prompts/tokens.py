@@ -62,7 +62,6 @@ class TextCodec:
 
     @property
     def special_ids(self) -> tuple[int, ...]:
-        """Ids of tokens that are no text."""
         added = self._tokenizer.get_added_tokens_decoder().items()
         return tuple(token for token, one in added if one.special)
 
@@ -76,7 +75,6 @@ class TextCodec:
         return self._tokenizer.id_to_token(token) or ""
 
     def id_of(self, token: str) -> int | None:
-        """Return the id of one token, or None when there is none."""
         found: int | None = self._tokenizer.token_to_id(token)
         return found
 

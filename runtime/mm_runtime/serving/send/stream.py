@@ -73,7 +73,6 @@ class ResponseSink:
         self._cancelled = True
 
     def poll_cancellation(self) -> None:
-        """Poll Triton for a cancellation of the request."""
         if self._triton_sender.is_cancelled():
             self._cancelled = True
 

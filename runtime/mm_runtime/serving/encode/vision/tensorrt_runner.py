@@ -155,7 +155,6 @@ class TensorRTEngine:
         return started
 
     def type_of(self, name: str) -> torch.dtype:
-        """Return the type of a tensor."""
         return TYPES[self._engine.get_tensor_dtype(name).name]
 
 

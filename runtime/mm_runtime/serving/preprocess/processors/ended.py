@@ -37,7 +37,6 @@ class EndedProcessor(ImageProcessor):
         return cls(vision)
 
     def with_detail(self, detail: Detail, count: int) -> "EndedProcessor":
-        """Return itself."""
         del count
         if detail != "auto":
             raise RequestError("expected `auto`: trtllm-serve decides the tiles of this model")

@@ -42,7 +42,6 @@ class OwnProcessor(ImageProcessor):
         return None if counted else self.vision.features_per_image
 
     def with_detail(self, detail: Detail, count: int) -> "OwnProcessor":
-        """Return itself."""
         del count
         if detail != "auto":
             raise RequestError("expected `auto`: this model's own processor decides the detail")

@@ -43,7 +43,6 @@ class SquareProcessor(ImageProcessor):
         return self.rows
 
     def with_detail(self, detail: Detail, count: int) -> "SquareProcessor":
-        """Return itself: one square is low detail already."""
         del count
         if detail == "high":
             raise RequestError(

@@ -65,7 +65,6 @@ class ViewProcessor(ImageProcessor):
         )
 
     def with_detail(self, detail: Detail, count: int) -> "ViewProcessor":
-        """Return itself."""
         if detail == "low" and not (self.single_views and count > 1):
             raise RequestError(
                 "expected `auto` or `high`: this model sees an image as a view of all of it and "
@@ -100,7 +99,6 @@ class ViewProcessor(ImageProcessor):
         return frames * ceil(self.side / VIDEO_POOL) ** 2 + 1
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
-        """Return the frame's view."""
         if not self.video:
             raise NO_VIDEO
         return self._resized(frame, (self.tile, self.tile))
