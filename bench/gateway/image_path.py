@@ -158,7 +158,7 @@ def steps(
         prompt="<image> what",
         images=(pixels,),
         max_tokens=1,
-        sampling=Sampling(0.0, 1.0, 0.0, 0.0, 0),
+        sampling=Sampling(0.0, 1.0, 0, presence_penalty=0.0, frequency_penalty=0.0),
         request_id="1",
     )
     inputs = {

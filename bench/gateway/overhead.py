@@ -48,7 +48,7 @@ QUESTION = "Describe the image."
 MAX_TOKENS = 16
 WARM_UP = 10
 CLIENTS = 8
-GREEDY = Sampling(0, 1, None, None, 1)
+GREEDY = Sampling(0, 1, seed=1)
 
 
 async def query_triton(engine: TritonEngine, number: int) -> list[float]:

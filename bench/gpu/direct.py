@@ -23,7 +23,7 @@ from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.real_gateway import RealGateway
 
-GREEDY = Sampling(0, 1, None, None, 1)
+GREEDY = Sampling(0, 1, seed=1)
 PROMPT = "USER: <image>\nWhat is in the image? ASSISTANT:"
 TOKENS = 2
 WARM = 5
