@@ -5,14 +5,16 @@ import logging
 import signal
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from mm_edge.auth import NO_KEY
 from mm_edge.body import Pace
 from mm_edge.body_budget import BodyBudget
 from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import Drain
+from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_operator.cluster.client import Client, connect
@@ -21,7 +23,7 @@ from mm_router.discovery import Discovery
 from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
 from mm_router.forward import Forward, ForwardLimits
-from mm_router.key_admission import KeyAdmission, KeyUse, read_limits
+from mm_router.key_admission import KeyAdmission, read_limits
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import read_form, read_json
 from mm_router.routes import Public, State
@@ -95,8 +97,8 @@ def build_router(settings: Settings) -> Router:
     return Router(fleet, metrics, drain, public, upstream, reader, keys)
 
 
-def _unlimited(_: str | None) -> AbstractContextManager[KeyUse]:
-    return nullcontext(KeyUse())
+def _unlimited(_: str | None) -> AbstractContextManager[KeyClaim]:
+    return KeyLimits((), time.monotonic).inside(NO_KEY)
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:

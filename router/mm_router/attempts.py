@@ -12,7 +12,7 @@ from mm_router.ejection import Failure
 from mm_router.fleet import Fleet, Visit
 from mm_router.metrics import RouterMetrics
 from mm_router.relay import Received, receive_answer
-from mm_router.retry import MOST_ATTEMPTS, Why, is_draining
+from mm_router.retry import MOST_ATTEMPTS, RetryReason, is_draining
 from mm_router.upstream import BrokenError, UnreachableError, Upstream
 
 _SERVER_ERRORS = frozenset(
@@ -65,7 +65,7 @@ class Attempts:
             RetryLaterError: no replica could be reached, or the one that was is lost.
         """
         tried: set[str] = set()
-        retried: Why | None = None
+        retried: RetryReason | None = None
         while len(tried) < MOST_ATTEMPTS:
             visit = self._fleet.choose(
                 request.model.key, request.affinity, request.work, tried=tried
@@ -93,14 +93,14 @@ class Attempts:
             code="no_replica",
         )
 
-    async def _attempt(self, visit: Visit, request: Outgoing) -> Received | Why:
+    async def _attempt(self, visit: Visit, request: Outgoing) -> Received | RetryReason:
         """Return the answer of one replica, or why another one may be tried: the visit is over."""
         try:
             received = await self._send(visit.replica, request)
         except UnreachableError:
             visit.failed(Failure.UNREACHABLE)
             visit.end()
-            return Why.UNREACHABLE
+            return RetryReason.UNREACHABLE
         except BrokenError:
             visit.failed(Failure.BROKEN)
             visit.end()
@@ -111,7 +111,7 @@ class Attempts:
         if is_draining(received.status, received.headers, received.content or b""):
             received.close()
             visit.end()
-            return Why.DRAINING
+            return RetryReason.DRAINING
         if received.status in _SERVER_ERRORS:
             visit.failed(Failure.ERRORS)
         else:

@@ -18,13 +18,13 @@ from mm_edge.body import ClientGoneError, Pace, read_body, until_disconnect
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
 from mm_edge.errors import GatewayError
+from mm_edge.key_limits import KeyClaim
 from mm_edge.request_log import CLIENT_GONE, note
 from mm_router.answer_tokens import AnswerTokens
 from mm_router.attempts import Attempts, Outgoing, replica_lost
 from mm_router.client_response import ClientResponse
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
-from mm_router.key_admission import KeyUse
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import Reading
 from mm_router.relay import Received, pass_on
@@ -32,7 +32,7 @@ from mm_router.upstream import BrokenError, passed_on
 
 _LOG = logging.getLogger(__name__)
 
-Admit = Callable[[str | None], AbstractContextManager[KeyUse]]
+Admit = Callable[[str | None], AbstractContextManager[KeyClaim]]
 
 _READ_AT_ONCE_BYTES = 256 * 1024
 """In about a millisecond; larger bodies are read in a thread, one after another: what is parsed has
@@ -54,7 +54,7 @@ class _Record:
 
     began: float
     model: str = ""
-    use: KeyUse = field(default_factory=KeyUse)
+    use: KeyClaim = field(init=False)
 
 
 class RequestTimeoutError(GatewayError):
@@ -213,10 +213,10 @@ class Forward:
             raise RequestTimeoutError(message, code="timeout") from None
 
     async def _pass_on(
-        self, received: Received, response: ClientResponse, tokens: AnswerTokens, use: KeyUse
+        self, received: Received, response: ClientResponse, tokens: AnswerTokens, use: KeyClaim
     ) -> None:
         """Send an answer to the client, and count its tokens where they are limited."""
-        if not use.is_counted:
+        if not use.counts_tokens:
             await pass_on(received, response, lambda _: None)
             return
         if received.status >= HTTPStatus.BAD_REQUEST:

@@ -36,34 +36,6 @@ def share_of(limit: KeyLimitPlan, routers: int) -> KeyLimitPlan:
     )
 
 
-class KeyUse:
-    """The tokens of one request, where those of its key are limited.
-
-    Args:
-        claim: of a key whose tokens are limited; None: they are not.
-
-    Attributes:
-        used: tokens of prompt and answer so far, as far as the router knows.
-    """
-
-    def __init__(self, claim: KeyClaim | None = None) -> None:
-        self._claim = claim
-        self.used = 0
-
-    @property
-    def is_counted(self) -> bool:
-        return self._claim is not None
-
-    def reserve(self, tokens: int) -> None:
-        """Take what the request uses at the most.
-
-        Raises:
-            KeyLimitError: the key has not so many now.
-        """
-        if self._claim is not None:
-            self._claim.reserve(tokens)
-
-
 class KeyAdmission:
     """Lets requests in by the tokens that they carry.
 
@@ -88,7 +60,7 @@ class KeyAdmission:
         self._limits = KeyLimits(shares, self._clock)
 
     @contextmanager
-    def counted(self, authorization: str | None) -> Iterator[KeyUse]:
+    def counted(self, authorization: str | None) -> Iterator[KeyClaim]:
         """Let a request in, and count it while the block runs.
 
         Raises:
@@ -97,21 +69,15 @@ class KeyAdmission:
         """
         name = self._auth.check(authorization)
         limit = self._limits.limit_of(name)
-        if limit == KeyLimitPlan(name=limit.name, weight=limit.weight):
-            yield KeyUse()
-            return
         try:
             with self._limits.inside(name) as claim:
-                self._metrics.count_key("mm_router_key_requests_total", name)
-                if limit.tokens_per_minute is None:
-                    yield KeyUse()
-                    return
-                use = KeyUse(claim)
+                if limit != KeyLimitPlan(name=limit.name, weight=limit.weight):
+                    self._metrics.count_key("mm_router_key_requests_total", name)
                 try:
-                    yield use
+                    yield claim
                 finally:
-                    self._metrics.count_tokens(name, use.used)
-                    claim.used = use.used
+                    if claim.counts_tokens:
+                        self._metrics.count_tokens(name, claim.used)
         except KeyLimitError as error:
             self._metrics.count_key("mm_router_key_rejected_total", name, error.reason)
             raise

@@ -15,7 +15,7 @@ MOST_ATTEMPTS = 3
 """Replicas of one request; each that cannot be reached costs a time-out of its own at most."""
 
 
-class Why(StrEnum):
+class RetryReason(StrEnum):
     """Why a request goes to another replica; the label of a metric."""
 
     UNREACHABLE = "unreachable"

@@ -24,7 +24,7 @@ class SplitError(ValueError):
     """A text is no list of splits; the message has the place and what is expected there."""
 
 
-class Why(StrEnum):
+class SplitReason(StrEnum):
     """Why a model of a split got a request; the label of a metric."""
 
     WEIGHT = "weight"
@@ -71,7 +71,7 @@ def read_splits(text: bytes) -> tuple[Split, ...]:
     return splits
 
 
-def choose(key: bytes, parts: Sequence[Part], ready: Sequence[bool]) -> tuple[Part, Why]:
+def choose(key: bytes, parts: Sequence[Part], ready: Sequence[bool]) -> tuple[Part, SplitReason]:
     """Return the part of a key; one of weight 0 never.
 
     `parts`: at least one has a weight. `ready`: whether each has a replica that takes requests.
@@ -81,8 +81,8 @@ def choose(key: bytes, parts: Sequence[Part], ready: Sequence[bool]) -> tuple[Pa
     own, is_ready = max(candidates, key=lambda pair: _score(key, pair[0]))
     others = [part for part, other_is_ready in candidates if other_is_ready]
     if is_ready or not others:
-        return own, Why.WEIGHT
-    return max(others, key=lambda part: _score(key, part)), Why.FALLBACK
+        return own, SplitReason.WEIGHT
+    return max(others, key=lambda part: _score(key, part)), SplitReason.FALLBACK
 
 
 def key_of_turn(turn: int) -> bytes:

@@ -17,7 +17,7 @@ from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
 from mm_router.metrics import RouterMetrics
-from mm_router.splits import Part, Split, SplitError, Why, choose, key_of_turn, read_splits
+from mm_router.splits import Part, Split, SplitError, SplitReason, choose, key_of_turn, read_splits
 from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
@@ -63,20 +63,20 @@ def test_a_version_that_is_added_takes_keys_from_all() -> None:
 @cases(
     "weights ready expected",
     {
-        "both": ({"a": 1, "b": 99}, (True, True), {Why.WEIGHT}),
-        "one": ({"a": 1, "b": 99}, (True, False), {Why.WEIGHT, Why.FALLBACK}),
-        "none": ({"a": 1, "b": 99}, (False, False), {Why.WEIGHT}),
-        "one-without-weight": ({"a": 0, "b": 99}, (True, False), {Why.WEIGHT}),
+        "both": ({"a": 1, "b": 99}, (True, True), {SplitReason.WEIGHT}),
+        "one": ({"a": 1, "b": 99}, (True, False), {SplitReason.WEIGHT, SplitReason.FALLBACK}),
+        "none": ({"a": 1, "b": 99}, (False, False), {SplitReason.WEIGHT}),
+        "one-without-weight": ({"a": 0, "b": 99}, (True, False), {SplitReason.WEIGHT}),
     },
 )
 def test_a_version_that_is_not_ready_is_stood_in_for(
-    weights: dict[str, int], ready: tuple[bool, bool], expected: set[Why]
+    weights: dict[str, int], ready: tuple[bool, bool], expected: set[SplitReason]
 ) -> None:
     """By one that has a weight; where none is ready the key's own says so."""
     chosen = [choose(key, parts(**weights), ready) for key in KEYS]
 
     assert {why for _, why in chosen} == expected
-    if Why.FALLBACK in expected:
+    if SplitReason.FALLBACK in expected:
         assert {part.model for part, _ in chosen} == {"blue/a"}
     assert all(part.weight for part, _ in chosen)
 

@@ -55,7 +55,7 @@ def test_what_was_not_used_is_given_back(tmp_path: Path) -> None:
     keys.set_limits([KeyLimitPlan(name="alice", tokens_per_minute=1000)])
     for reserved, used in ((600, 100), (200, 300)):
         with keys.counted(KEY) as use:
-            assert use.is_counted
+            assert use.counts_tokens
             use.reserve(reserved)
             use.used = used
 

@@ -45,7 +45,7 @@ async def _read_some(
 async def read_custom(client: Prometheus, template: str, key: Key, *, of_spec: bool) -> float:
     """Return the number of replicas that a model's own query returns.
 
-    `of_spec`: the spec names this Prometheus, and with it whose credentials are sent.
+    `of_spec`: the spec names this Prometheus, which is sent no credentials.
 
     The operator's own credentials are not for queries of a spec: they may read every namespace.
 
@@ -56,7 +56,7 @@ async def read_custom(client: Prometheus, template: str, key: Key, *, of_spec: b
     if not of_spec and endpoint.has_credentials:
         raise MetricsError(
             "customQuery is not sent to the operator's own Prometheus, which the operator reads "
-            "with credentials of its own: set autoscaling.prometheus to one that this namespace "
-            "may read, or remove customQuery"
+            "with credentials of its own: set autoscaling.prometheus to one that needs none, or "
+            "remove customQuery"
         )
     return read_number(await client.query(custom_query(template, key.namespace, key.name)))
