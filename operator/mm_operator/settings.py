@@ -1,4 +1,4 @@
-"""What an operator process can be configured with: flags, with an environment variable for each."""
+"""What an operator process can be configured with: flags."""
 
 import argparse
 import re
@@ -22,9 +22,6 @@ BUILDER_VERSION = "1"
 
 _FEWEST = 2
 """Namespaces of a group: one alone has none to share with."""
-
-PREFIX = "MM_OPERATOR_"
-"""`--runtime-image` may also come as `MM_OPERATOR_RUNTIME_IMAGE`; the flag wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +149,9 @@ class Settings:
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Return the settings of `mm-operator run` flags over environment over defaults.
+    """Return the settings of `mm-operator run`: flags over defaults.
+
+    Of the environment the name of the pod and KUBECONFIG are read.
 
     Raises:
         SystemExit: a flag is unknown or damaged; the message names it (exit code 2).
@@ -176,88 +175,79 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser of `mm-operator`; defaults come from the environment."""
-
-    def setting(name: str, default: str) -> str:
-        return environment.get(PREFIX + name, default)
-
+    """Return the parser of `mm-operator`; defaults are those of `Settings`."""
+    defaults = {one.name: one.default for one in fields(Settings)}
     parser = argparse.ArgumentParser(
         prog="mm-operator", description="Runs the controller of MultimodalModel resources."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run the controller until SIGTERM")
 
-    def flag(name: str, default: str, **options: Any) -> None:
-        value = setting(name.upper().replace("-", "_"), default)
-        run.add_argument(f"--{name}", default=value, **options)
+    def flag(name: str, **options: Any) -> None:
+        run.add_argument(f"--{name}", default=defaults[name.replace("-", "_")], **options)
 
-    image = setting("RUNTIME_IMAGE", "")
-    run.add_argument(
-        "--runtime-image", default=image, required=not image, help="image of a model's pods"
-    )
-    flag("vllm-image", VLLM_IMAGE, help="image of servers of backend VLLM")
-    flag("lease-namespace", "multimodal-system")
-    flag("lease-name", "multimodal-operator")
+    def several(name: str, field_name: str, metavar: str, text: str, **options: Any) -> None:
+        run.add_argument(
+            f"--{name}",
+            dest=field_name,
+            action="append",
+            default=[],
+            metavar=metavar,
+            help=f"{text}; may be given several times",
+            **options,
+        )
+
+    run.add_argument("--runtime-image", required=True, help="image of a model's pods")
+    flag("vllm-image", help="image of servers of backend VLLM")
+    flag("lease-namespace")
+    flag("lease-name")
     flag(
         "role-name",
-        "",
         metavar="NAME",
         help="Role (ClusterRole for every namespace) whose removal frees the served namespaces",
     )
-    run.add_argument(
-        "--namespace",
-        dest="namespaces",
-        metavar="NAMESPACE",
-        action="append",
-        default=list(filter(None, setting("NAMESPACES", "").split(","))),
-        help="serve only this namespace; may be given several times",
-    )
-    run.add_argument(
-        "--missing-namespace",
-        dest="missing_namespaces",
-        action="append",
-        default=[],
-        metavar="NAMESPACE",
-        help="a namespace that did not exist when the rights were made: the log and the metric "
-        "mm_operator_namespaces_missing say that it is not served; may be given several times",
+    several("namespace", "namespaces", "NAMESPACE", "serve only this namespace")
+    several(
+        "missing-namespace",
+        "missing_namespaces",
+        "NAMESPACE",
+        "a namespace that did not exist when the rights were made: the log and the metric "
+        "mm_operator_namespaces_missing say that it is not served",
     )
     run.add_argument(
         "--watch-nodes",
         action=argparse.BooleanOptionalAction,
-        default={"true": True, "false": False}.get(setting("WATCH_NODES", "").lower()),
+        default=None,
         help="read GPUs from node labels; on by default unless namespaces are given",
     )
     flag(
         "definition",
-        "Report",
         choices=get_args(DefinitionUse),
         help="a resource definition that is older than the operator: Upgrade replaces it, Report "
         "says so in log and metric, Ignore does not read it",
     )
-    flag("port", "8080", type=int)
-    flag("log-level", "info", choices=["debug", "info", "warning", "error"])
-    flag("workers", "8", type=int)
+    flag("port", type=int)
+    flag("log-level", choices=["debug", "info", "warning", "error"])
+    flag("workers", type=int)
     flag(
         "max-rolling-models",
-        "1",
         type=_one_or_more,
         metavar="N",
         help="models that roll out at the same time after an upgrade or a change of these flags",
     )
-    flag("resync-seconds", "600", type=float)
-    run.add_argument(
-        "--prometheus-address",
-        action="append",
-        default=list(filter(None, setting("PROMETHEUS_ADDRESSES", "").split(","))),
-        help="where metrics of models are that name no Prometheus; replicas may follow",
+    flag("resync-seconds", type=float)
+    several(
+        "prometheus-address",
+        "prometheus_address",
+        "URL",
+        "where metrics of models are that name no Prometheus; replicas of each other",
     )
-    run.add_argument(
-        "--prometheus-match-label",
-        action="append",
-        default=[],
+    several(
+        "prometheus-match-label",
+        "prometheus_match_label",
+        "NAME=VALUE",
+        "a label that every series of that Prometheus must have",
         type=_pair,
-        metavar="NAME=VALUE",
-        help="a label that every series of that Prometheus must have",
     )
     run.add_argument(
         "--prometheus-credentials",
@@ -266,35 +256,30 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument("--prometheus-server-name", default="", metavar="NAME")
     run.add_argument("--prometheus-insecure-skip-verify", action="store_true")
-    run.add_argument(
-        "--prometheus-allowed-host",
-        dest="prometheus_allowed_hosts",
-        action="append",
-        default=list(filter(None, setting("PROMETHEUS_ALLOWED_HOSTS", "").split(","))),
-        metavar="HOST",
-        help="a host, or *.NAME, that autoscaling.prometheus.addresses may name",
+    several(
+        "prometheus-allowed-host",
+        "prometheus_allowed_hosts",
+        "HOST",
+        "a host, or *.NAME, that autoscaling.prometheus.addresses may name",
     )
     run.add_argument(
         "--scrape-annotations",
         action=argparse.BooleanOptionalAction,
-        default=setting("SCRAPE_ANNOTATIONS", "true").lower() != "false",
+        default=True,
         help="give pods of models prometheus.io annotations; not where a PodMonitor finds them",
     )
     flag(
         "user-ids",
-        "Fixed",
         choices=get_args(UserIds),
         help="Fixed: pods of models run as 65532; Namespace: user, group and fsGroup are left to "
         "the namespace, as OpenShift's restricted-v2 requires",
     )
-    run.add_argument(
-        "--shared-stores",
-        dest="sharing",
-        action="append",
-        default=[],
+    several(
+        "shared-stores",
+        "sharing",
+        "NAMESPACE,NAMESPACE",
+        "namespaces that share builds of one store",
         type=_group,
-        metavar="NAMESPACE,NAMESPACE",
-        help="namespaces that share builds of one store; may be given several times",
     )
     run.add_argument(
         "--network",
@@ -303,31 +288,24 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="JSON",
         help="spec.network of models that name neither a proxy nor authorities nor a mirror",
     )
-    run.add_argument(
-        "--image-pull-secret",
-        dest="image_pull_secrets",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="Secret in each model's namespace, of models whose runtime.imagePullSecrets is empty; "
-        "may be given several times",
+    several(
+        "image-pull-secret",
+        "image_pull_secrets",
+        "NAME",
+        "Secret in each model's namespace, of models whose runtime.imagePullSecrets is empty",
     )
     run.add_argument(
         "--keda", action="store_true", help="KEDA is in the cluster: autoscaling.engine KEDA works"
     )
-    run.add_argument(
-        "--keda-authentication",
-        default="",
+    flag(
+        "keda-authentication",
         metavar="NAME",
         help="ClusterTriggerAuthentication by which KEDA reads the Prometheus named here",
     )
-    run.add_argument(
-        "--keda-auth-modes", default="", metavar="MODES", help="what it holds: bearer, basic, tls"
-    )
-    flag("scaling-interval-seconds", "15", type=float)
+    flag("keda-auth-modes", metavar="MODES", help="what it holds: bearer, basic, tls")
+    flag("scaling-interval-seconds", type=float)
     flag(
         "server-look-seconds",
-        "30",
         type=float,
         help="between two rounds of queries to running servers",
     )

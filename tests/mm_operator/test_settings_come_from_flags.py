@@ -1,29 +1,25 @@
-"""Flags and environment of `mm-operator run`."""
+"""Flags of `mm-operator run`."""
 
 import pytest
 
 from mm_operator.settings import parse_settings
 from support.cases import cases
 
-IMAGE = {"MM_OPERATOR_RUNTIME_IMAGE": "from-environment"}
+RUN = ["run", "--runtime-image=x"]
 
 
-def test_flags_win_over_the_environment() -> None:
-    """A flag replaces what the environment says; the rest has its defaults."""
-    settings = parse_settings(["run", "--runtime-image", "from-flag", "--namespace=a"], IMAGE)
+def test_flags_replace_defaults() -> None:
+    settings = parse_settings([*RUN, "--namespace=a", "--namespace=b", "--workers=2"], {})
 
-    assert (settings.runtime_image, settings.namespaces) == ("from-flag", ("a",))
-    assert (settings.port, settings.log_level) == (8080, "info")
+    assert (settings.runtime_image, settings.namespaces) == ("x", ("a", "b"))
+    assert (settings.port, settings.log_level, settings.workers) == (8080, "info", 2)
 
 
-def test_the_environment_is_enough() -> None:
-    """Every namespace is served unless some are named, and the pod's name identifies a replica."""
-    environment = {**IMAGE, "POD_NAME": "operator-0", "MM_OPERATOR_NAMESPACES": "a,b"}
-    settings = parse_settings(["run"], environment)
+def test_the_pods_name_identifies_a_replica() -> None:
+    one, other = (parse_settings(RUN, {"POD_NAME": "operator-0"}).identity for _ in "ab")
 
-    assert (settings.runtime_image, settings.namespaces) == ("from-environment", ("a", "b"))
-    assert settings.identity.startswith("operator-0_")
-    assert settings.identity != parse_settings(["run"], environment).identity
+    assert one.startswith("operator-0_")
+    assert one != other
 
 
 @cases(
@@ -54,4 +50,4 @@ def test_wrong_flags_end_with_code_2(arguments: list[str]) -> None:
 )
 def test_nodes_are_read_where_the_rights_are(arguments: list[str], *, expected: bool) -> None:
     """Nodes belong to no namespace: an operator of named ones needs to be reported that it may."""
-    assert expected == parse_settings(["run", *arguments], IMAGE).watch_nodes
+    assert expected == parse_settings([*RUN, *arguments], {}).watch_nodes
