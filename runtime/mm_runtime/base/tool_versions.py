@@ -22,7 +22,8 @@ def installed(names):
     there = {one.metadata["Name"].replace("-", "_"): one.version for one in every}
     found = {}
     for name in names:
-        for one in (name, name + "_cu12", name + "_cu13"):
+        plain = name.replace("-", "_")
+        for one in (plain, plain + "_cu12", plain + "_cu13"):
             if one in there:
                 found.setdefault(name, there[one])
     return found
