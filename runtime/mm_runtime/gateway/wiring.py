@@ -62,12 +62,12 @@ from mm_runtime.gateway.warmup.work import WorkBenchmark
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.images.proxies import FetchProxies
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.geometry.pace import reads_times
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.questions import load_questions
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.video_times import reads_times
 
 _BODY_TIMEOUT_SECONDS = 60.0
 """For the body of one request: 20 MB at 3 Mbit/s. It ends clients that hold a place and send

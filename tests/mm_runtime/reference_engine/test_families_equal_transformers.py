@@ -15,8 +15,8 @@ from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.geometry.pace import reads_times
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
-from mm_runtime.serving.prompts.video_times import reads_times
 from support.collecting_sink import CollectingSink
 from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, noise_image

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.video_times import reads_times
+from mm_runtime.serving.geometry.pace import reads_times
 from support.families.expected import KINDS, Upstream, noise_image
 from support.families.pipeline import Pipeline
 from support.families.shared import shared_family

@@ -156,7 +156,6 @@ class Preprocessor:
                 prepared.rows,
                 video="VIDEO_BYTES" in inputs,
                 kinds=prepared.kinds,
-                frames=prepared.frames,
             )
         if text or prepared.rows:
             raise RequestError("prompt_ids_input: expected an empty text_input and no media beside")

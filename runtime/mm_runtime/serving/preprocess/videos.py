@@ -9,7 +9,7 @@ from PIL import Image
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.geometry.pace import PACE, SECONDS_PER_GRID
+from mm_runtime.serving.geometry.pace import PACE, SECONDS_PER_GRID, reads_times
 from mm_runtime.serving.preprocess.image_ids import image_id, sized_id, video_id
 from mm_runtime.serving.preprocess.media import (
     LONGEST_VIDEO,
@@ -23,7 +23,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Medium,
     Prepared,
 )
-from mm_runtime.serving.prompts.video_times import reads_times
 from mm_runtime.serving.tensors import Tensors, single
 
 

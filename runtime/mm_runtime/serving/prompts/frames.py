@@ -1,6 +1,5 @@
-"""PURE: what stands in a prompt for an image whose features are not one run."""
+"""PURE: what a server of others puts in a prompt for an image whose features are not one run."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -14,15 +13,3 @@ class Frame:
 
     runs: tuple[int, ...]
     """Rows of the prompt table that stand at each placeholder."""
-
-
-def framed(prompt: str, placeholder: str, frames: Iterable[Frame]) -> str:
-    """Return a prompt with each placeholder of an image replaced by its frame."""
-    first, *others = prompt.split(placeholder)
-    texts = (frame.text for frame in frames)
-    return first + "".join(text + other for text, other in zip(texts, others, strict=True))
-
-
-def runs_of(frames: Sequence[Frame], rows: Sequence[int]) -> Sequence[int]:
-    """Return the rows of each placeholder, where images without frames have one each."""
-    return [run for frame in frames for run in frame.runs] if frames else rows

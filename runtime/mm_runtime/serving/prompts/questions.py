@@ -7,7 +7,7 @@ from typing import Protocol
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.frames import Frame, framed, runs_of
+from mm_runtime.serving.prompts.frames import Frame
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -44,7 +44,6 @@ class QuestionWriter(Protocol):
         *,
         video: bool,
         kinds: Sequence[bool] = (),
-        frames: Sequence[Frame] = (),
     ) -> Question:
         """Return the ids of a request whose images become these rows.
 
@@ -54,7 +53,6 @@ class QuestionWriter(Protocol):
             rows: of each image or video.
             video: they are those of a video.
             kinds: whether each of several media is a video; empty: all are images, or one video.
-            frames: what stands for each image; none where its rows are one run.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -106,28 +104,24 @@ class PromptQuestions:
         *,
         video: bool,
         kinds: Sequence[bool] = (),
-        frames: Sequence[Frame] = (),
     ) -> Question:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
         prompt = self.prompts.write(text, len(rows), video=video, kinds=kinds)
         if self.style.splits:
             return Question(self._split(prompt, rows))
-        if frames:
-            prompt = framed(prompt, self.style.placeholder, frames)
-        elif self.style.framed:
+        if self.style.framed:
             prompt = prompt.replace(self.style.placeholder, self.style.framed)
         tokens = self._feature_ids(kinds or (video,))
         ids = self.codec.encode_prompt(prompt)
         if any(rows):  # cross attention leaves the image's token in its place
-            runs = runs_of(frames, rows)
-            if tokens and sum(one in tokens for one in ids) != len(runs):
+            if tokens and sum(one in tokens for one in ids) != len(rows):
                 raise RequestError(
                     "the prompt holds tokens that stand for features of images; remove them, each "
                     f"{self.style.placeholder} becomes as many as its image needs"
                 )
             ids = place_features(
-                ids, feature_ids=tokens, rows=runs, vocabulary_size=self.vocabulary_size
+                ids, feature_ids=tokens, rows=rows, vocabulary_size=self.vocabulary_size
             )
         return Question(ids, text=prompt)
 
@@ -197,10 +191,9 @@ class TextQuestions(QuestionWriter):
         *,
         video: bool,
         kinds: Sequence[bool] = (),
-        frames: Sequence[Frame] = (),
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
-        del rows, video, kinds, frames  # refused before
+        del rows, video, kinds  # refused before
         return self.of_ids(self.codec.encode_prompt(text), decoder_text)
 
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:

@@ -5,7 +5,6 @@ Images reach the server as they are, but for pixels that no tile could show.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 from PIL import Image
 
@@ -48,11 +47,6 @@ class EndedProcessor(ImageProcessor):
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
         del count  # each is cut up
         return bounded(image, self.vision.image_size**2 * largest_grid(self.vision))
-
-    def prepare(self, images: list[Image.Image]) -> NoReturn:
-        """Refuse: no encoder reads these tiles but trtllm-serve's own."""
-        del images
-        raise RequestError("trtllm-serve alone encodes images of this model")
 
     def _tiles(self, size: Size) -> int:
         rows, columns = nearest_grid(

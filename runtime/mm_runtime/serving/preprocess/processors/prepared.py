@@ -41,9 +41,6 @@ class Prepared:
     ids: tuple[int, ...] = ()
     """Identity of each image's or video's content, as KV reuse needs it."""
 
-    frames: tuple[Frame, ...] = ()
-    """What stands in the prompt for each image; none where its rows are one run."""
-
     kinds: tuple[bool, ...] = ()
     """Whether each of several media is a video; empty: all are images, or one video."""
 
