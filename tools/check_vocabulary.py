@@ -36,11 +36,12 @@ OUT: Final[dict[str, str]] = {
 """Pattern -> terms to use instead."""
 ALLOWED: Final = re.compile(
     r"\bwhole[ -]numbers?\b|\balias=\"[\w ]+\"|--[a-z][a-z-]*|\.tell\(\)"
-    r"|\"PICTURE[_ ]SIZES\"|\"pictures\":| in words(?=:|\]|\)| if | else )",
+    r"|\"ask\"|mmctl ask|\"PICTURE[_ ]SIZES\"|\"pictures\":| in words(?=:|\]|\)| if | else )",
     re.IGNORECASE,
 )
-"""Phrases of Kubernetes' API conventions; names of document fields and flags; Python's position in
-a file; a tensor of Triton's model `preprocessing`; Python's `in` before a variable."""
+"""Phrases of Kubernetes' API conventions; names of document fields and flags; a command of mmctl;
+Python's position in a file; a tensor of Triton's model `preprocessing`; Python's `in` before a
+variable."""
 
 STRICT: Final = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"),

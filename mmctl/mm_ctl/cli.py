@@ -14,6 +14,7 @@ from types import ModuleType
 from mm_ctl.commands import (
     compare,
     plan,
+    query,
     scaling,
     status,
     upload,
@@ -26,6 +27,7 @@ COMMANDS = {
     "validate": validate,
     "plan": plan,
     "status": status,
+    "ask": query,
     "compare": compare,
     "scaling": scaling,
     "upload": upload,

@@ -101,15 +101,16 @@ async def _fetching(
 ) -> dict[str, Any]:
     """Return the pod with the checkpoint's source, and the disk that it takes."""
     config = names.facts_config(model["metadata"]["name"])
-    found = read_inspected(await there.client.get(CONFIG, there.namespace, config), config)
+    held = await there.client.get(CONFIG, there.namespace, config)
+    facts, network = read_inspected(held, config)
     status = model["status"]
     stored = (status.get("build") or {}).get("storedBytes")
-    needed = disk_bytes(found.facts, engine=stored if spec.build.store.s3 else 0)
+    needed = disk_bytes(facts, engine=stored if spec.build.store.s3 else 0)
     fetching = with_source(
         pod,
         spec,
         (status.get("plan") or {}).get("sourceRevision"),
-        network=spec.network.over(found.network),
+        network=spec.network.over(network),
         disk_bytes=needed,
     )
     if why := await no_node_with(there.client, fetching["spec"], spec.runtime.tolerations, needed):

@@ -17,7 +17,6 @@ from mm_ctl.uploading import receiver
 from mm_ctl.uploading.exec_stream import execute
 from mm_ctl.uploading.pod import CONTAINER, MOUNT, start, upload_pod, user_ids_of
 from mm_ctl.uploading.tar_stream import TarStream
-from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import POD
 
 HELP = "copy a local checkpoint into a PersistentVolumeClaim"
@@ -64,7 +63,7 @@ async def run(options: argparse.Namespace) -> int:
         try:
             return await _copy(there, name, options.directory, target, local)
         finally:
-            await asyncio.shield(_end(there.client, there.namespace, name))
+            await asyncio.shield(there.client.delete(POD, there.namespace, name))
 
 
 async def _copy(
@@ -95,10 +94,6 @@ async def _run_in_pod(
         command=["python3", "-c", _RECEIVER, *arguments],
         stdin=stream,
     )
-
-
-async def _end(client: Client, namespace: str, pod: str) -> None:
-    await client.delete(POD, namespace, pod)
 
 
 def local_digests(directory: Path) -> dict[str, str]:

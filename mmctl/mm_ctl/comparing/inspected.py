@@ -1,7 +1,6 @@
 """What the operator recorded of a model's checkpoint, and how it reaches it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,16 +11,8 @@ from mm_ctl.comparing.run import CompareFailedError
 from mm_operator.plan.records import FACTS_KEY, NETWORK_KEY
 
 
-@dataclass(frozen=True, slots=True)
-class Inspected:
-    """The checkpoint's facts, and the network of the Jobs that read it."""
-
-    facts: ModelFacts
-    network: NetworkSpec
-
-
-def read_inspected(config: Mapping[str, Any] | None, name: str) -> Inspected:
-    """Return what a ConfigMap records.
+def read_inspected(config: Mapping[str, Any] | None, name: str) -> tuple[ModelFacts, NetworkSpec]:
+    """Return what a ConfigMap records: the facts, and the network of the Jobs that read them.
 
     Raises:
         CompareFailedError: it is not there or damaged, so the checkpoint's size is not known.
@@ -36,4 +27,4 @@ def read_inspected(config: Mapping[str, Any] | None, name: str) -> Inspected:
             f"the size of the checkpoint is not known: ConfigMap {name} {state}. The operator "
             "writes it after an inspection, and again where it was damaged: see mmctl status"
         ) from error
-    return Inspected(facts, network)
+    return facts, network

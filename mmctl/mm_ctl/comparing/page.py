@@ -7,13 +7,6 @@ from mm_api.documents.evaluation import EvaluationReport
 _WIDTH = 18
 
 
-def verdict(report: EvaluationReport) -> str:
-    """Return whether the model agrees with its checkpoint, in a few words."""
-    if report.first_difference is not None:
-        return "differs from its checkpoint"
-    return "agrees with its checkpoint"
-
-
 def as_page(name: str, report: EvaluationReport) -> str:
     """Return the page; `name` is namespace/model."""
     return "\n".join(_lines(name, report))
@@ -22,7 +15,8 @@ def as_page(name: str, report: EvaluationReport) -> str:
 def _lines(name: str, report: EvaluationReport) -> Iterator[str]:
     figures = report.reference
     dtype = figures.dtype if figures else "?"
-    yield f"{name} {verdict(report)} (transformers, {dtype})"
+    verdict = "agrees with" if report.first_difference is None else "differs from"
+    yield f"{name} {verdict} its checkpoint (transformers, {dtype})"
     agreeing = report.prompts - report.failed_prompts
     ties = f", {report.near_ties} part where two tokens are nearly tied" if report.near_ties else ""
     yield _row("Prompts", f"{agreeing} of {report.prompts} agree{ties}")

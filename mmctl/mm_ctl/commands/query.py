@@ -1,0 +1,125 @@
+"""`mmctl ask NAME --text TEXT --image FILE`: one question to a model, and its answer."""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from mm_api.contract import GATEWAY_PORT, HTTP_PORT
+from mm_ctl.connection import add_connection_options
+from mm_ctl.documents import UsageError
+from mm_ctl.question import NUMBERS, TRITON_MODELS, read_file, request_of, text_of
+from mm_operator import names
+from mm_operator.errors import ClusterError
+
+HELP = "query a model about text, images, a video or audio"
+OPENAI = "openai"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command: those of client.py by its names."""
+    add = parser.add_argument
+    add("name", help="name of the MultimodalModel")
+    add("--text", default="", help="the question; --audio without one is transcribed")
+    add("--image", action="append", default=[], help="files or URLs, separated by commas")
+    add("--video", help="file or URL")
+    add("--video_num_frames", type=int, help="so many frames of it are seen")
+    add("--fps", type=float, help="so many frames a second of it are seen")
+    add("--audio", help="file")
+    add("--protocol", choices=[OPENAI, *TRITON_MODELS], default=OPENAI)
+    add("--streaming", action="store_true", help="print pieces as they come")
+    add("--latency", action="store_true", help="print as client.py does")
+    add("--request-output-len", dest="max_tokens", type=int, default=16)
+    for name, kind in NUMBERS.items():
+        flags = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))
+        add(*flags, type=kind, default=1 if name == "top_k" else None)
+    add("--address", help="of a gateway, router or Triton; default: a pod, by kubectl port-forward")
+    add("--timeout", type=float, default=300.0, help="seconds for the answer")
+    add_connection_options(parser)
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Send it, and print the answer. The token is OPENAI_API_KEY, as for OpenAI's client."""
+    sent = request_of(options) if options.text else _recording(options)
+    token = os.environ.get("OPENAI_API_KEY")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    limit = aiohttp.ClientTimeout(total=options.timeout)
+    try:
+        async with (
+            _address(options) as address,
+            aiohttp.ClientSession(address, headers=headers, timeout=limit) as session,
+        ):
+            await _send(options, session, *sent)
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        said = str(error) or f"none within --timeout {options.timeout:g}"
+        raise ClusterError(0, options.protocol, options.name, said) from error
+    return 0
+
+
+def _recording(options: argparse.Namespace) -> tuple[str, aiohttp.FormData]:
+    if not options.audio:
+        raise UsageError("--text is missing: give the question")
+    if options.streaming or options.protocol != OPENAI:
+        raise UsageError("--audio without --text: give --protocol openai, and no --streaming")
+    form = aiohttp.FormData({"model": options.name})
+    form.add_field("file", read_file(options.audio), filename=Path(options.audio).name)
+    return "/v1/audio/transcriptions", form
+
+
+@asynccontextmanager
+async def _address(options: argparse.Namespace) -> AsyncIterator[str]:
+    """Yield where the server answers; Triton listens on its pod's loopback, where kubectl leads."""
+    if options.address:
+        yield options.address
+        return
+    port = GATEWAY_PORT if options.protocol == OPENAI else HTTP_PORT
+    words = ["kubectl", "port-forward", f"deployment/{names.deployment(options.name)}", f":{port}"]
+    for flag in ("namespace", "kubeconfig", "context"):
+        words += [f"--{flag}={given}"] if (given := getattr(options, flag)) else []
+    pipe, joined = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+    try:
+        forward = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=joined)
+    except FileNotFoundError as error:
+        raise UsageError("there is no kubectl: install it, or give --address") from error
+    try:
+        assert forward.stdout  # noqa: S101  # a pipe, as requested
+        line = (await asyncio.wait_for(forward.stdout.readline(), options.timeout)).decode()
+        if (found := re.search(r"from (\S+:\d+) ->", line)) is None:
+            raise UsageError(line.strip() or "kubectl port-forward ended")
+        yield f"http://{found[1]}"
+    finally:
+        if forward.returncode is None:
+            forward.terminate()
+        await forward.wait()
+
+
+async def _send(
+    options: argparse.Namespace, session: aiohttp.ClientSession, path: str, body: Any
+) -> None:
+    began = time.perf_counter()
+    sent = {"data" if isinstance(body, aiohttp.FormData) else "json": body}
+    async with session.post(path, **sent) as response:
+        if options.streaming and response.ok:
+            async for line in response.content:
+                event = line.decode().removeprefix("data:").strip()
+                if event.startswith("{"):
+                    piece = text_of(json.loads(event), options.name)
+                    shown = ("[beam 0 ]: ", piece) if options.latency else (piece,)
+                    print(*shown, end="\n" if options.latency else "", flush=True)
+        else:
+            answer = await response.json(content_type=None)
+            text = text_of(answer, options.name, response.status)
+            response.raise_for_status()
+            print(f"[beam 0 ]:\n{text}" if options.latency else text)
+    if options.latency:
+        print(f"[INFO] Latency: {round((time.perf_counter() - began) * 1000, 3)} ms")
+    elif options.streaming:
+        print()
