@@ -14,6 +14,7 @@ ACROSS = {
     "e2e": "the entire development cluster",
     "examples": "the checkpoints of examples/",
     "gateway_api": "a controller of Gateway API and its Envoy before the router of the chart",
+    "guides": "which tests show what docs/guides.md says",
     "gpu": "encoders, language models and servers on a GPU",
     "inference": "Envoy and the endpoint picker of the Gateway API before gateways",
     "keda": "a real KEDA follows the operator",
