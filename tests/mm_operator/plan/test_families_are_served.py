@@ -68,6 +68,7 @@ def test_the_documented_manifest_serves_them(family: str) -> None:
         ("blip2-opt", {}, {"max_multimodal_len": 8 * 32, "max_seq_len": 1024}),
         ("vila", {}, {"max_multimodal_len": 8 * 196}),
         ("t5", {}, {"max_encoder_input_len": 1024, "max_input_len": 1, "max_seq_len": 201}),
+        ("t5", {"maxInputLen": 4}, {"max_input_len": 4, "max_seq_len": 204}),
         ("flan-t5", {"maxEncoderInputLen": 300}, {"max_encoder_input_len": 300}),
         ("byt5", {}, {"max_encoder_input_len": 2048}),
         ("mt5", {"maxSeqLen": 64}, {"max_seq_len": 64}),
@@ -87,7 +88,7 @@ def test_limits(family: str, engine: dict[str, Any], expected: dict[str, int]) -
     [
         ("llava", {"maxEncoderInputLen": 9}, "NoEncoder"),
         ("bart", {"maxEncoderInputLen": 1025}, "EncoderInputLenAbovePositions"),
-        ("bart", {"maxInputLen": 3}, "DecoderInputLen"),
+        ("bart", {"maxInputLen": 1024}, "DecoderInputLen"),
         ("bart", {"maxInputLen": 1}, "DecoderInputLen"),
         ("mbart", {"maxSeqLen": 1025}, "SeqLenAbovePositions"),
     ],

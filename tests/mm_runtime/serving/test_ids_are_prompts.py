@@ -12,13 +12,15 @@ from support.tiny_llava import CHECKPOINT
 
 def test_an_encoder_reads_them() -> None:
     """The decoder begins as behind a text; ids of a text are the text."""
-    questions = TextQuestions(TextCodec(CHECKPOINT), (2, 9))
+    questions = TextQuestions(TextCodec(CHECKPOINT), (2, 9), 3)
     assert questions.of_ids([5, 7, 7], None) == Question([5, 7, 7], [2, 9])
     word = questions.codec.encode_word("red")
     assert questions.of_ids([5], "red") == Question([5], [2, 9, *word])
     written = questions.write("red square", None, (), video=False)
     assert questions.of_ids(questions.codec.encode_prompt("red square"), None) == written
     assert not questions.media_ids
+    with pytest.raises(RequestError, match="has 4 ids, at most 3 are allowed"):
+        questions.of_ids([5], "red square")
 
 
 @cases(

@@ -146,8 +146,6 @@ def _build(name: EngineName, converted: str, limits: EngineLimits, version: str)
 
 def _plugins(request: PlanRequest, flags: tuple[tuple[str, str], ...], dtype: str) -> list[str]:
     chosen = {name: value.format(dtype=dtype) for name, value in flags}
-    if dtype == "float32" and "remove_input_padding" in chosen:
-        chosen["context_fmha"] = "disable"  # fused attention computes in 16 bits only (#encoders)
     if request.quantization == "FP8":
         chosen["use_fp8_context_fmha"] = "enable"
     chosen |= dict(request.plugins)

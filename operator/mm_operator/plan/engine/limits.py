@@ -216,15 +216,16 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
         )
     prompt = request.max_input_len or family.decoder_input_tokens
     exact = facts.encoder is None or facts.encoder.mel_bins is None
-    if prompt > family.decoder_input_tokens or (exact and prompt < family.decoder_input_tokens):
+    answers = facts.text.max_position_embeddings
+    start = family.decoder_input_tokens
+    least, most_ids = (start, answers - 1) if exact else (1, start)
+    if not least <= prompt <= most_ids:
         raise SpecError(
             "DecoderInputLen",
-            f"{prompt} is not a prompt of an encoder-decoder: its decoder starts from "
-            f"{family.decoder_input_tokens} ids; spec.engine.maxEncoderInputLen is the limit of "
-            "what it reads",
+            f"{prompt} is no length of a decoder's prompt: use {least} to {most_ids}; "
+            "spec.engine.maxEncoderInputLen is the limit of what the encoder reads",
             "spec.engine.maxInputLen",
         )
-    answers = facts.text.max_position_embeddings
     wanted = prompt + family.default_output_tokens
     seq_len = request.max_seq_len or min(wanted, answers)
     if seq_len > answers:

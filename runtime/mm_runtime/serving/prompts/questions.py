@@ -182,6 +182,8 @@ class TextQuestions(QuestionWriter):
     codec: TextCodec
     start: tuple[int, ...]
     """Start token, and the token that checkpoints force after it (mBART: the language)."""
+    most: int
+    """Ids that the decoder's prompt may have."""
 
     def write(
         self,
@@ -200,6 +202,11 @@ class TextQuestions(QuestionWriter):
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
+        if len(decoder) > self.most:
+            raise RequestError(
+                f"decoder_text_input: the decoder's prompt has {len(decoder)} ids, at most "
+                f"{self.most} are allowed (maxInputLen)"
+            )
         return Question(ids, decoder)
 
 
@@ -211,7 +218,7 @@ def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
     """
     facts = engine.facts
     if facts.encoder is not None:
-        return TextQuestions(codec, decoder_start(engine.configs))
+        return TextQuestions(codec, decoder_start(engine.configs), engine.limits.max_input_len)
     style = style_of(engine, codec)
     return PromptQuestions(
         codec=codec,

@@ -95,14 +95,14 @@ def test_t5_has_no_fused_attention(family: str) -> None:
 
 def test_engines_of_an_encoder_decoder() -> None:
     """The decoder starts from two ids and reads what the encoder may be given."""
-    encoder, decoder = planned("bart").engines
+    encoder, decoder = planned("bart", {"dtype": "float32"}).engines
 
     assert flag(encoder.argv, "--kv_cache_type") == "disabled"
     assert flag(decoder.argv, "--kv_cache_type") == "paged"
     assert flag(decoder.argv, "--max_input_len") == "2"
     assert flag(decoder.argv, "--max_seq_len") == "202"
     assert flag(decoder.argv, "--max_encoder_input_len") == flag(encoder.argv, "--max_input_len")
-    assert flag(decoder.argv, "--context_fmha") is None
+    assert flag(encoder.argv, "--context_fmha") == flag(decoder.argv, "--context_fmha") is None
 
 
 def test_engines_of_whisper() -> None:

@@ -46,7 +46,7 @@ FIELDS: tuple[tuple[Any, ...], ...] = (
     ("llava", "InputLenNotBelowSeqLen", "engine.maxInputLen", 2560, 2559, SHORT),
     ("llava", "InputLenTooShort", "engine.maxInputLen", 592, 593),
     ("bart", "EncoderInputLenAbovePositions", "engine.maxEncoderInputLen", 1025, 1024),
-    ("bart", "DecoderInputLen", "engine.maxInputLen", 3, 2),
+    ("bart", "DecoderInputLen", "engine.maxInputLen", 1, 3),
     ("llava", "VideoNotSupported", "engine.maxVideoFrames", 8, None),
     ("llava", "UnboundedPool", "runtime.maxQueueSize", 0, 1, NO_GATEWAY),
     ("llava", "PoolTooSmall", "runtime.memoryPools.cuda", "135Mi", "136Mi"),
