@@ -205,7 +205,6 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "gateway.fetchTimeout": Sample("5s"),
     "gateway.requestTimeout": Sample("4m"),
     "gateway.streamKeepAlive": Sample("20s"),
-    "gateway.docs": Sample(True),  # noqa: FBT003
     "gateway.maxQueueTokens": Sample(100_000),
     "gateway.keyLimits": Sample(
         [{"name": "a", "requestsPerMinute": 60}], {"gateway": {"authSecretRef": {"name": "tokens"}}}

@@ -114,9 +114,6 @@ class GatewayPlan(Document):
     key_limits: list[KeyLimitPlan] | None = Field(
         default=None, description="By the name of a key. None: no key has limits."
     )
-    docs: bool | None = Field(
-        default=None, description="Serve the page /docs. None: no, and plans of older versions."
-    )
 
 
 class ServingPlan(Document):

@@ -116,11 +116,6 @@ class GatewaySpec(ApiModel):
         description="Silence after which a stream gets a comment, before its first token and "
         "after it: proxies cut silent connections, often at 60s.",
     )
-    docs: bool = Field(
-        default=False,
-        description="Serve /docs, a page about the requests without scripts; like /openapi.json it "
-        "needs a token where requests do.",
-    )
     resources: Resources = Field(
         default=Resources(), description="Compute resources of the gateway container."
     )

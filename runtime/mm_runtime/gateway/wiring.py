@@ -40,7 +40,6 @@ from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.backends.backend import GatewayBackend
 from mm_runtime.gateway.backends.engine import Engine, Scorer
 from mm_runtime.gateway.dataplane import ChatService
-from mm_runtime.gateway.http.docs_page import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
 from mm_runtime.gateway.http.openapi import openapi_document, refused_paths
 from mm_runtime.gateway.http.routes import Routes, build_app
@@ -260,7 +259,6 @@ def build_gateway(
         evaluation=lambda: warm_up.evaluation,
         server_metrics=server_metrics,
         document=document,
-        page=docs_page(document) if plan.docs else None,
     )
     return Gateway(
         app=build_app(

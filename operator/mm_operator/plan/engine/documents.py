@@ -155,5 +155,4 @@ def _gateway(
             for limit in gateway.key_limits
         ]
         or None,
-        docs=gateway.docs or None,  # absent where it is off: pods that run keep their plan
     )

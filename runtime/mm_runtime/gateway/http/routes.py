@@ -7,7 +7,7 @@ from http import HTTPStatus
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mm_api.contract import GATEWAY_EVALUATION, GATEWAY_LIVE, GATEWAY_READY, METRICS_PATH
@@ -23,7 +23,6 @@ from mm_runtime.gateway.errors import (
     InvalidRequestError,
     error_response,
 )
-from mm_runtime.gateway.http import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
@@ -55,16 +54,10 @@ class Routes:
     evaluation: Callable[[], EvaluationReport | None]
     server_metrics: ServerMetrics
     document: Mapping[str, object]
-    page: str | None
-    """The same for people, at `/docs`; None: there is no such page."""
 
     async def openapi(self, request: Request) -> Response:
         self._let_in(request)
         return JSONResponse(self.document)
-
-    async def docs(self, request: Request) -> Response:
-        self._let_in(request)
-        return HTMLResponse(self.page, headers=docs_page.HEADERS)
 
     async def missing(self, request: Request) -> Response:
         """Refuse by name what clients look for and is not here."""
@@ -145,7 +138,6 @@ def build_app(
             *_posts("/v1/audio/translations", translation),
             *(route for path in _MISSING for route in _posts(path, routes.missing)),
             *_gets("/openapi.json", routes.openapi),
-            *(_gets("/docs", routes.docs) if routes.page is not None else ()),
             *_gets("/v1/models", routes.list_models),
             # First: the other one would take the slash for a part of the name.
             Route("/v1/models/{name:path}/", routes.get_model),
