@@ -115,7 +115,8 @@ async def _send(
                     shown = ("[beam 0 ]: ", piece) if options.latency else (piece,)
                     print(*shown, end="\n" if options.latency else "", flush=True)
         else:
-            answer = await response.json(content_type=None)
+            said = await response.text()
+            answer = json.loads(said) if said.startswith("{") else {"error": said or "no text"}
             text = text_of(answer, options.name, response.status)
             response.raise_for_status()
             print(f"[beam 0 ]:\n{text}" if options.latency else text)

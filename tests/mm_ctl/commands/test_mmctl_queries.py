@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from mm_ctl.cli import main
 from support.cases import cases
 from support.families.served import Servers
 from support.images import data_url
-from support.real_gateway import RealGateway, run_pair
+from support.real_gateway import gateway_before
+from support.served import Served
 from support.tiny_llava import IMAGES, BuiltEngine
 from support.videos import video
 
@@ -29,13 +31,23 @@ time.sleep({seconds})
 """
 
 
+@dataclass(frozen=True)
+class Pod:
+    """Addresses of a gateway and its Triton."""
+
+    model: str
+    url: str
+    triton: str
+
+
 @pytest.fixture(scope="module")
 def real(
-    built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RealGateway]:
+    built_engine: BuiltEngine, served: Served, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pod]:
     """A gateway and its Triton."""
-    with run_pair(built_engine, tmp_path_factory.mktemp("queried")) as pair:
-        yield pair
+    folder = tmp_path_factory.mktemp("queried")
+    with gateway_before(built_engine, served.grpc_url, folder) as url:
+        yield Pod("tiny", url, served.http_url)
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -60,7 +72,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     },
 )
 def test_the_guides_commands(
-    real: RealGateway,
+    real: Pod,
     capsys: pytest.CaptureFixture[str],
     protocol: str,
     words: tuple[str, ...],
@@ -82,13 +94,14 @@ def test_the_eighth(servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixt
     """A video, of which frames are chosen by number or by rate."""
     clip, served = tmp_path / "clip.mp4", servers.of("qwen2-vl").pair
     clip.write_bytes(video(50))
+    capsys.readouterr()  # what was written while the server was made
     to = (served.model, "--address", served.url, "--text", "Why is this video funny?")
     for frames in (("--video_num_frames", "2"), ("--fps", "1")):
         assert said(capsys, *to, "--video", str(clip), "--end-id", "5", *frames).strip()
 
 
 def test_pods_are_reached(
-    real: RealGateway,
+    real: Pod,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -124,7 +137,7 @@ def test_pods_are_reached(
     },
 )
 def test_what_cannot_be_sent(
-    real: RealGateway,
+    real: Pod,
     capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...],
     code: int,
