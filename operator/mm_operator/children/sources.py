@@ -40,7 +40,7 @@ def adapter_arguments(spec: MultimodalModelSpec) -> list[str]:
 def source_environment(spec: MultimodalModelSpec, network: NetworkSpec) -> list[Manifest]:
     """Return the variables that lead to a remote checkpoint and remote adapters; none for claims.
 
-    All that come from one kind of server are reached alike: the plan's preflight says so otherwise.
+    All that come from one kind of server are reached alike: the plan says so otherwise.
     """
     sources = list(adapters.remote_sources(spec))
     hub = next((one.hugging_face for one in sources if one.hugging_face), None)

@@ -22,12 +22,6 @@ def claims(spec: MultimodalModelSpec) -> tuple[str, ...]:
 
 def access_problem(spec: MultimodalModelSpec) -> SpecError | None:
     """Return what is wrong with how adapters are reached: Jobs have one set of credentials."""
-    names = [one.name for one in spec.engine.lora]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        return SpecError(
-            "InvalidSpec", f"two adapters are named {twice[0]}: give each its own name", PATH
-        )
     for kind, ways in (("huggingFace", list(_hubs(spec))), ("s3", list(_buckets(spec)))):
         if any(way != ways[0] for way in ways):
             return SpecError(

@@ -16,6 +16,7 @@ from mm_operator.model import (
     Snapshot,
     Step,
 )
+from mm_operator.plan.adapters import access_problem
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.collection import decide_collection, store_key
 from mm_operator.plan.damage import found_damage, pods_to_restart
@@ -24,11 +25,11 @@ from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import terms_of
 from mm_operator.plan.lost_gpus import replaced
 from mm_operator.plan.match import with_match
-from mm_operator.plan.preflight import first_problem, store_problem
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout, still_rolls_by_turns
 from mm_operator.plan.siblings import siblings_of, with_siblings
 from mm_operator.plan.store import identity_of, store_of
+from mm_operator.plan.store_access import store_problem
 
 JOINING_SECONDS = 3.0
 """Longer than a joint write of several models' owners takes, short beside any build."""
@@ -52,7 +53,7 @@ def decide(snapshot: Snapshot) -> Plan:
         return _frozen(snapshot, SpecError(Reason.DELETING, "the model is being deleted"))
     problem = snapshot.spec_error
     if snapshot.spec is not None:
-        problem = first_problem(snapshot.spec)
+        problem = access_problem(snapshot.spec)
         if problem is None:
             refused = store_problem(snapshot, snapshot.spec)
             if refused:

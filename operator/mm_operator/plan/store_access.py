@@ -1,13 +1,31 @@
-"""Whether pods of several nodes can attach the claim that keeps the engines."""
+"""Which pods can attach the claim that keeps the engines, and of how many nodes."""
 
 from dataclasses import replace
 
 from mm_api.documents.model_plan import PlanWarning
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.errors import SpecError
 from mm_operator.model import EnginePlan, Snapshot
 from mm_operator.plan.store import Store, store_of
 
 _SEVERAL_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+def store_problem(snapshot: Snapshot, spec: MultimodalModelSpec) -> SpecError | None:
+    """Return why no pod could serve from the claim that keeps the engines, or None.
+
+    Engines of a bucket are pulled to the node's disk; a claim is then held by builds only.
+    """
+    store = store_of(spec)
+    if store.bucket or store.claim not in snapshot.claims_of_one_pod:
+        return None
+    return SpecError(
+        reason="NotSupported",
+        path="spec.build.store.persistentVolumeClaim.claimName",
+        message=f"claim {store.claim} is ReadWriteOncePod, so a build and the pods that serve what "
+        "it built can never have it at one time: use a claim that is ReadWriteOnce (one node) or "
+        "ReadWriteMany",
+    )
 
 
 def with_store_access(

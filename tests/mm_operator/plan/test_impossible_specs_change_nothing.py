@@ -27,16 +27,6 @@ def frozen_by(**fields: Any) -> Plan:
         ),
         "no-reason-given": ({"spec": None}, "InvalidSpec", "cannot be read"),
         "deleting": ({"deleting": True}, "Deleting", "being deleted"),
-        "pods-that-end-too-early": (
-            {"spec": spec_of({"rollout": {"drainTimeout": "5m"}})},
-            "InvalidSpec",
-            "5m is less than 2s above gateway.requestTimeout 5m",
-        ),
-        "family": (
-            {"spec": spec_of({"model": {"family": "blip2-t5"}})},
-            "NotSupported",
-            "the family blip2-t5, which this version plans",
-        ),
         "store-of-one-pod": (
             {"spec": spec_of(_STORE), "claims_of_one_pod": ("engines",)},
             "NotSupported",

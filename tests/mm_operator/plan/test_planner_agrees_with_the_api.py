@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from mm_operator.errors import SpecError
-from mm_operator.plan.preflight import first_problem
 from support.model_configs import planned
 from support.model_documents import RULE_EXAMPLES, RuleExample
-from support.models import spec_of
 
 CODES = {
     "input-below-sequence": "InputLenNotBelowSeqLen",
@@ -21,9 +18,6 @@ CODES = {
     "something-bounds-the-requests": "UnboundedPool",
 }
 """Rule -> code of the planner's error about the same field."""
-
-BEFORE_INSPECTION = ("requests-end-before-the-pod",)
-"""Rules that the operator checks again: the CRD of an older version may be installed."""
 
 
 def example(name: str) -> RuleExample:
@@ -46,12 +40,3 @@ def test_planner_refuses_what_the_api_refuses(name: str) -> None:
 
     assert (one.path, code) in errors(one.bad)
     assert code not in {found for _, found in errors(one.good)}
-
-
-@pytest.mark.parametrize("name", BEFORE_INSPECTION)
-def test_operator_refuses_what_the_api_refuses(name: str) -> None:
-    one = example(name)
-    problem = first_problem(spec_of(one.bad))
-
-    assert isinstance(problem, SpecError)
-    assert (problem.path, first_problem(spec_of(one.good))) == (one.path, None)
