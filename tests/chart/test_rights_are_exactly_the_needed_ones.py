@@ -22,7 +22,6 @@ def _own_names(role: dict[str, Any]) -> list[list[str]]:
 
 
 def _bound(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the roles of a kind that the operator's account is bound to."""
     names = {
         (item["metadata"].get("namespace"), item["roleRef"]["name"])
         for item in of_kind(f"{kind}Binding", values)

@@ -87,7 +87,6 @@ def test_a_rate_of_the_request() -> None:
     },
 )
 def test_a_constant_rate(marks: list[int]) -> None:
-    """Each frame is there once."""
     assert len(_clip(_file(marks, "matroska")).frames) == len(marks)
 
 

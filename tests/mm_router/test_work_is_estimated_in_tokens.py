@@ -99,7 +99,6 @@ def test_headers_say_how_many_pixels(
     },
 )
 def test_what_has_no_header_has_no_size(url: str) -> None:
-    """It counts as an image of the usual size."""
     assert pixels_of(url) == 0
 
 
@@ -239,7 +238,6 @@ def test_more_is_more(short: str, more: str, tokens: int) -> None:
 
 
 def test_a_form_weighs_as_much_as_its_audio() -> None:
-    """It is not decoded: by its bytes."""
     head = b'--b\r\nContent-Disposition: form-data; name="'
     body = head + b'model"\r\n\r\nw\r\n' + head + b'file"\r\n\r\n' + b"0" * 50_000 + b"\r\n--b--"
 

@@ -44,7 +44,6 @@ class Pod:
 def real(
     built_engine: BuiltEngine, served: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pod]:
-    """A gateway and its Triton."""
     folder = tmp_path_factory.mktemp("queried")
     with gateway_before(built_engine, served.grpc_url, folder) as url:
         yield Pod("tiny", url, served.http_url)
@@ -143,6 +142,5 @@ def test_what_cannot_be_sent(
     code: int,
     message: str,
 ) -> None:
-    """Each is refused with what to give instead."""
     assert main(["ask", real.model, "--address", real.url, *words]) == code
     assert message in capsys.readouterr().err

@@ -87,7 +87,6 @@ def events_of(text: str) -> list[dict[str, Any]]:
 
 
 def check_stream(request: Generated, text: str) -> None:
-    """Check a stream, event by event, and what they are together."""
     assert request.value["stream"]
     events = events_of(text)
     if request.path.startswith("/v1/audio/"):
@@ -216,7 +215,6 @@ def _check_said(value: Mapping[str, Any], index: int, text: str) -> None:
 
 
 def _check_chunks(request: Generated, events: Sequence[Mapping[str, Any]]) -> None:
-    """Check the chunks of a stream of choices."""
     value, kind = request.value, _CHUNKS[request.path]
     options = value.get("stream_options") or {}
     for event in events:
@@ -247,7 +245,6 @@ def _check_chunks(request: Generated, events: Sequence[Mapping[str, Any]]) -> No
 
 
 def _check_deltas(value: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]]) -> None:
-    """Check what the chunks of one choice are together."""
     assert chunks[0]["delta"]["role"] == "assistant"
     assert all("role" not in one["delta"] for one in chunks[1:])
     calls: dict[int, dict[str, Any]] = {}

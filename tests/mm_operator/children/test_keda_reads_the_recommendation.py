@@ -44,7 +44,6 @@ def triggers(**found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_objects_are_as_recorded(golden: Golden) -> None:
-    """All of the object, for a Prometheus pair."""
     spec = {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK, "prometheus": PAIR}
     key = "ScaledObject/server"
     text = yaml.safe_dump(staged(spec)[key], sort_keys=True, width=100)

@@ -35,7 +35,6 @@ IMAGE = np.random.default_rng(3).normal(size=(ROWS, HIDDEN)).astype(np.float16)
 def requested(
     ids: tuple[int, ...] = PROMPT, *, image: int | None = 77, tokens: int = 12, **more: object
 ) -> Request:
-    """Return a request with an image of that id."""
     row_ids = None
     if image is not None:
         row_ids = np.where(np.array(ids) >= VOCABULARY, image, 0).astype(np.uint64)

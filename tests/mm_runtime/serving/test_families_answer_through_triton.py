@@ -305,7 +305,6 @@ def test_length_of_a_video(served: Family) -> None:
 
 
 def _slow_animation(seed: int) -> str:
-    """Return frames that are shown for a minute each."""
     shown = [noise_image(60, 50, seed=seed + at) for at in range(FRAMES)]
     file = io.BytesIO()
     shown[0].save(file, "GIF", save_all=True, append_images=shown[1:], duration=60_000)

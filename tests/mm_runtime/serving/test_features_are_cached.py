@@ -178,7 +178,6 @@ def test_what_is_evicted_is_near_no_longer() -> None:
 
 
 def test_features_of_another_shape_stay_in_host_memory() -> None:
-    """Places on the device have one size."""
     near = DeviceTier(1 << 20)
     near.put(b"a", torch.ones(ROWS, HIDDEN), CPU)
     near.put(b"b", torch.ones(ROWS + 1, HIDDEN), CPU)
@@ -306,7 +305,6 @@ def test_ten_requests_with_one_image_encode_it_once(served: Served) -> None:
 @pytest.mark.slow
 @pytest.mark.triton
 def test_the_page_has_every_series(served: Served) -> None:
-    """Each series of a ready server is on its page, and no other one of ours."""
     deadline = time.monotonic() + PAGE_SECONDS
     page = ""
     while "mm_server_gpu_sharing{" not in page:  # reported last, after Triton says that it is ready

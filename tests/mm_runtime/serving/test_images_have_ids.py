@@ -23,7 +23,6 @@ from support.tiny_llava import CHECKPOINT, FEATURES_PER_IMAGE, IMAGES, VOCABULAR
 
 @pytest.fixture(scope="module")
 def preprocessor(built_engine: BuiltEngine) -> Preprocessor:
-    """The preprocessing of the built engine."""
     serving = ServingPlan.from_json(built_engine.serving.read_bytes())
     return Preprocessor.load(EngineDirectory.open(built_engine.directory), serving)
 
@@ -103,7 +102,6 @@ def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> No
 
 
 def test_text_has_none(preprocessor: Preprocessor) -> None:
-    """Without an image nothing is marked."""
     assert "OUT_PROMPT_TABLE_EXTRA_IDS" not in _prepare(preprocessor, "Hello")
 
 

@@ -48,19 +48,16 @@ def noise(width: int, height: int, seed: int = 1) -> NDArray[np.uint8]:
 
 @pytest.fixture(scope="module")
 def directory(built_engine: BuiltEngine) -> EngineDirectory:
-    """A built engine of a family whose images are squares."""
     return EngineDirectory.open(built_engine.directory)
 
 
 @pytest.fixture(scope="module")
 def preprocessor(directory: EngineDirectory) -> Preprocessor:
-    """Its preprocessing."""
     return Preprocessor.load(directory, serving_plan(directory.manifest.fingerprint))
 
 
 @pytest.fixture(scope="module")
 def encoder(directory: EngineDirectory) -> RequestEncoder:
-    """Its encoder, which computes on the processor."""
     assert directory.vision is not None
     return load_encoder(directory, directory.vision)
 
@@ -135,7 +132,6 @@ def test_a_caller_gets_what_it_requests(preprocessor: Preprocessor) -> None:
 def test_images_have_ids_where_they_are_requested(
     preprocessor: Preprocessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is a digest of all pixels; the rest of the request is the same."""
     images = [noise(IMAGE_SIDE, IMAGE_SIDE)]
     wanted = prepared(preprocessor, images, {"PIXEL_BYTES", IDS})
 
@@ -219,7 +215,6 @@ def test_a_device_makes_the_bits_of_the_processor(size: tuple[int, int]) -> None
 
 
 def test_encoders_in_other_pods_get_bytes() -> None:
-    """As they are: half of the values' bytes."""
     pixels = noise(28, 28)[np.newaxis, np.newaxis]
     with answering_encoder() as (client, servicer):
         client.encode({"pixel_bytes": pixels})
@@ -230,7 +225,6 @@ def test_encoders_in_other_pods_get_bytes() -> None:
 
 @contextmanager
 def answering_encoder() -> Iterator[tuple[EncoderClient, Any]]:
-    """Yield a client of an encoder that answers, and what counts the encoder's requests."""
     engine = manifest()
     assert engine.plan.engine.vision is not None
     rows, hidden = engine.plan.engine.vision.features_per_image, FACTS.text.hidden_size
