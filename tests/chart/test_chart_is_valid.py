@@ -109,7 +109,6 @@ def test_every_value_reaches_the_objects() -> None:
         "port: 80",
         "prometheus.io/scrape",
         "--watch-nodes",
-        "prometheus-token",
         "port: 16443",
         "port: 9091",
         "port: 3128",
