@@ -15,7 +15,7 @@ from mm_api.conditions import ConditionType
 from mm_api.documents.evaluation import EvaluationReport
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_ctl.comparing.disk import disk_bytes, no_node_with
+from mm_ctl.comparing.disk import disk_bytes
 from mm_ctl.comparing.inspected import read_inspected
 from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
@@ -106,16 +106,13 @@ async def _fetching(
     status = model["status"]
     stored = (status.get("build") or {}).get("storedBytes")
     needed = disk_bytes(facts, engine=stored if spec.build.store.s3 else 0)
-    fetching = with_source(
+    return with_source(
         pod,
         spec,
         (status.get("plan") or {}).get("sourceRevision"),
         network=spec.network.over(network),
         disk_bytes=needed,
     )
-    if why := await no_node_with(there.client, fetching["spec"], spec.runtime.tolerations, needed):
-        raise CompareFailedError(why)
-    return fetching
 
 
 def _memory_bytes(model: Mapping[str, Any]) -> int:

@@ -170,9 +170,3 @@ def _count(quantity: object) -> int:
         return int(number_of(quantity)) if isinstance(quantity, str | int) else 0
     except ValueError:
         return 0
-
-
-def is_ready(node: Mapping[str, Any]) -> bool:
-    """Return whether a node's kubelet says that it takes pods."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)

@@ -1,11 +1,10 @@
-"""`mmctl compare` of an engine without its checkpoint, on a real API server with nodes.
+"""`mmctl compare` of an engine without its checkpoint, on a real API server.
 
 What it needs of the operator's chart stands in the model's ConfigMap of facts.
 """
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -15,7 +14,7 @@ import pytest
 from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
 from mm_devcluster.cluster import ClusterInfo
 from support.absent_kubelet import end_pod, wait_for_pod
-from support.clusters import apply, kubectl, namespace
+from support.clusters import namespace
 from support.comparisons import comparing, outcome, set_status
 from support.definition import install_definition
 from support.model_documents import document
@@ -26,7 +25,6 @@ from support.staged import children, inspected
 pytestmark = pytest.mark.cluster
 
 OURS = "app.kubernetes.io/managed-by=mmctl"
-POOL = "example.org/pool"
 CHART = NetworkSpec(
     proxy=ProxySpec(https="http://proxy.example:3128", no_proxy=["10.0.0.0/8"]),
     ca_bundle=CaBundle(config_map_name="authorities"),
@@ -36,12 +34,7 @@ NEEDED = 14_127_000_000 + (1 << 30)
 
 
 @pytest.fixture(scope="module")
-def pool() -> str:
-    return f"pool-{uuid4().hex[:8]}"
-
-
-@pytest.fixture(scope="module")
-def api(control_plane: ClusterInfo, pool: str) -> Iterator[Api]:
+def api(control_plane: ClusterInfo) -> Iterator[Api]:
     """A namespace with a TensorRT model that answers; the operator has settings of a chart."""
     install_definition(control_plane)
     changes: dict[str, Any] = {
@@ -53,7 +46,7 @@ def api(control_plane: ClusterInfo, pool: str) -> Iterator[Api]:
         },
         "engine": {"backend": "TensorRT", "maxBatchSize": 4},
         "build": {"trtllmVersion": "0.20.0"},
-        "runtime": {"nodeSelector": {POOL: pool}, "gpu": {"count": 1, "product": "NVIDIA-L4"}},
+        "runtime": {"gpu": {"count": 1, "product": "NVIDIA-L4"}},
     }
     settings = replace(SETTINGS, network=CHART)
     made = children(inspected(changes, built=True, facts=llava_7b_facts(), settings=settings))
@@ -65,34 +58,14 @@ def api(control_plane: ClusterInfo, pool: str) -> Iterator[Api]:
             one = {**child, "metadata": metadata}
             if child["kind"] == "Deployment":
                 one["spec"] = {**child["spec"], "replicas": 0}
-                selector = one["spec"]["template"]["spec"]["nodeSelector"]
-                del selector["nvidia.com/gpu.product"]  # the nodes here have no GPU
             there.apply(one)
         set_status(there)
         yield there
 
 
-@contextmanager
-def node(cluster: ClusterInfo, pool: str, disk: str) -> Iterator[None]:
-    """Make a node that is ready, though no kubelet stands behind it."""
-    name = f"{pool}-{uuid4().hex[:4]}"
-    room = {"cpu": "64", "memory": "1Ti", "pods": "100", "ephemeral-storage": disk}
-    ready = [{"type": "Ready", "status": "True"}]
-    try:
-        made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-        made["metadata"]["labels"] = {POOL: pool}  # type: ignore[index]
-        apply(cluster, made)
-        status = {"capacity": room, "allocatable": room, "conditions": ready}
-        patch = ["--subresource=status", "--type=merge", "-p", json.dumps({"status": status})]
-        kubectl(cluster, "patch", "node", name, *patch)
-        yield
-    finally:
-        kubectl(cluster, "delete", "node", name, "--wait=false")
-
-
-def test_the_pod_requests_a_disk_and_has_the_charts_network(api: Api, pool: str) -> None:
+def test_the_pod_requests_a_disk_and_has_the_charts_network(api: Api) -> None:
     """Proxy, authorities and mirror; and the checkpoint's bytes, which the scheduler counts."""
-    with node(api.cluster, pool, "40Gi"), comparing(api) as process:
+    with comparing(api) as process:
         pod = wait_for_pod(api, OURS)
         end_pod(api, pod, message="no report", exit_code=3)
         outcome(process)
@@ -107,15 +80,6 @@ def test_the_pod_requests_a_disk_and_has_the_charts_network(api: Api, pool: str)
     (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == "checkpoint"]
     assert volume["emptyDir"] == {"sizeLimit": str(NEEDED)}
     assert own["resources"]["requests"]["ephemeral-storage"] == str(NEEDED)
-
-
-@pytest.mark.slow
-def test_a_checkpoint_larger_than_every_disk_gets_no_pod(api: Api, pool: str) -> None:
-    with node(api.cluster, pool, "10Gi"), comparing(api) as process:
-        code, _, errors = outcome(process)
-    assert code == 1
-    assert "takes 14.2 GiB; of nodes that take the pod the largest has 10.0 GiB" in errors
-    assert api.names("pods", "-l", OURS) == []
 
 
 def write_facts(api: Api, text: str) -> None:
