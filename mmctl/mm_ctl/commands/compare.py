@@ -15,12 +15,10 @@ from mm_api.conditions import ConditionType
 from mm_api.documents.evaluation import EvaluationReport
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_ctl.comparing.disk import disk_bytes
-from mm_ctl.comparing.inspected import read_inspected
 from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
 from mm_ctl.comparing.run import CompareFailedError, run_to_end
-from mm_ctl.comparing.source import needs_source, with_source
+from mm_ctl.comparing.source import disk_bytes, needs_source, read_inspected, with_source
 from mm_ctl.connection import Connection, add_connection_options, connection
 from mm_ctl.documents import UsageError
 from mm_operator import names

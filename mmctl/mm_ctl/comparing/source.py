@@ -1,25 +1,66 @@
 """How the pod of a comparison reaches the checkpoint of an engine that does not hold it.
 
 As the builder of that engine does: its address, the credentials by name, the claim, proxy, mirror.
+It lies on the disk of the pod's node.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from mm_api.contract import Flag
+from mm_api.documents.model_facts import ModelFacts
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.network import NetworkSpec
+from mm_ctl.comparing.run import CompareFailedError
 from mm_operator.children import sources, volumes
 from mm_operator.children.outward import with_network
+from mm_operator.plan.records import FACTS_KEY, NETWORK_KEY
 
 _VOLUME: Final = "checkpoint"
 _MOUNT: Final = "/mnt/checkpoint"
 _DISK: Final = "ephemeral-storage"
+_BESIDE_BYTES: Final = 1 << 30
+"""Tokenizer and configuration (tokenizer.json of 262,144 tokens, as Gemma 3's, has 33 MB), scratch
+files and logs: chosen with room."""
 
 
 def needs_source(spec: MultimodalModelSpec) -> bool:
     """Return whether the engine is other than the checkpoint's own files."""
     return spec.engine.traits.builds_engines
+
+
+def read_inspected(config: Mapping[str, Any] | None, name: str) -> tuple[ModelFacts, NetworkSpec]:
+    """Return what a ConfigMap records: the facts, and the network of the Jobs that read them.
+
+    Raises:
+        CompareFailedError: it is not there or damaged, so the checkpoint's size is not known.
+    """
+    held = (config or {}).get("data") or {}
+    try:
+        facts = ModelFacts.from_json(held.get(FACTS_KEY, ""))
+        network = NetworkSpec.model_validate_json(held.get(NETWORK_KEY, "{}"))
+    except ValidationError as error:
+        state = "is not there" if config is None else "cannot be read"
+        raise CompareFailedError(
+            f"the size of the checkpoint is not known: ConfigMap {name} {state}. The operator "
+            "writes it after an inspection, and again where it was damaged: see mmctl status"
+        ) from error
+    return facts, network
+
+
+def disk_bytes(facts: ModelFacts, *, engine: int | None) -> int:
+    """Return what the pod may take.
+
+    Args:
+        facts: of the checkpoint. Pickles stay beside the safetensors that are made of them.
+        engine: bytes of the engine where the pod pulls it from a bucket, 0 where a claim holds it;
+            None: not recorded. An engine is no larger than its weights then.
+    """
+    copies = 2 if facts.weight_format == "pickle" else 1
+    pulled = facts.weight_bytes if engine is None else engine
+    return copies * facts.weight_bytes + pulled + _BESIDE_BYTES
 
 
 def with_source(

@@ -105,17 +105,12 @@ def fits(pods: Iterable[int], spare: Iterable[int]) -> bool:
 
 def offered(node: Mapping[str, Any], need: GpuNeed) -> int:
     """Return the GPUs of a node that takes such pods; 0 for one that takes none."""
-    if not takes_pods(node, need.tolerations):
+    # Neither a cordon nor a taint may keep its pods away.
+    cordoned = (node.get("spec") or {}).get("unschedulable")
+    if cordoned or not all(is_tolerated(one, need.tolerations) for one in keeping_away(node)):
         return 0
     status = node.get("status") or {}
     return _count((status.get("allocatable") or {}).get(need.resource))
-
-
-def takes_pods(node: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bool:
-    """Return whether neither a cordon nor a taint keeps pods away."""
-    tolerated = tuple(tolerations)
-    cordoned = (node.get("spec") or {}).get("unschedulable")
-    return not cordoned and all(is_tolerated(one, tolerated) for one in keeping_away(node))
 
 
 def keeping_away(node: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:

@@ -4,9 +4,8 @@ from typing import Any
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.network import NetworkSpec, ProxySpec
-from mm_ctl.comparing.disk import disk_bytes
 from mm_ctl.comparing.pod import compare_pod
-from mm_ctl.comparing.source import needs_source, with_source
+from mm_ctl.comparing.source import disk_bytes, needs_source, with_source
 from support.cases import cases
 from support.model_documents import document
 from support.models import tiny_facts
