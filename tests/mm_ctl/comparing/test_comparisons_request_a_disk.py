@@ -64,9 +64,16 @@ def api(control_plane: ClusterInfo) -> Iterator[Api]:
 
 
 def test_the_pod_requests_a_disk_and_has_the_charts_network(api: Api) -> None:
-    """Proxy, authorities and mirror; and the checkpoint's bytes, which the scheduler counts."""
+    """Proxy, authorities, mirror and the checkpoint's bytes; the scheduler's words are shown."""
+    short = "0/3 nodes are available: 3 Insufficient ephemeral-storage."
+    unscheduled = {"type": "PodScheduled", "status": "False", "message": short}
+    status = json.dumps({"status": {"conditions": [unscheduled]}})
     with comparing(api) as process:
         pod = wait_for_pod(api, OURS)
+        name = pod["metadata"]["name"]
+        api.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", status)
+        assert process.stderr is not None
+        assert any(short in line for line in process.stderr)
         end_pod(api, pod, message="no report", exit_code=3)
         outcome(process)
     (own,) = pod["spec"]["containers"]
