@@ -110,6 +110,7 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     "engine.maxNumTokens": Sample(4096),
     "engine.maxImagesPerRequest": Sample(2),
     "engine.maxVideoFrames": Sample(2),
+    "engine.maxMultimodalLen": Sample(16000),
     "engine.maxEncoderInputLen": Sample(64),
     "engine.kvCache.freeGpuMemoryFraction": Sample("0.5"),
     "engine.kvCache.crossFraction": Sample("0.5"),

@@ -90,7 +90,7 @@ LLAVA_ONEVISION = Family(
     default_output_tokens=512,
     template_tokens=32,
     notes=(
-        "the guide's 7300 tokens bound no image in general: 1168 x 960 pixels are 8765",
+        "the guide's 7300 tokens are engine.maxMultimodalLen: 1168 x 960 pixels would be 8765",
         "even an image of one tile is base view and tile: 1485 tokens",
     ),
 )

@@ -147,6 +147,14 @@ class EngineSpec(ApiModel):
         description="Frames of one video. Families with video only; absent: planned, on backend "
         "PyTorch no video.",
     )
+    max_multimodal_len: int | None = Field(
+        default=None,
+        ge=1,
+        le=_TOKENS_MAX,
+        description="Rows of the prompt table over all requests of a batch; a request whose images "
+        "or video become more than its part is refused. Families of LLaVA-NeXT's tiles only; "
+        "absent: planned for the largest image.",
+    )
     max_encoder_input_len: int | None = Field(
         default=None,
         ge=1,

@@ -210,8 +210,7 @@ class Preparation:
         if videos or not self._layout.rows_are_fixed:
             rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
             rows += sum(self._layout.video_rows(*_frames(video)) for video in videos)
-            if parsed.kinds:
-                check_features(self.model, rows)
+            check_features(self.model, rows)
             budget = self._budget(request, parsed, text_tokens, rows)
         recordings = await self._recordings(parsed.recordings)
         if recordings:

@@ -56,6 +56,10 @@ def test_the_documented_manifest_serves_them(family: str) -> None:
     assert "set engine.backend to VLLM" in refused.message
 
 
+GUIDE = {"maxMultimodalLen": 7300, "maxInputLen": 7500, "maxSeqLen": 7600, "maxBatchSize": 1}
+LIMITS = ("max_multimodal_len", "max_input_len", "max_seq_len", "max_batch_size")
+
+
 @pytest.mark.parametrize(
     ("family", "engine", "expected"),
     [
@@ -63,6 +67,8 @@ def test_the_documented_manifest_serves_them(family: str) -> None:
         # One image alone is the worst case, until many views are more.
         ("llava-onevision", {"maxImagesPerRequest": 4}, {"max_multimodal_len": 8 * 8765}),
         ("llava-onevision", {"maxImagesPerRequest": 20}, {"max_multimodal_len": 8 * 20 * 730}),
+        # The guide's command, for videos of 37 frames and images of up to 7,300 rows.
+        ("llava-onevision", GUIDE, dict(zip(LIMITS, GUIDE.values(), strict=True))),
         ("qwen2-vl", {"maxImagesPerRequest": 3}, {"max_multimodal_len": 8 * 3 * 1296}),
         ("mllama", {}, {"max_multimodal_len": 0, "max_encoder_input_len": 6404}),
         ("blip2-opt", {}, {"max_multimodal_len": 8 * 32, "max_seq_len": 1024}),
@@ -91,6 +97,11 @@ def test_limits(family: str, engine: dict[str, Any], expected: dict[str, int]) -
         ("bart", {"maxInputLen": 1024}, "DecoderInputLen"),
         ("bart", {"maxInputLen": 1}, "DecoderInputLen"),
         ("mbart", {"maxSeqLen": 1025}, "SeqLenAbovePositions"),
+        ("llava-onevision", {"maxMultimodalLen": 8 * 1485 - 1}, "MultimodalLen"),
+        ("llava-onevision", {"maxMultimodalLen": 8 * 8765 + 1}, "MultimodalLen"),
+        ("llava-onevision", {"maxMultimodalLen": 11880, "maxVideoFrames": 8}, "MultimodalLen"),
+        ("blip2-opt", {"maxMultimodalLen": 256}, "MultimodalLenNotSupported"),
+        ("bart", {"maxMultimodalLen": 256}, "MultimodalLenNotSupported"),
     ],
 )
 def test_limits_that_cannot_be(family: str, engine: dict[str, Any], code: str) -> None:

@@ -7,6 +7,7 @@ answer them is in every test that waits for a real pair.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.errors import engine_failed
+from mm_runtime.gateway.errors import InvalidRequestError, engine_failed
 from mm_runtime.gateway.media.video import VideoLimits, read_video
 from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.layout import PromptLayout
@@ -155,6 +156,29 @@ def test_images_of_any_size_are_sent_at_both_ends(
         "the most images (4 of 112 x 112 pixels)",
         f"the longest prompt ({MAX_INPUT} tokens)",
     ]
+
+
+async def test_a_plans_bound_of_rows_holds_for_its_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image that no client may send is not sent before readiness, either."""
+    monkeypatch.setattr(PromptLayout, "rows", by_pixels)
+    monkeypatch.setattr(PromptLayout, "rows_are_fixed", False)
+    preparation = preparation_of(tmp_path)
+    preparation.model = replace(preparation.model, max_features=99)
+    sent = list(probes(preparation, most_pixels=MOST_PIXELS))
+
+    assert [one.name for one in sent] == [
+        "the smallest image (28 x 28 pixels)",
+        "the largest image (224 x 224 pixels)",
+        "the most images (4 of 112 x 112 pixels)",
+        f"the longest prompt ({MAX_INPUT} tokens)",
+    ]
+    await preparation.prepare(sent[1].request)
+    # The toy's images come reduced: the largest is 4 rows at the engine.
+    preparation.model = replace(preparation.model, max_features=3)
+    with pytest.raises(InvalidRequestError, match="become 4 tokens together"):
+        await preparation.prepare(sent[1].request)
 
 
 def by_large_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:

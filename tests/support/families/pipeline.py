@@ -85,7 +85,9 @@ def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> B
             max_num_tokens=max(1024, decoded),
             max_beam_width=BEAMS if facts.encoder else 1,
             max_images_per_request=IMAGES if vision else 0,
-            max_multimodal_len=0 if vision is None else BATCH * IMAGES * vision.features_per_image,
+            max_multimodal_len=0
+            if vision is None
+            else BATCH * IMAGES * FAMILIES[facts.family].layout.features_per_image(vision),
             max_encoder_input_len=encoder,
         ),
         vision=None

@@ -66,6 +66,8 @@ class ImageLayout:
     """Rows of the prompt table (or encoder tokens) that one image becomes at the most."""
     features_of_several: Callable[[VisionFacts], int] | None = None
     """Rows of each of several images, where those are fewer than one alone becomes."""
+    least_features: Callable[[VisionFacts], int] | None = None
+    """Rows of an image of one tile: a plan may bound images from there on. None: none may."""
     frame_tokens: Callable[[VisionFacts], int] = lambda _: 0
     """Most tokens around and between the rows of one image, whose number follows its shape."""
     tiles_per_image: Callable[[VisionFacts], int] = lambda vision: vision.max_tiles or 1
@@ -82,6 +84,11 @@ class ImageLayout:
     """Rows that a video of n frames becomes; None: no video."""
     mixes_media: bool = False
     """A request may hold several videos, and images beside them; else images or one video."""
+
+    @property
+    def counts_rows(self) -> bool:
+        """Return whether the rows of a request are compared with the plan's."""
+        return self.mixes_media or self.least_features is not None
 
     @property
     def pool_factor(self) -> float:

@@ -45,6 +45,12 @@ def features_per_image(vision: VisionFacts) -> int:
     return side**2 + worst
 
 
+def least_features(vision: VisionFacts) -> int:
+    """Return the tokens of a base view and one complete tile; 1485 for SigLIP's 384 pixels."""
+    side = vision.image_size // vision.patch_size
+    return 2 * side**2 + side
+
+
 VIEWS = ImageLayout(
     "a base view and the tiles of the best grid",
     processor="views",
@@ -54,4 +60,5 @@ VIEWS = ImageLayout(
     one_side=True,
     vectors=True,
     features_per_image=features_per_image,
+    least_features=least_features,
 )

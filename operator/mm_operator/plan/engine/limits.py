@@ -6,6 +6,7 @@ backend.
 
 from dataclasses import dataclass
 
+from mm_api.backends import BACKENDS
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import Reason
@@ -48,6 +49,8 @@ def plan_limits(request: PlanRequest, facts: ModelFacts, family: Family) -> Limi
         SpecError: the spec contradicts the checkpoint, the family or itself.
     """
     if family.kind is Kind.ENCODER_DECODER:
+        if request.max_multimodal_len is not None:
+            _bounded(request.max_multimodal_len, request, facts, family, 0)
         return _encoder_decoder(request, facts, family)
     return _decoder(request, facts, family)
 
@@ -62,6 +65,9 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
         source = f"{rows} features of 1 or of {images} images"
     if request.max_video_frames is not None:
         rows, source = _video(request.max_video_frames, facts, family, rows, source)
+    if request.max_multimodal_len is not None:
+        rows = _bounded(request.max_multimodal_len, request, facts, family, rows)
+        features, source = min(features, rows), f"{rows} features as written"
     table = family.kind is Kind.PROMPT_TABLE
     frames = images * family.layout.frame_tokens(vision) if vision else 0
     recording = _recording_tokens(facts, family)
@@ -71,7 +77,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     batch = request.max_batch_size
     steps = request.max_num_tokens or max(input_len, min(STEP_TOKENS, batch * seq_len))
     tiles = family.request_tiles(vision, images, request.backend) if vision and images else 0
-    multimodal_len = batch * rows if table else 0
+    multimodal_len = request.max_multimodal_len or (batch * rows if table else 0)
     encoder_len = 0 if table else max(1, rows)
     reasons = [seq_reason, input_reason, _steps_reason(request, steps)]
     if table:
@@ -130,6 +136,34 @@ def _video(
         )
     rows = family.layout.video_features(facts.vision, frames)
     return (rows, f"{rows} features of {frames} frames") if rows > least else (least, source)
+
+
+def _bounded(
+    wanted: int, request: PlanRequest, facts: ModelFacts, family: Family, most: int
+) -> int:
+    """Return the rows of one request: its part of a prompt table as written."""
+    vision, layout, batch = facts.vision, family.layout, request.max_batch_size
+    path = "spec.engine.maxMultimodalLen"
+    if vision is None or layout.least_features is None or BACKENDS[request.backend].stages:
+        raise SpecError(
+            "MultimodalLenNotSupported",
+            f"the planned rows of {family.name} on {request.backend} follow from its images alone: "
+            "remove the field",
+            path,
+        )
+    least = layout.least_features(vision)
+    if request.max_images > 1 and layout.features_of_several is not None:
+        least = max(least, request.max_images * layout.features_of_several(vision))
+    if request.max_video_frames and layout.video_features is not None:
+        least = max(least, layout.video_features(vision, request.max_video_frames))
+    if not batch * least <= wanted <= batch * most:
+        raise SpecError(
+            "MultimodalLen",
+            f"{wanted} is no bound of {batch} requests of {least} to {most} features: use "
+            f"{batch * least} to {batch * most}, or remove the field",
+            path,
+        )
+    return wanted // batch
 
 
 def _recording_tokens(facts: ModelFacts, family: Family) -> int:

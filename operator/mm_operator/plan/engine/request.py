@@ -21,6 +21,7 @@ class PlanRequest:
     max_beam_width: int
     max_images: int
     max_video_frames: int | None
+    max_multimodal_len: int | None
     max_encoder_input_len: int | None
     vision_max_batch_size: int | None
     tensor_parallel: int
@@ -73,6 +74,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         max_beam_width=engine.max_beam_width,
         max_images=engine.max_images_per_request,
         max_video_frames=engine.max_video_frames,
+        max_multimodal_len=engine.max_multimodal_len,
         max_encoder_input_len=engine.max_encoder_input_len,
         vision_max_batch_size=spec.vision.max_batch_size,
         tensor_parallel=engine.parallelism.tensor,

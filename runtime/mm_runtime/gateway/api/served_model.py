@@ -21,7 +21,7 @@ class ServedModel:
         created: seconds since the epoch, when its engine was built.
         max_video_frames: of all videos of a request; 0: the model takes none.
         mixes_media: a request may hold several videos, and images beside them.
-        max_features: of images and videos together; None: what either takes is no more.
+        max_features: of images and videos together; None: no request has more.
         audio: bounds of recordings in conversations; None: the model takes none.
         temperature: used when a request gives none; the checkpoint's generation config says.
         top_p: the same.

@@ -100,7 +100,7 @@ def _longest_video(preparation: Preparation, most_side: int) -> Sequence[Size]:
 def _largest_frame(preparation: Preparation, frames: int, most_side: int) -> Size | None:
     """Return the size with the most tokens that fit, the smallest of those; None: none does."""
     blank = _with_video(preparation, [(1, 1)] * frames)
-    left = _most_tokens(preparation) - preparation.text_tokens(blank)
+    left = _rows_left(preparation, blank)
     rows = {size: preparation.video_rows(frames, size) for size in _sizes(most_side)}
     fitting = (size for size in rows if rows[size] <= left)
     return max(fitting, key=lambda one: (rows[one], -one[0]), default=None)
@@ -120,7 +120,13 @@ def _sizes(most_side: int) -> Iterator[Size]:
 
 def _fits(preparation: Preparation, sizes: Sequence[Size]) -> bool:
     blank = _with_images(preparation, [(1, 1)] * len(sizes))
-    return preparation.text_tokens(blank) + preparation.rows(sizes) <= _most_tokens(preparation)
+    return preparation.rows(sizes) <= _rows_left(preparation, blank)
+
+
+def _rows_left(preparation: Preparation, blank: ChatRequest) -> int:
+    left = _most_tokens(preparation) - preparation.text_tokens(blank)
+    most = preparation.model.max_features
+    return left if most is None else min(left, most)
 
 
 def _most_tokens(preparation: Preparation) -> int:

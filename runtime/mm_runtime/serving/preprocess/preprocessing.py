@@ -209,7 +209,7 @@ class Preprocessor:
             raise RequestError("send images as image_input, or as pixels or URLs, not both")
         if encoded is not None:
             return self._of_pixel_values(encoded)
-        prepared = _pixels(self.image_processor, images, requested)
+        prepared = self._planned(_pixels(self.image_processor, images, requested))
         if not _wants_ids(requested):
             return prepared
         ids = tuple(map(image_id, images))
@@ -250,13 +250,21 @@ class Preprocessor:
         self._check_count(len(images))
         videos = read_videos(inputs, self.media, facts, most_frames=self.max_frames)
         if not images and len(videos.clips) == 1:
-            return prepare_one(processor, videos)
+            return self._planned(prepare_one(processor, videos))
         if not FAMILIES[facts.family].layout.mixes_media:
             raise RequestError("this model takes images or one video in a request, not both")
         kinds = self.questions.order_of(text, len(images), len(videos.clips))
-        prepared = prepare_mixed(processor, kinds, images, videos)
+        return self._planned(prepare_mixed(processor, kinds, images, videos))
+
+    def _planned(self, prepared: Prepared) -> Prepared:
+        """Return media whose rows the plan has memory for.
+
+        Raises:
+            RequestError: they are more.
+        """
         limits = self.engine.limits
-        check_rows(prepared.rows, limits.max_multimodal_len // limits.max_batch_size)
+        if FAMILIES[self.engine.facts.family].layout.counts_rows:
+            check_rows(prepared.rows, limits.max_multimodal_len // limits.max_batch_size)
         return prepared
 
     def _longest(self) -> tuple[int, str]:

@@ -118,6 +118,17 @@ def test_engines_of_whisper() -> None:
     assert flag(decoder.argv, "--max_encoder_input_len") == "3000"
 
 
+def test_onevisions_guide_is_a_spec() -> None:
+    """Its two commands bound images that would become 8,765 rows."""
+    limits = {"maxBatchSize": 1, "maxInputLen": 7500, "maxSeqLen": 7600, "maxMultimodalLen": 7300}
+    language, tower = planned("llava-onevision", limits, vision={"maxBatchSize": 16}).engines
+    names = ("--max_batch_size", "--max_input_len", "--max_seq_len", "--max_multimodal_len")
+    expected = dict(zip(names, map(str, limits.values()), strict=True))
+
+    assert {name: flag(language.argv, name) for name in expected} == expected
+    assert flag(tower.argv, "--max_batch_size") == "16"
+
+
 def test_mllama_has_encoder_tokens_and_no_table() -> None:
     """Cross attention is bounded by max_encoder_input_len."""
     argv = planned("mllama").engines[0].argv
