@@ -13,7 +13,7 @@ from support.sentence_pieces import train, write_config
 from support.trtllm_sites import TrtllmSite, trtllm_site
 from support.trtllm_tools.install import Tools, install
 
-VERSION = "0.20.0"
+VERSION = "1.2.1"
 HIDDEN = 128
 """Of the small LLaVA's language model."""
 
