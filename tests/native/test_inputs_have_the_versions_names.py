@@ -61,7 +61,7 @@ async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -
     forms = backend.capabilities(manifest, serving).forms
     assert isinstance(forms, TrtllmForms)
     request = SAMPLED if forms.missing else replace(SAMPLED, form=Form("regex", "a"))
-    sent = {one.name for one in build_inputs(request, engine._names)}
+    sent = {one.name for one in build_inputs(request, newer_names=engine._newer_names)}
     paths = {name: PurePath("/x") for name in ("engine_dir", "serving_plan", "adapters")}
     files = layout(manifest, serving, sources=dict.fromkeys(MODEL_NAMES, ""), **paths)
     for ensemble in (ENSEMBLE, SCORED):

@@ -115,14 +115,16 @@ def _triggers(snapshot: Snapshot, wanted: AutoscalingSpec, keda: KedaSettings) -
         "ignoreNullValues": "false",
         **({} if named else own),
     }
-    credentials = "" if named else keda.authentication
-    kind = "ClusterTriggerAuthentication"
+    reference: Manifest = {}  # KEDA's definition refuses null
+    if keda.authentication and not named:
+        kind = "ClusterTriggerAuthentication"
+        reference = {"authenticationRef": {"kind": kind, "name": keda.authentication}}
     return [
         {
             "type": "prometheus",
             "metricType": "AverageValue",
             "metadata": {"serverAddress": address.rstrip("/"), **metadata},
-            "authenticationRef": {"kind": kind, "name": credentials} if credentials else None,
+            **reference,
         }
         for address in (named.addresses if named else keda.addresses)
     ]

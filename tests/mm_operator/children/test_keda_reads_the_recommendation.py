@@ -99,7 +99,7 @@ def test_a_listed_prometheus_gets_no_credentials() -> None:
     """Those of the cluster are for the operator's own."""
     found = staged({"prometheus": {"addresses": ["https://a"]}}, authentication="prometheus")
 
-    assert [one["authenticationRef"] for one in triggers(**found)] == [None]
+    assert [one.get("authenticationRef") for one in triggers(**found)] == [None]
 
 
 @cases(
