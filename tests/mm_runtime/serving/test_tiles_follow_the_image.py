@@ -12,8 +12,12 @@ import torch
 import transformers
 
 from mm_api.families import FAMILIES
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry import anyres
+from mm_runtime.serving.preprocess.preprocessing import Preprocessor
+from support.build_plans import serving_plan
 from support.families.images import CASES, write
+from support.families.pipeline import BATCH, build
 
 TILE, SIDE, HIDDEN = 28, 2, 32
 SIZES = [(28, 28), (30, 91), (91, 30), (300, 200), (200, 300), (84, 84), (1, 400), (57, 33)]
@@ -83,3 +87,23 @@ def test_video(model: Any, side: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pooled = model.apply_pooling(frames).reshape(-1, HIDDEN).numpy()
     found = anyres.pack_video(frames.numpy(), newline)
     np.testing.assert_allclose(np.concatenate((pooled, newline[None])), found, atol=1e-5)
+
+
+def test_rows_above_the_plans_are_refused(tmp_path: Path) -> None:
+    """Where a spec bounds images (`engine.maxMultimodalLen`), by what each becomes."""
+    write("llava-onevision", tmp_path / "checkpoint")
+    bound = {"max_multimodal_len": BATCH * 20}
+    directory = build(tmp_path / "checkpoint", tmp_path / "store", lengths=bound)
+    plan = serving_plan(directory.manifest.fingerprint)
+    preprocessor = Preprocessor.load(directory, plan)
+
+    def prepare(side: int) -> object:
+        query = np.array([[b"<image> what ?"]], dtype=np.object_)
+        pixels = np.zeros((1, 1, side, side, 3), np.uint8)
+        tokens = np.array([[1]], dtype=np.int32)
+        named = {"QUERY": query, "IMAGE_BYTES": pixels, "REQUEST_OUTPUT_LEN": tokens}
+        return preprocessor.prepare(named)
+
+    prepare(28)
+    with pytest.raises(RequestError, match="at most 20 are planned for"):
+        prepare(300)
