@@ -282,7 +282,7 @@ ROUTER_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_router_key_requests_total",
         _C,
-        "Requests of keys with limits that were let in.",
+        "Requests of keys with limits that were admitted.",
         ("key",),
     ),
     Metric(

@@ -1,4 +1,4 @@
-"""Who may send requests, and how many: each router lets in its share of every limit."""
+"""Who may send requests, and how many: each router admits its share of every limit."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,7 +26,7 @@ def read_limits(text: bytes) -> tuple[KeyLimitPlan, ...]:
 
 
 def share_of(limit: KeyLimitPlan, routers: int) -> KeyLimitPlan:
-    """Return what one of several routers lets in, rounded up."""
+    """Return what one of several routers admits, rounded up."""
     return limit.model_copy(
         update={
             "requests_per_minute": _share(limit.requests_per_minute, routers),
@@ -37,7 +37,7 @@ def share_of(limit: KeyLimitPlan, routers: int) -> KeyLimitPlan:
 
 
 class KeyAdmission:
-    """Lets requests in by the tokens that they carry.
+    """Admits requests by the tokens that they carry.
 
     Args:
         tokens: file with the tokens of clients and their names, read for every request.
@@ -61,7 +61,7 @@ class KeyAdmission:
 
     @contextmanager
     def counted(self, authorization: str | None) -> Iterator[KeyClaim]:
-        """Let a request in, and count it while the block runs.
+        """Admit a request, and count it while the block runs.
 
         Raises:
             NotAuthenticatedError: its token is not known.

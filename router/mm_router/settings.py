@@ -29,7 +29,7 @@ class Settings:
     """Limits by the names of tokens, for all routers together; followed while the router runs."""
 
     routers: int = 1
-    """How many there are: each lets in its share of every limit."""
+    """How many there are: each admits its share of every limit."""
 
     address: str = "0.0.0.0"  # noqa: S104  # clients come from outside the pod
     """Where it listens, on both ports."""

@@ -23,7 +23,7 @@ _MOUNT: Final = "/mnt/checkpoint"
 _DISK: Final = "ephemeral-storage"
 _BESIDE_BYTES: Final = 1 << 30
 """Tokenizer and configuration (tokenizer.json of 262,144 tokens, as Gemma 3's, has 33 MB), scratch
-files and logs: chosen with room."""
+files and logs: chosen as an upper bound."""
 
 
 def needs_source(spec: MultimodalModelSpec) -> bool:

@@ -148,7 +148,7 @@ def _keys() -> Row:
             ),
             Panel(
                 "Requests by key",
-                "Requests per second of keys with limits that were let in.",
+                "Requests per second of keys with limits that were admitted.",
                 (Query(router.key_requests(), "{{key}}"),),
                 "reqps",
                 stacked=True,

@@ -42,7 +42,7 @@ ejections = Sum("mm_router_ejections_total", f"{_WHO}, reason")
 """Ejections per second by why."""
 
 key_requests = Sum("mm_router_key_requests_total", "key")
-"""Requests per second of keys with limits that were let in."""
+"""Requests per second of keys with limits that were admitted."""
 
 key_rejected = Sum("mm_router_key_rejected_total", "key, reason")
 """Requests per second that were refused for the limits of their key, by which limit."""

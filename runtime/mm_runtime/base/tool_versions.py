@@ -18,14 +18,13 @@ VERSIONED = ("tensorrt_llm", "tensorrt", "torch", "transformers")
 INSTALLED = """
 from importlib import metadata
 def installed(names):
-    every = metadata.distributions()
-    there = {one.metadata["Name"].replace("-", "_"): one.version for one in every}
     found = {}
     for name in names:
-        plain = name.replace("-", "_")
-        for one in (plain, plain + "_cu12", plain + "_cu13"):
-            if one in there:
-                found.setdefault(name, there[one])
+        for one in (name, name + "-cu12", name + "-cu13"):
+            try:
+                found.setdefault(name, metadata.version(one))
+            except metadata.PackageNotFoundError:
+                pass
     return found
 """
 """For any interpreter: package -> version. NVIDIA's may be there under the name for one CUDA alone

@@ -97,6 +97,9 @@ def _packages(need: Need, found: Found, image: str) -> Iterator[_Check]:
     computes = need.builds or (need.serves and need.backend.runs_checkpoints)
     runs = need.onnx and need.works
     native = need.backend.builds_engines and need.works
+    tensorrt = "vision engines are built and run with it"
+    if need.tensorrt and not native:
+        tensorrt += ", and runtime/Dockerfile.cuda has none: add it (docs/serving.md)"
     trtllm = need.builds_engines or (need.serves and need.backend.uses_trtllm)
     for name, packages, needed, why in (
         ("httpx2", own, need.reads(HUB), "sources of the Hub are read with it"),
@@ -106,7 +109,7 @@ def _packages(need: Need, found: Found, image: str) -> Iterator[_Check]:
         ("transformers", engine, computes, "checkpoints are read with it"),
         ("onnx", engine, need.onnx and need.builds, "the vision tower is checked"),
         ("onnxruntime", engine, runs and not need.tensorrt, "the vision tower is run with it"),
-        ("tensorrt", engine, native or need.tensorrt, "vision engines are built and run with it"),
+        ("tensorrt", engine, native or need.tensorrt, tensorrt),
         ("tensorrt_llm", engine, trtllm, "engines are built or served with it"),
     ):
         yield _Check(name, needed, packages.get(name, ""), f"{why}: {image}")

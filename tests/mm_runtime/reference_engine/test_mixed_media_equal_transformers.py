@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.geometry.pace import reads_times
+from mm_runtime.serving.geometry.frame_intervals import reads_times
 from support.families.expected import KINDS, Upstream, noise_image
 from support.families.pipeline import Pipeline
 from support.families.shared import shared_family
@@ -100,9 +100,9 @@ def _expected(
             inputs[pixels] = torch.from_numpy(np.concatenate([parts[at] for at in chosen]))
             inputs[grid] = torch.from_numpy(grids[chosen])
     if pipeline.directory.facts.vision.tokens_per_second is not None:  # type: ignore[union-attr]
-        pace = prepared["SECOND_PER_GRID_TS"].reshape(-1)
+        intervals = prepared["SECOND_PER_GRID_TS"].reshape(-1)
         videos = [at for at, one in enumerate(order) if one == "v"]
-        inputs["second_per_grid_ts"] = torch.from_numpy(pace[videos])
+        inputs["second_per_grid_ts"] = torch.from_numpy(intervals[videos])
     kinds = {tokens["i"]: 1, tokens["v"]: 2}
     inputs["mm_token_type_ids"] = torch.tensor([[kinds.get(one, 0) for one in ids]])
     return upstream.answer(ids, **inputs)

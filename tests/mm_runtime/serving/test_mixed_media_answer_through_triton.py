@@ -10,7 +10,7 @@ from openai import BadRequestError
 from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.frames import Clip
 from mm_runtime.gateway.media.video import VideoLimits, decode_video
-from mm_runtime.serving.geometry.pace import reads_times
+from mm_runtime.serving.geometry.frame_intervals import reads_times
 from support.ensemble import EnsembleError
 from support.families.expected import ANSWER, noise_image
 from support.families.served import Family, image_part, serve, video_part

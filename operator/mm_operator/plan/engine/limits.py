@@ -159,7 +159,7 @@ def _bounded(
     if not batch * least <= wanted <= batch * most:
         raise SpecError(
             "MultimodalLen",
-            f"{wanted} is no bound of {batch} requests of {least} to {most} features: use "
+            f"{wanted} rows are outside what {batch} x {least} to {most} features take: use "
             f"{batch * least} to {batch * most}, or remove the field",
             path,
         )

@@ -9,7 +9,11 @@ from PIL import Image
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.geometry.pace import PACE, SECONDS_PER_GRID, reads_times
+from mm_runtime.serving.geometry.frame_intervals import (
+    SECOND_PER_GRID_TS,
+    SECONDS_PER_GRID,
+    reads_times,
+)
 from mm_runtime.serving.preprocess.image_ids import image_id, sized_id, video_id
 from mm_runtime.serving.preprocess.media import (
     LONGEST_VIDEO,
@@ -68,7 +72,7 @@ def prepare_one(processor: ImageProcessor, videos: Videos) -> Prepared:
     prepared = processor.prepare_video([*map(Image.fromarray, frames)])
     tensors = dict(prepared.tensors)
     if seconds is not None:
-        tensors[PACE] = np.array([FRAMES * seconds / len(frames)], dtype=np.float32)
+        tensors[SECOND_PER_GRID_TS] = np.array([FRAMES * seconds / len(frames)], dtype=np.float32)
     return replace(prepared, tensors=tensors, ids=(video_id(frames),))
 
 
@@ -88,24 +92,25 @@ def prepare_mixed(
     shown, clips, lengths = iter(images), iter(videos.clips), iter(videos.seconds)
     media: list[Medium] = []
     named: list[tuple[bool, int]] = []
-    pace: list[float] = []
+    intervals: list[float] = []
     for video in kinds:
         if video:
             frames, seconds = next(clips), next(lengths)
             media.append([*map(Image.fromarray, frames)])
             named.append((True, video_id(frames)))
-            pace.append(SECONDS_PER_GRID if seconds is None else FRAMES * seconds / len(frames))
+            interval = SECONDS_PER_GRID if seconds is None else FRAMES * seconds / len(frames)
+            intervals.append(interval)
         else:
             image = next(shown)
             media.append(image)
             named.append((False, image_id(image)))
-            pace.append(SECONDS_PER_GRID)
+            intervals.append(SECONDS_PER_GRID)
     prepared = processor.prepare_mixed(media)
     known = tuple(
         one if video else sized_id(one, rows)
         for (video, one), rows in zip(named, prepared.rows, strict=True)
     )
-    tensors = {**prepared.tensors, PACE: np.array(pace, dtype=np.float32)}
+    tensors = {**prepared.tensors, SECOND_PER_GRID_TS: np.array(intervals, dtype=np.float32)}
     return replace(prepared, ids=known, tensors=tensors)
 
 

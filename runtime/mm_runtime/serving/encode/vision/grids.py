@@ -13,7 +13,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.serving.encode.vision.features import Features
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.geometry.pace import SECONDS_PER_GRID
+from mm_runtime.serving.geometry.frame_intervals import SECONDS_PER_GRID
 from mm_runtime.serving.geometry.patches import patch_positions
 from mm_runtime.serving.geometry.rotation import Rotation, rotate
 from mm_runtime.serving.tensors import Tensors, single
@@ -113,7 +113,7 @@ class GridEncoder:
 
     def _features(self, one: Grids, table: NDArray[np.float32]) -> Features:
         blocks = [(t, h // self._merge, w // self._merge) for t, h, w in one.grids]
-        pace = self._tokens_per_second
-        intervals = [1.0 if pace is None else pace * seconds for seconds in one.seconds]
+        rate = self._tokens_per_second
+        intervals = [1.0 if rate is None else rate * seconds for seconds in one.seconds]
         values, delta = rotate(one.ids >= self._vocabulary, blocks, self._rotation, intervals)
         return Features(table=table, rotation=values, rotation_delta=delta)

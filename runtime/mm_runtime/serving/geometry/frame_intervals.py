@@ -1,8 +1,8 @@
-"""How far the frames of a video are apart, as it travels from `preprocessing` to the encoder."""
+"""The interval between frames of a video, from `preprocessing` to the encoder."""
 
 from mm_api.documents.model_facts import ModelFacts
 
-PACE = "SECOND_PER_GRID_TS"
+SECOND_PER_GRID_TS = "SECOND_PER_GRID_TS"
 """Output of `preprocessing`, float32 [media]: seconds from one pair of frames to the next."""
 
 SECONDS_PER_GRID = 1.0
