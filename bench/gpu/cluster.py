@@ -4,6 +4,8 @@
         --vision-engines Torch TensorRT
     python bench/gpu/cluster.py --gpu none          a rehearsal on the processor, the demo's images
 
+A machine without a network is set up from what `offline/pack.sh` packed, by `offline/setup.sh`.
+
 Starts a development cluster with the machine's GPU for four pods in turns, installs the chart and
 applies tiny-llava on the GPU for each vision engine, and on the processor, whose answers are the
 measure. Every committed question is sent to all, unary and streamed. Then load on the first until
