@@ -55,16 +55,6 @@ spec:
     gpu: {count: 1}
 ```
 
-## Folders
-
-NVILA (family `nvila`) in folders, `llm/`, `vision_tower/` and `mm_projector/`, is served on backend
-PyTorch, and the Reference engine does not compute it (`BackendFamily`): the manifest is the one
-above with `backend: PyTorch` and an image of TensorRT-LLM 1.0 or newer. With `image_aspect_ratio`
-`dynamic`, as NVILA-Lite's, an image is cut into up to `max_tiles` tiles and a view, with a newline
-a tile. With `dynamic_s2`, as NVILA-8B's, one newline ends the image. Other towers, projectors,
-`image_encoder`s and `ps3` are refused by their keys, and checkpoints in one folder with code of
-their own by their `model_type`.
-
 ## Files of image processors
 
 `image_processor` of processor_config.json is read before preprocessor_config.json, as transformers

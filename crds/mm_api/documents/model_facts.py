@@ -103,15 +103,6 @@ class VisionFacts(Document):
     max_tiles: int | None = Field(
         default=None, ge=1, description="Tiles of one image at most, its thumbnail included."
     )
-    min_tiles: int | None = Field(
-        default=None, ge=1, description="Tiles of one image at least, its thumbnail left out."
-    )
-    scales: list[int] | None = Field(
-        default=None,
-        min_length=2,
-        description="Sides in pixels of the squares that an image is seen as at once; the last is "
-        "a grid of tiles. None: an image is seen at one scale.",
-    )
     grid_pinpoints: list[tuple[int, int]] | None = Field(
         default=None, description="Heights and widths of the grids of tiles that images become."
     )

@@ -24,7 +24,6 @@ from mm_api.families.mistral3 import MISTRAL3
 from mm_api.families.mllama import MLLAMA
 from mm_api.families.mt5 import MT5
 from mm_api.families.nmt import NMT
-from mm_api.families.nvila import NVILA
 from mm_api.families.pixtral import PIXTRAL
 from mm_api.families.qwen2_5_omni import QWEN2_5_OMNI
 from mm_api.families.qwen2_5_vl import QWEN2_5_VL
@@ -39,7 +38,7 @@ from mm_api.families.whisper import WHISPER
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, NVILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA),
+        *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA),
         *(QWEN2_VL, QWEN2_5_VL, INTERNVL, MISTRAL3, PIXTRAL, GEMMA3, IDEFICS3, SMOLVLM, QWEN3_VL),
         *(QWEN2_AUDIO, QWEN2_5_OMNI),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mm_api.backends import BACKENDS, REFERENCE
-from mm_api.documents.model_facts import ModelFacts, VisionFacts
+from mm_api.documents.model_facts import ModelFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,6 @@ class TensorRTLLM:
     max_images: int = 64
     """Images in one request that upstream's models can serve."""
     max_images_reason: str = ""
-    most_images: Callable[[VisionFacts], int | None] = lambda _: None
-    """The same where it follows from the checkpoint; None: `max_images`."""
     tensor_parallel: bool = True
     """The converter has --tp_size."""
     pipeline_parallel: bool = True
@@ -96,11 +94,6 @@ class PyTorchServing:
     """Options in trtllm-serve's file, which it needs for images."""
     since: str | None = None
     """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
-    joins_messages: bool = False
-    """The server writes the texts of all messages as one message of the user's, without anything
-    between them: its list HF_CHAT_TEMPLATE_EXCEPTIONS (tensorrt_llm/inputs/utils.py)."""
-    folder_words: tuple[str, ...] = ()
-    """Words in the path of the checkpoint by which the server would choose another conversation."""
     videos_since: str | None = None
     """First TensorRT-LLM that reads a video from the request itself, keeps every frame of it where
     its options say so, and gives a video of one frame the features of that image. None: no version

@@ -108,9 +108,6 @@ class Family:
         has: dict[str, object] = {PYTORCH.name: self.pytorch, VLLM.name: vllm}
         return tuple(one for one in sorted(BACKENDS) if self.is_served(one) and has.get(one, True))
 
-    def encodes_at_once(self, backend: str) -> bool:
-        return not self.has_tower or (self.layout.one_pass and BACKENDS[backend].stages)
-
     @property
     def chats(self) -> bool:
         return self.kind is not Kind.ENCODER_DECODER

@@ -51,10 +51,8 @@ LOOK_ALIKES = (
     LookAlike(
         ("nvila",),
         "NVILA with Python code of its own",
-        "its weights have other names than those of TensorRT-LLM's class, and no backend here runs"
-        " the checkpoint's code",
-        "Nearest: an NVILA of Efficient-Large-Model in folders, model_type llava_llama (family"
-        " nvila), on backend PyTorch",
+        "no backend here runs the checkpoint's code, or serves NVILA otherwise",
+        "Nearest: LLaVA-OneVision (family llava-onevision), whose images are tiled too",
     ),
     LookAlike(
         ("qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"),

@@ -14,27 +14,15 @@ from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
-TILING = ("dynamic", "dynamic_s2")
-"""Values of image_aspect_ratio by which images are tiled, as NVILA's are."""
-
 
 def is_in_parts(config: JsonObject) -> bool:
     """Return whether the checkpoint is three, each in a folder: VILA 1.5, NVILA."""
     return "llm_cfg" in config and "vision_tower_cfg" in config
 
 
-def tiles_images(config: JsonObject) -> bool:
-    """Return whether a checkpoint in parts is NVILA: by its tiles, or by its projector."""
-    projector = config.get("mm_projector_cfg")
-    kind = projector.get("mm_projector_type") if isinstance(projector, dict) else projector
-    tiled = config.get("image_aspect_ratio") in TILING or bool(config.get("dynamic_s2"))
-    return tiled or str(kind).endswith("_fix")
-
-
 def features_per_image(vision: VisionFacts) -> int:
     """Return ceil(side / patch / 2)^2: 384 pixels in patches of 14 are 27 x 27, then 14 x 14."""
-    grid = vision.image_size // vision.patch_size
-    return (-(-grid // (vision.merge_size or 2))) ** 2
+    return (-(-(vision.image_size // vision.patch_size) // 2)) ** 2
 
 
 def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
@@ -65,8 +53,14 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
     if config.get("s2"):
         raise invalid(
             "s2 is true: several scales of one square are planned by no backend here. Use a"
-            " VILA1.5 without s2, or NVILA on backend PyTorch (family nvila), whose images are"
-            " tiled"
+            " VILA1.5 without s2"
+        )
+    ratio = config.get("image_aspect_ratio")
+    if ratio in {"dynamic", "dynamic_s2"} or config.get("dynamic_s2") or projector.endswith("_fix"):
+        raise invalid(
+            f"image_aspect_ratio is {ratio!r} and mm_projector_type {projector!r}, as in NVILA,"
+            " which no backend here serves. Nearest: LLaVA-OneVision (family llava-onevision),"
+            " whose images are tiled too"
         )
     if projector not in {"mlp_downsample", ""}:
         raise invalid(
@@ -107,7 +101,7 @@ VILA = Family(
     title="VILA 1.5",
     architectures=("LlavaLlamaModel", "LlavaLlamaForCausalLM"),
     model_type=None,  # llava_llama and more: its layout identifies it
-    recognised=lambda config: is_in_parts(config) and not tiles_images(config),
+    recognised=is_in_parts,
     read=read,
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16, whatever the checkpoint is stored in",

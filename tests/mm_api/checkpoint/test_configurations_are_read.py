@@ -71,6 +71,15 @@ def config_of(family: str, **changes: Any) -> dict[str, Any]:
         ),
         pytest.param(config_of("vila", s2=True), "s2 is true", id="vila-s2"),
         pytest.param(
+            config_of("vila", image_aspect_ratio="dynamic"), "as in NVILA", id="nvila-tiles"
+        ),
+        pytest.param(config_of("vila", dynamic_s2=True), "as in NVILA", id="nvila-scales"),
+        pytest.param(
+            config_of("vila", mm_projector_cfg={"mm_projector_type": "mlp_downsample_2x2_fix"}),
+            "llava-onevision",
+            id="nvila-projector",
+        ),
+        pytest.param(
             config_of("llava", mm_vision_tower="openai/clip"), "original layout", id="old-llava"
         ),
         pytest.param(

@@ -10,7 +10,7 @@ from mm_runtime.inspect.checkpoint import InspectOptions, describe
 from support.model_configs import MODELS, folder_of
 from support.representatives import others_are_slow
 
-UNKNOWN = frozenset({"vila", "nvila", "nmt", "qwen2-5-omni"})
+UNKNOWN = frozenset({"vila", "nmt", "qwen2-5-omni"})
 """Families whose published config.json is that of another program, or of more than is loaded."""
 
 

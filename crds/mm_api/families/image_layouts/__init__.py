@@ -6,7 +6,6 @@ record with another (`tests/architecture/test_layouts_are_compared_nowhere.py`).
 """
 
 from mm_api.families.image_layouts.crops import CROPS
-from mm_api.families.image_layouts.ended import ENDED
 from mm_api.families.image_layouts.grid import GRID
 from mm_api.families.image_layouts.lines import LINES
 from mm_api.families.image_layouts.numbered import NUMBERED
@@ -15,4 +14,4 @@ from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.image_layouts.tiles import TILES
 from mm_api.families.image_layouts.views import VIEWS
 
-LAYOUTS = (SQUARE, VIEWS, CROPS, ENDED, NUMBERED, GRID, LINES, OWN, TILES)
+LAYOUTS = (SQUARE, VIEWS, CROPS, NUMBERED, GRID, LINES, OWN, TILES)

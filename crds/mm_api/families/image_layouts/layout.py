@@ -60,8 +60,6 @@ class ImageLayout:
     """Attention stores its scores in programs for torch, too."""
     fixed_features: bool = False
     """Triton's preprocessing model divides the number back from the engine's limits."""
-    one_pass: bool = False
-    """trtllm-serve's tower reads all images of a request at once."""
     features_per_image: Callable[[VisionFacts], int] = lambda vision: vision.features_per_image
     """Rows of the prompt table (or encoder tokens) that one image becomes at the most."""
     features_of_several: Callable[[VisionFacts], int] | None = None

@@ -141,15 +141,12 @@ def _experts(now: Case) -> Iterator[SpecError]:
 def check_images(now: Case) -> Iterator[SpecError]:
     """Yield errors for images that upstream's models do not take."""
     requested, upstream, vision = now.request.max_images, now.family.trtllm, now.facts.vision
-    most = upstream.max_images
-    if vision is not None and (fewer := upstream.most_images(vision)) is not None:
-        most = fewer
-    if vision is not None and requested > most:
+    if vision is not None and requested > upstream.max_images:
         yield plan_error(
             "engine.maxImagesPerRequest",
             "TooManyImages",
             f"{requested} images are not possible for {now.family.name}: "
-            f"{now.family.trtllm.max_images_reason}; use at most {most}",
+            f"{upstream.max_images_reason}; use at most {upstream.max_images}",
         )
 
 

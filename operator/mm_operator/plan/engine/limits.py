@@ -97,7 +97,7 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
             )
         )
     together = _vision_batch(request, batch * tiles)
-    if family.encodes_at_once(request.backend):
+    if not family.has_tower:
         # A video is read in one pass, too: so many images of the largest size.
         video = (
             -(-rows // features) * family.layout.tiles_per_image(vision)

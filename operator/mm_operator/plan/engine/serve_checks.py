@@ -20,7 +20,6 @@ def check_serving(now: Case) -> Iterator[SpecError]:
     yield from _version(now)
     yield from _family(now)
     yield from _videos(now)
-    yield from _name(now)
     yield from _engine(now)
 
 
@@ -109,24 +108,6 @@ def _videos(now: Case) -> Iterator[SpecError]:
             f" {now.version}, which would open addresses itself: use {_nearest(since)}, or backend"
             " Reference, or remove the field",
         )
-
-
-def _name(now: Case) -> Iterator[SpecError]:
-    """Yield an error for a name by which the server would choose another conversation.
-
-    It stands in the path of the checkpoint (`checkpoint_folder` of the server's command).
-    """
-    served = pytorch_of(now.family, now.facts)
-    words = served.folder_words if served else ()
-    for word in (one for one in words if one in now.model.lower()):
-        yield SpecError(
-            "NameChoosesConversation",
-            f"TensorRT-LLM on PyTorch chooses the conversation of {now.family.name} by the path of "
-            f"the checkpoint, and {word!r} in the name of the model stands for another one: give "
-            "the model another name",
-            "metadata.name",
-        )
-        return
 
 
 def _nearest(version: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.trtllm_serve import TrtllmServe
-from mm_api.families import FAMILIES
 from mm_api.gateway_memory import encoding_bytes
 from mm_runtime.backends.openai_server.body import (
     ChatBody,
@@ -181,13 +180,11 @@ def open_trtllm_serve(
             "the engine has LoRA adapters, which are not applied on PyTorch: it comes from another"
             " version of the operator, which has to plan again"
         )
-    served = FAMILIES[directory.facts.family].pytorch
-    joins = served is not None and served.joins_messages  # it uses no template at all
     dialect = TrtllmServeDialect(
         serving.model,
         takes_salt=plan.takes_salt,
         as_videos=serving.gateway.max_video_frames > 0,
-        write=load_turn_writer(directory) if plan.takes_templates and not joins else None,
+        write=load_turn_writer(directory) if plan.takes_templates else None,
     )
     return OpenAiServerEngine(
         address or f"127.0.0.1:{plan.port}",

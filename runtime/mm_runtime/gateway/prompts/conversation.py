@@ -61,7 +61,6 @@ class ChatPrompt:
         dialect: how calls of tools are written; None: no tools can be offered.
         with_tools: template of conversations in which tools are offered.
         drops_names: the server that writes the prompt leaves out the names of messages of tools.
-        joins_messages: it writes the texts of all messages as one of the user's.
     """
 
     template: ChatTemplate
@@ -71,17 +70,14 @@ class ChatPrompt:
     dialect: ToolDialect | None
     with_tools: ChatTemplate
     drops_names: bool = False
-    joins_messages: bool = False
 
     def split(self, request: ChatRequest) -> Conversation:
         """Split the messages into turns for the template and references to media.
 
         Raises:
             InvalidRequestError: a text holds what stands for an image, or a control token; or there
-                are tools, of which the template knows nothing, or messages that the server would
-                join.
+                are tools, of which the template knows nothing.
         """
-        self._check_single(request)
         continues = bool(request.continue_final_message)
         found = Conversation(
             [],
@@ -134,17 +130,6 @@ class ChatPrompt:
                 turn = Turn(role, tuple(parts), answers=answers, name=name)
             found.turns.append(turn)
         return found
-
-    def _check_single(self, request: ChatRequest) -> None:
-        """Refuse several messages, and others than the user's, where they become one of his."""
-        if self.joins_messages and [one.role for one in request.messages] != ["user"]:
-            raise InvalidRequestError(
-                "`messages` must be one message of the role `user`: trtllm-serve would join the "
-                "texts of several to one of the user's, without a mark of who has said what. "
-                "Write what came before into it.",
-                param="messages",
-                code="unsupported_parameter",
-            )
 
     def _template(self, conversation: Conversation) -> ChatTemplate:
         return self.with_tools if conversation.tools else self.template

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from mm_api.families import FAMILIES
 from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, control_pattern
 from mm_runtime.gateway.prompts.templates import load_template, load_tools_template
@@ -20,11 +19,7 @@ def load_chat_prompt(
     """
     style = style_of(directory, codec)
     template = with_tools = load_template(directory.processor, style, directory.tokenizer)
-    server = FAMILIES[directory.facts.family].pytorch if written_by_server else None
-    joins = server is not None and server.joins_messages
-    if joins:
-        dialect = None  # it writes no tools, either
-    elif written_by_server:
+    if written_by_server:
         found = load_tools_template(directory.processor, style, directory.tokenizer)
         dialect = None if found is None else found.dialect
         with_tools = found or template
@@ -42,7 +37,6 @@ def load_chat_prompt(
         dialect,
         with_tools,
         drops_names=written_by_server,
-        joins_messages=joins,
     )
 
 

@@ -134,19 +134,12 @@ def read_parts(
 
 
 def _projector_shapes(facts: ModelFacts) -> dict[str, Shape]:
-    """Return the weights of upstream's projectors of 2 x 2 and 3 x 3 patches."""
+    """Return the weights of upstream's projector of 2 x 2 patches."""
     assert facts.vision is not None  # noqa: S101 (the family has one)
-    vision, hidden = facts.vision, facts.text.hidden_size
-    merged = vision.merge_size or 2
-    states = vision.hidden_size * len(vision.scales or (1,))
-    wide, between = merged * merged * states, merged * states
+    hidden, wide = facts.text.hidden_size, MERGED * MERGED * facts.vision.hidden_size
     matrices: dict[int, Shape] = {2: (hidden, wide), 4: (hidden, hidden)}
-    norms = {1: wide}
-    if merged == 3:  # noqa: PLR2004 (3 x 3 patches)
-        matrices = {2: (between, wide), 5: (hidden, between), 7: (hidden, hidden)}
-        norms[4] = between
     return {
-        **{f"layers.{place}.{one}": (size,) for place, size in norms.items() for one in _VECTORS},
+        **{f"layers.1.{one}": (wide,) for one in _VECTORS},
         **{f"layers.{place}.weight": shape for place, shape in matrices.items()},
         **{f"layers.{place}.bias": shape[:1] for place, shape in matrices.items()},
     }

@@ -11,7 +11,6 @@ from dataclasses import replace
 from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.preprocess.processors.crops import CropProcessor
-from mm_runtime.serving.preprocess.processors.ended import EndedProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.lines import LineProcessor
 from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
@@ -25,7 +24,6 @@ LOADERS: Mapping[str, Callable[[EngineDirectory], ImageProcessor]] = {
     "squares": SquareProcessor.load,
     "views": ViewProcessor.load,
     "crops": CropProcessor.load,
-    "ended": EndedProcessor.load,
     "numbered": NumberedProcessor.load,
     "grids": GridProcessor.load,
     "lines": LineProcessor.load,
