@@ -106,7 +106,6 @@ class Flag:
     ADDRESS = "--address"
     ALLOW_PICKLE = "--allow-pickle"
     AUTH_TOKEN_FILE = "--auth-token-file"  # noqa: S105 (a name)
-    CHECKPOINT = "--checkpoint"
     FAMILY = "--family"
     GATEWAY_PORT = "--gateway-port"
     GRPC_ADDRESS = "--grpc-address"

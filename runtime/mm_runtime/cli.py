@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
@@ -52,7 +51,8 @@ SOURCE_HELP = "directory with config.json, hf://OWNER/NAME@REVISION or s3://BUCK
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see `ExitCode`)."""
-    arguments = parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    arguments = parser().parse_args(given, argparse.Namespace(given=given))
     logging.basicConfig(
         level=arguments.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
@@ -224,8 +224,6 @@ def _add_compare(commands: "Commands") -> None:
     _add_documents(command)
     command.add_argument(Flag.URL, required=True, help="of the model, for example http://HOST/v1")
     command.add_argument(Flag.AUTH_TOKEN_FILE, type=Path, help="bearer tokens; the first is sent")
-    command.add_argument(Flag.SOURCE, help=f"for engines without their checkpoint: {SOURCE_HELP}")
-    command.add_argument(Flag.WORK, type=Path, help="directory for it; default: a temporary one")
     command.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the report here")
     command.set_defaults(command=_compare)
 
@@ -363,26 +361,27 @@ def _gateway(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from mm_runtime.backends import steps  # noqa: PLC0415
-    from mm_runtime.base.engine_python import engine_python  # noqa: PLC0415 (see module)
-    from mm_runtime.comparison.checkpoint import checkpoint_beside  # noqa: PLC0415
+    from mm_runtime.base.engine_python import VARIABLE  # noqa: PLC0415 (see module)
 
-    manifest = read_document(EngineManifest, arguments.manifest)
-    with TemporaryDirectory(dir=arguments.work) as work:
-        checkpoint = checkpoint_beside(
-            manifest, arguments.manifest.parent, arguments.source, Path(work), steps
-        )
-        given = (
-            (Flag.MANIFEST, arguments.manifest),
-            (Flag.SERVING, arguments.serving),
-            (Flag.URL, arguments.url),
-            (Flag.CHECKPOINT, checkpoint),
-            (Flag.AUTH_TOKEN_FILE, arguments.auth_token_file),
-            (Flag.TERMINATION_LOG, arguments.termination_log),
-        )
-        options = [
-            str(word) for flag, value in given if value is not None for word in (flag, value)
-        ]
-        # In the interpreter that has torch and transformers.
-        command = [engine_python(), "-m", "mm_runtime.comparison", *options]
-        return subprocess.run(command, check=False).returncode
+    if python := os.environ.get(VARIABLE):  # it has torch and transformers
+        others = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        command = [python, "-m", "mm_runtime", *arguments.given]
+        return subprocess.run(command, env=others, check=False).returncode
+    from mm_runtime.comparison.compare import CompareOptions, compared  # noqa: PLC0415
+
+    options = CompareOptions(
+        manifest=read_document(EngineManifest, arguments.manifest),
+        directory=arguments.manifest.parent,
+        serving=read_document(ServingPlan, arguments.serving),
+        url=arguments.url,
+        token=_first_token(arguments.auth_token_file),
+    )
+    text = compared(options).to_json()
+    print(text)
+    write_termination_message(arguments.termination_log, text)
+    return ExitCode.OK
+
+
+def _first_token(file: Path | None) -> str:
+    lines = file.read_text(encoding="utf-8").split("\n") if file else []
+    return next((line.split()[-1] for line in lines if line.strip()), "")

@@ -18,7 +18,6 @@ from support.native import damaged as native
 from support.native.engines import NativeEngine, evaluated_engine
 from support.native.image import NativeImage, make_image
 from support.real_gateway import run_pair
-from support.reference_comparisons import compared_report
 from support.reports import readiness_of, report_of
 from support.tiny_llava import ADAPTERS
 
@@ -47,9 +46,6 @@ def test_an_engine_like_its_checkpoint_is_ready(
     assert len(kept.prompts) == BASE + ADAPTED
     with run_pair(llava.built, tmp_path, program=image.program) as pair:
         report = report_of(pair.triton)
-        log = tmp_path / "compared"
-        compared = compared_report(llava.built, pair.url, log, "--source", str(llava.checkpoint))
-    assert (compared.prompts, compared.failed_prompts) == (20, 0)
     assert (report.prompts, report.failed_prompts) == (BASE + ADAPTED, 0)
     assert report.tokens == report.agreed > len(kept.prompts)
     assert report.log_prob_distance is not None

@@ -8,8 +8,8 @@ from mm_runtime.cli import main
 from support.tiny_llava import BuiltEngine
 
 
-def compared_report(engine: BuiltEngine, url: str, log: Path, *more: str) -> EvaluationReport:
+def compared_report(engine: BuiltEngine, url: str, log: Path) -> EvaluationReport:
     documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
-    code = main(["compare", *documents, "--url", f"{url}/v1", "--termination-log", str(log), *more])
+    code = main(["compare", *documents, "--url", f"{url}/v1", "--termination-log", str(log)])
     assert code == ExitCode.OK, log.read_text()
     return EvaluationReport.from_json(log.read_bytes())

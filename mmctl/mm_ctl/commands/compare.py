@@ -1,8 +1,8 @@
 """`mmctl compare NAME --reference`: a running model against transformers in float32.
 
 A pod of the model's own image computes the checkpoint's answers to 20 prompts and sends the same
-prompts to the model. It fetches the checkpoint where the engine is none. The figures go into the
-model's annotation, from which the operator writes `status.evaluation`.
+prompts to the model. The figures go into the model's annotation, from which the operator writes
+`status.evaluation`.
 """
 
 import argparse
@@ -18,11 +18,10 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
 from mm_ctl.comparing.run import CompareFailedError, run_to_end
-from mm_ctl.comparing.source import disk_bytes, needs_source, read_inspected, with_source
 from mm_ctl.connection import Connection, add_connection_options, connection
 from mm_ctl.documents import UsageError
 from mm_operator import names
-from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, MODEL
+from mm_operator.cluster.resources import DEPLOYMENT, MODEL
 
 HELP = "compare a running model with transformers in float32, by 20 prompts"
 AGREES, FAILED, NOT_READY, DIFFERS = 0, 1, 4, 5
@@ -60,16 +59,17 @@ async def run(options: argparse.Namespace) -> int:
         model = await there.client.get(MODEL, there.namespace, options.name)
         if model is None:
             return _failed(f"there is no model {there.namespace}/{options.name}", FAILED)
-        if why := _obstacle(model):
-            return _failed(f"{there.namespace}/{options.name}: {why}", NOT_READY)
+        if found := obstacle(model):
+            why, code = found
+            return _failed(f"{there.namespace}/{options.name}: {why}", code)
         try:
             report = await _compared(there, model, options, seconds)
         except CompareFailedError as error:
             return _failed(str(error), FAILED)
         page = as_page(f"{there.namespace}/{options.name}", report)
         print(report.to_json(indent=2) if options.output == "json" else page)
-        if why := await _changed(there, options.name, report):
-            return _failed(f"not recorded: {why}", FAILED)
+        if changed := await _changed(there, options.name, report):
+            return _failed(f"not recorded: {changed}", FAILED)
         await _record(there, options.name, report)
     return DIFFERS if report.first_difference else AGREES
 
@@ -82,9 +82,6 @@ async def _compared(
         raise CompareFailedError("the model has no Deployment: wait for its rollout")
     memory = options.memory or f"{-(-_memory_bytes(model) // _MIB)}Mi"
     pod = compare_pod(deployment, model["status"]["url"], memory=memory, seconds=seconds)
-    spec = MultimodalModelSpec.model_validate(model["spec"])
-    if needs_source(spec):
-        pod = await _fetching(there, model, spec, pod)
     name = pod["metadata"]["name"]
     return await run_to_end(
         there.client,
@@ -94,38 +91,28 @@ async def _compared(
     )
 
 
-async def _fetching(
-    there: Connection, model: Mapping[str, Any], spec: MultimodalModelSpec, pod: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the pod with the checkpoint's source, and the disk that it takes."""
-    config = names.facts_config(model["metadata"]["name"])
-    held = await there.client.get(CONFIG, there.namespace, config)
-    facts, network = read_inspected(held, config)
-    status = model["status"]
-    stored = (status.get("build") or {}).get("storedBytes")
-    needed = disk_bytes(facts, engine=stored if spec.build.store.s3 else 0)
-    return with_source(
-        pod,
-        spec,
-        (status.get("plan") or {}).get("sourceRevision"),
-        network=spec.network.over(network),
-        disk_bytes=needed,
-    )
-
-
 def _memory_bytes(model: Mapping[str, Any]) -> int:
     cost = (model["status"].get("plan") or {}).get("evaluation") or {}
     return max(_LEAST_BYTES, 2 * int(cost.get("memoryBytes") or 0))
 
 
-def _obstacle(model: Mapping[str, Any]) -> str | None:
-    """Return why a model cannot be compared now; None: it can."""
+def obstacle(model: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return why a model cannot be compared, and the exit code; None: it can."""
+    backend = MultimodalModelSpec.model_validate(model["spec"]).engine.traits
+    if backend.builds_engines:
+        return (
+            f"an engine of backend {backend.name} holds no checkpoint: its pods compare it with "
+            "the answers that its build kept (spec.build.evaluation Auto)"
+        ), FAILED
     status = model.get("status") or {}
     held = {one["type"]: one["status"] for one in status.get("conditions") or ()}
     if held.get(ConditionType.AVAILABLE) != "True" or not status.get("url"):
-        return "it does not answer yet: mmctl status says why"
+        return "it does not answer yet: mmctl status says why", NOT_READY
     if held.get(ConditionType.ROLLING_OUT) == "True":
-        return "a rollout is under way, and two revisions may answer: compare it afterwards"
+        return (
+            "a rollout is under way, and two revisions may answer: compare it afterwards",
+            NOT_READY,
+        )
     return None
 
 

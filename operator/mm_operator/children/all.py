@@ -33,7 +33,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
     encoder = encoder_template(snapshot, spec, plan)
     candidates = (
         build_inspect_job(snapshot, spec, plan),
-        build_facts_config(snapshot, spec, plan),
+        build_facts_config(snapshot, plan),
         build_store_claim(snapshot, spec, plan),
         build_engine_config(snapshot, plan),
         *build_claim_templates(snapshot, spec, plan),

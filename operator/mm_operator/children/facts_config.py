@@ -1,12 +1,6 @@
-"""The ConfigMap that keeps what the inspection found, so that its Job can go, and the GPU.
-
-Beside them stands how the source is reached, which a model's spec alone does not say: `mmctl` reads
-it there, without a right in the operator's namespace.
-"""
+"""The ConfigMap that keeps what the inspection found, so that its Job can go, and the GPU."""
 
 from mm_api import labels
-from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator import names
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
@@ -14,15 +8,12 @@ from mm_operator.plan.records import (
     FACTS_KEY,
     GPU_KEY,
     INSPECTION_KEY,
-    NETWORK_KEY,
     Inspection,
     read_gpu,
 )
 
 
-def build_facts_config(
-    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan
-) -> Manifest | None:
+def build_facts_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     """Return the ConfigMap once there are facts; until then an older one stays as it is."""
     inspect = plan.inspect
     if inspect.facts is None or inspect.inspected_at is None:
@@ -39,9 +30,6 @@ def build_facts_config(
     gpu = plan.engine.gpu if plan.engine else read_gpu(snapshot.observed.configs.get(name))
     if gpu is not None:
         data[GPU_KEY] = gpu.to_json(indent=2)
-    network = spec.network.over(snapshot.settings.network).of_jobs
-    if network != NetworkSpec():
-        data[NETWORK_KEY] = network.model_dump_json(by_alias=True, exclude_defaults=True, indent=2)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

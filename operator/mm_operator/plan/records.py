@@ -24,9 +24,6 @@ INSPECTION_KEY = "inspection.json"
 GPU_KEY = "gpu.json"
 """The GPU that the model was last planned for, beside what its inspection found."""
 
-NETWORK_KEY = "network.json"
-"""How the source is reached: the model's `spec.network` over the operator's. Absent: directly."""
-
 RESULT_KEY = "result.json"
 ENGINE_KEY = "engine"
 """Name of the ConfigMap of the engine that a revision serves."""

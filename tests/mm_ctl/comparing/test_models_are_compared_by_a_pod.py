@@ -14,6 +14,7 @@ import pytest
 
 from mm_api import labels
 from mm_api.documents.evaluation import EvaluationReport, FirstDifference, ReferenceFigures
+from mm_ctl.commands.compare import obstacle
 from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
 from mm_devcluster.cluster import ClusterInfo
@@ -99,6 +100,12 @@ def test_pages_have_a_verdict_and_figures() -> None:
     assert "3 of 20 prompts differ" in page
 
 
+def test_engines_without_their_checkpoint_are_refused() -> None:
+    why, code = obstacle(document({"engine": {"backend": "TensorRT"}})) or ("", 0)
+    assert code == 1
+    assert "backend TensorRT holds no checkpoint: its pods compare it" in why
+
+
 @pytest.fixture(scope="module")
 def api(control_plane: ClusterInfo) -> Iterator[Api]:
     install_definition(control_plane)
@@ -136,6 +143,22 @@ def test_a_report_is_printed_and_recorded(api: Api, report: EvaluationReport, co
     assert output.startswith(f"{api.namespace}/llava ")
     assert EvaluationReport.from_json(annotation(api)) == report
     assert api.names("pods", "-l", OURS) == []
+
+
+@pytest.mark.cluster
+def test_what_the_scheduler_says_is_printed(api: Api) -> None:
+    set_status(api)
+    short = "0/3 nodes are available: 3 Insufficient memory."
+    unscheduled = {"type": "PodScheduled", "status": "False", "message": short}
+    status = json.dumps({"status": {"conditions": [unscheduled]}})
+    with comparing(api) as process:
+        pod = wait_for_pod(api, OURS)
+        name = pod["metadata"]["name"]
+        api.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", status)
+        assert process.stderr is not None
+        assert any(short in line for line in process.stderr)
+        end_pod(api, pod, message="no report", exit_code=3)
+        outcome(process)
 
 
 @pytest.mark.cluster

@@ -1,6 +1,5 @@
 """Proxy and authorities reach the containers that read sources, stores or URLs, and no others."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,6 @@ from mm_operator import names
 from mm_operator.children.all import build
 from mm_operator.model import Plan, Snapshot
 from support.cases import cases
-from support.models import SETTINGS
 from support.staged import children, fresh, inspected, planned
 
 PROXY = "http://proxy.example.org:3128"
@@ -249,20 +247,3 @@ def test_a_models_own_settings_come_first(own: dict[str, Any], expected: str) ->
     found = outward(job["spec"]["template"]["spec"])["inspect"]
 
     assert found == {"HTTP_PROXY": expected, "HTTPS_PROXY": PROXY, **TRUSTED}
-
-
-def test_the_facts_say_how_the_source_is_reached() -> None:
-    """The operator's settings where the model has none; the spec alone says nothing of them."""
-    chart = NetworkSpec(
-        proxy=ProxySpec(https="http://chart.example:1", no_proxy=["10.0.0.0/8"], request_urls=True),
-        hub_endpoint="https://mirror.example",
-        ip_family_policy="PreferDualStack",
-    )
-    own = {"network": {"proxy": {"https": PROXY}}}
-    stage = inspected(own, settings=replace(SETTINGS, network=chart))
-    recorded = json.loads(children(stage)["ConfigMap/inspect"]["data"]["network.json"])
-    assert recorded == {
-        "proxy": {"https": PROXY, "noProxy": ["10.0.0.0/8"]},
-        "hubEndpoint": "https://mirror.example",
-    }
-    assert "network.json" not in children(inspected())["ConfigMap/inspect"]["data"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,8 +15,8 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.evaluation import EVALUATION_NAME, EvaluationReport
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.backends import BACKENDS
-from mm_runtime.cli import main as mm_runtime
-from mm_runtime.comparison.__main__ import main
+from mm_runtime.base.engine_python import VARIABLE
+from mm_runtime.cli import main
 from mm_runtime.comparison.rouge import rouge1, rouge_l
 from mm_runtime.engine_build.commands.in_process import in_process
 from mm_runtime.gateway.wiring import build_gateway
@@ -59,7 +60,7 @@ async def served(
 async def compare(engine: BuiltEngine, url: str, log: Path, *more: str) -> int:
     documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
     arguments = [*documents, "--url", url, "--termination-log", str(log), *more]
-    return await asyncio.to_thread(main, arguments)
+    return await asyncio.to_thread(main, ["compare", *arguments])
 
 
 async def test_a_model_agrees_with_its_checkpoint(engine: BuiltEngine, tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ async def test_nothing_that_listens_is_a_failure(engine: BuiltEngine, tmp_path: 
 @cases(
     "changes words",
     {
-        "engines": ({"backend": "TensorRT"}, "is not run by transformers"),
+        "engines": ({"backend": "TensorRT"}, "holds no checkpoint that transformers could run"),
         "another-plan": ({"fingerprint": "d" * 64}, "is of another engine"),
     },
 )
@@ -174,12 +175,15 @@ async def test_what_cannot_be_compared_says_why(
     assert words in log.read_text()
 
 
-def test_the_command_ends_as_its_process(engine: BuiltEngine, tmp_path: Path) -> None:
-    """`mm-runtime compare` runs it in the interpreter that has torch."""
+def test_the_command_ends_as_its_process(
+    engine: BuiltEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs in the interpreter that has torch, which an image may name."""
+    monkeypatch.setenv(VARIABLE, sys.executable)
     log, missing = tmp_path / "log", tmp_path / "no-such-file"
     documents = ["--manifest", str(missing), "--serving", str(engine.serving)]
     options = ["--url", "http://127.0.0.1:1/v1", "--termination-log", str(log)]
-    assert mm_runtime(["compare", *documents, *options]) == ExitCode.PERMANENT
+    assert main(["compare", *documents, *options]) == ExitCode.PERMANENT
     assert f"{missing} does not exist" in log.read_text()
 
 
