@@ -50,7 +50,7 @@ def test_no_module_compares_layouts() -> None:
         name: sorted(compared((ROOT / name).read_text(encoding="utf-8"))) for name in modules()
     }
 
-    allowed = {"ACTS", "REFUSED", "BY_CHECKPOINT"}
+    allowed = {"ACTS", "REFUSED"}
     assert {name: some for name, some in found.items() if set(some) - allowed} == {}
 
 

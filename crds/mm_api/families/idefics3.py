@@ -10,7 +10,7 @@ from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.numbered import NUMBERED
-from mm_api.families.prompt import IMAGES, TEXT, PromptStyle, TileMarks
+from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 TOWER = tower_sizes(1152, 3072, 12, 16, 224, 32)
 """Defaults of Idefics3VisionConfig and SmolVLMVisionConfig."""
@@ -71,13 +71,6 @@ def _edge(processor: JsonObject, key: str, default: int) -> int:
     return Sizes(section(processor, key) or {}, {}, where)("longest_edge", default)
 
 
-MARKS = TileMarks(
-    edge="<fake_token_around_image>",
-    place="<row_{row}_col_{column}>",
-    view="<global-img>",
-    line_end="\n",
-)
-
 WRAPPER = (
     "User:" + IMAGES + "<image>{% endfor %}" + TEXT + "{% endfor %}<end_of_utterance>\nAssistant:"
 )
@@ -91,7 +84,7 @@ IDEFICS3 = Family(
     read=read,
     layout=NUMBERED,
     unserved=ON_SERVERS,
-    prompt=PromptStyle(WRAPPER, tiles=MARKS),
+    prompt=PromptStyle(WRAPPER),
     notes=(
         "small images are scaled up, too: even 364 x 364 pixels are 16 tiles and a view of them",
         "SmolVLM's first checkpoints are of this class",

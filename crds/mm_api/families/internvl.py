@@ -54,13 +54,15 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             raise invalid(f"{key} is {config[key]!r}; expected {expected!r}, as in InternVL 3")
     values = {key: _side(value) for key, value in (section(config, "vision_config") or {}).items()}
     size = Sizes(values, TOWER, "vision_config")
-    tiles = Sizes(processor, {}, "preprocessor_config.json")("max_patches", MOST_TILES)
+    reads = Sizes(processor, {}, "preprocessor_config.json")
+    tiles, least = reads("max_patches", MOST_TILES), reads("min_patches", 1)
     side = size("image_size") // size("patch_size") // MERGED
     vision = tower_facts(
         size,
         features_per_image=side**2,  # of one tile; the worst image is the planner's business
         feature_select="default",
         merge_size=MERGED,
+        min_tiles=least if least > 1 else None,
         max_tiles=tiles + (tiles > 1),
     )
     return beside_tower(config, text, vision)

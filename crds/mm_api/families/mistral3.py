@@ -113,7 +113,7 @@ MISTRAL3 = Family(
     read=read,
     layout=LINES,
     unserved=ON_SERVERS,
-    prompt=PromptStyle(WRAPPER, "[IMG]", line_end="[IMG_BREAK]", image_end="[IMG_END]"),
+    prompt=PromptStyle(WRAPPER, "[IMG]"),
     pytorch=PyTorchServing(images=True),
     notes=(
         "an image of 1540 x 1540 pixels is 55 lines of 55 features and a token each: 3,080 tokens",

@@ -21,22 +21,6 @@ PLAIN_CHAT = (
 
 
 @dataclass(frozen=True, slots=True)
-class TileMarks:
-    """Tokens that say which part of an image its features are of."""
-
-    edge: str
-    """Before each tile, and behind the view of all of it."""
-
-    place: str
-    """Mark of a tile, with `{row}` and `{column}`, which count from 1."""
-
-    view: str
-
-    line_end: str
-    """Text behind the last tile of a row, and once more before the view."""
-
-
-@dataclass(frozen=True, slots=True)
 class PromptStyle:
     """How a family writes prompts."""
 
@@ -51,12 +35,6 @@ class PromptStyle:
     framed: str = ""
     """What the checkpoint's processor writes for a placeholder: that one between tokens of its own;
     empty: the placeholder alone."""
-    line_end: str = ""
-    """Token after each line of an image's features but the last; empty: they are one run."""
-    image_end: str = ""
-    """Token after the last line."""
-    tiles: TileMarks | None = None
-    """None: tiles stand there without."""
     splits: bool = False
     """The placeholder is no token: the text is cut there, and features go in between."""
     join: str = "\n"

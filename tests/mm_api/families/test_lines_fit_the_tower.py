@@ -6,10 +6,11 @@ import pytest
 
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
+from mm_api.families.image_layouts.lines import LINES as LAYOUT
 from support.cases import cases
 from support.model_configs import MODELS, WITH_IMAGES, facts_of, planned
 
-LINES = [name for name in WITH_IMAGES if FAMILIES[name].layout.processor == "lines"]
+LINES = [name for name in WITH_IMAGES if FAMILIES[name].layout.title == LAYOUT.title]
 
 
 @pytest.mark.parametrize("family", LINES)

@@ -6,10 +6,11 @@ import pytest
 
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
+from mm_api.families.image_layouts.numbered import NUMBERED as LAYOUT
 from support.cases import cases
 from support.model_configs import MODELS, WITH_IMAGES, facts_of
 
-NUMBERED = [n for n in WITH_IMAGES if FAMILIES[n].layout.processor == "numbered"]
+NUMBERED = [n for n in WITH_IMAGES if FAMILIES[n].layout.title == LAYOUT.title]
 
 
 @pytest.mark.parametrize("family", NUMBERED)

@@ -20,7 +20,7 @@ from mm_runtime.gateway.media.images import (
 )
 from mm_runtime.images.data_urls import DecodedUrl
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
-from mm_runtime.serving.preprocess.processors.crops import CropProcessor
+from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
 from support.images import data_url, encode, plain_image
 from support.unreduced import UNREDUCED
 
@@ -186,12 +186,12 @@ async def test_large_images_are_known_too(kind: str) -> None:
 
 def test_details_keep_images_apart() -> None:
     """An image that was sent in low detail is decoded again where it is wanted in another one."""
-    crops = CropProcessor(UNREDUCED.colours.resample, tile=28, rows=4, least=1, most=6)
+    tiles = TileProcessor(UNREDUCED.colours, side=28, tiles=4, positions=5)
     reference = ImageReference(data_url(encode(plain_image((60, 30)))), "messages[0]")
     with closing(Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))) as decoders:
         loader = loader_of(decoders)
         shapes = [
-            asyncio.run(loader.load([reference], [crops.with_detail(detail, 1)]))[0].shape
+            asyncio.run(loader.load([reference], [tiles.with_detail(detail, 1)]))[0].shape
             for detail in ("low", "auto", "low")
         ]
-    assert shapes == [(28, 28, 3), (30, 60, 3), (28, 28, 3)]
+    assert shapes == [(14, 28, 3), (30, 60, 3), (14, 28, 3)]

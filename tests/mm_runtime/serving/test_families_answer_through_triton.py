@@ -54,12 +54,7 @@ def served(request: pytest.FixtureRequest, servers: Servers) -> Family:
 
 def _features(served: Family, given: list[Any]) -> int:
     """Return the tokens of images as the engine in this process has them."""
-    facts, preprocessor = served.pipeline.directory.facts, served.pipeline.preprocessor
-    if given and preprocessor.image_processor is not None:
-        sizes = [(one.height, one.width) for one in given]
-        frames = preprocessor.image_processor.frames_of(sizes)
-        if frames:  # those among the features are part of the image
-            return sum(preprocessor.questions.tokens_of(frame) for frame in frames)
+    facts = served.pipeline.directory.facts
     urls = [data_url(encode(one)).encode() for one in given]
     if not urls:
         return 0

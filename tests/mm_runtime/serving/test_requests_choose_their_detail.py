@@ -10,9 +10,7 @@ from PIL import Image
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import LOW_PIXELS, GridProcessor
-from mm_runtime.serving.preprocess.processors.lines import LineProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours, Size
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
@@ -23,11 +21,7 @@ from support.cases import cases
 COLOURS = Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC)
 MOST = 1280 * 784
 GRID = GridProcessor(COLOURS, patch=14, merge=2, least_pixels=3136, most_pixels=MOST)
-CROPS = CropProcessor(COLOURS.resample, tile=28, rows=4, least=1, most=6)
 TILES = TileProcessor(COLOURS, side=28, tiles=4, positions=5)
-LINES = LineProcessor(
-    COLOURS.resample, patch=14, merge=2, longest=1540, feature="x", line_end="|", image_end="."
-)
 SQUARE = SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4)
 VIEWS = ViewProcessor(
     COLOURS, tile=28, side=2, grids=((28, 56), (56, 28)), limit=None, single_views=True, video=True
@@ -67,13 +61,10 @@ def test_bounds_are_those_of_the_checkpoints_processor(size: Size, bounds: dict[
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_low_detail_is_one_tile(size: Size) -> None:
-    """Whatever its shape; of InternVL the view of all of it, of Llama 3.2 what fits a tile."""
+    """Whatever its shape, what fits a tile."""
     image = _image(size)
-    crop = CROPS.with_detail("low", 1).reduced(image, 1)
     tile = TILES.with_detail("low", 1).reduced(image, 1)
 
-    assert CROPS.rows_of([(crop.height, crop.width)]) == (CROPS.rows,)
-    assert crop.tobytes() == image.resize((28, 28), resample=COLOURS.resample).tobytes()
     assert TILES.canvas(tile.height, tile.width) == (1, 1)
     assert TILES.cross_attention_rows([(tile.height, tile.width)]) == TILES.positions
 
@@ -81,15 +72,11 @@ def test_low_detail_is_one_tile(size: Size) -> None:
 def test_high_detail_is_what_the_family_does() -> None:
     """Images that are cut up are cut up as without the field."""
     image = _image((300, 400))
-    for processor in (GRID, CROPS, TILES, VIEWS, LINES):
+    for processor in (GRID, TILES, VIEWS):
         plain, high = (
             processor.with_detail(detail, 1).reduced(image, 1) for detail in ("auto", "high")
         )
         assert plain.tobytes() == high.tobytes()
-    lines = LINES.with_detail("low", 1).reduced(_image((1080, 1920)), 1)
-    assert (lines.height, lines.width) == (11 * 28, 18 * 28)
-    assert LINES.reduced(lines, 1).tobytes() == lines.tobytes()
-    assert LINES.rows_of([(lines.height, lines.width)]) == (11 * 18,)
     low = GRID.with_detail("low", 1).reduced(_image((1080, 1920)), 1)
     assert low.width * low.height <= LOW_PIXELS < GRID.most_pixels
 
@@ -100,7 +87,6 @@ def test_high_detail_is_what_the_family_does() -> None:
         "one square is low already": (SQUARE, "high", 1),
         "a view and tiles": (VIEWS, "low", 1),
         "views and tiles of several": (replace(VIEWS, single_views=False), "low", 2),
-        "two tiles at the least": (replace(CROPS, least=2), "low", 1),
         "larger at the least": (replace(GRID, least_pixels=LOW_PIXELS + 1), "low", 1),
     },
 )

@@ -7,8 +7,6 @@ from typing import Literal
 from mm_api.documents.model_facts import VisionFacts
 
 ACTS, REFUSED = "acts", "refused"
-BY_CHECKPOINT = "by checkpoint"
-"""Acts where the checkpoint's images are cut up (`high`), or are not (`low`)."""
 
 FIXED_SIZE_FACTOR = 1.25
 """Room for fragmentation in the CUDA pool when every output has one size; 1.5 when sizes vary."""
@@ -77,7 +75,8 @@ class ImageLayout:
     extra_output_bytes: Callable[[int, int, int], int] = lambda _positions, _head, _tokens: 0
     """GPU bytes of a request beside its features, of (positions, head size, encoder tokens)."""
     rows_of_image: Callable[[VisionFacts, int, int], int] | None = None
-    """Tokens of an image of a height and width, by the checkpoint's processor; None: the plan's."""
+    """Tokens of an image of a height and width, by the checkpoint's processor, those around its
+    features included; 0: it cannot read the image. None: the plan's."""
     video_features: Callable[[VisionFacts, int], int] | None = None
     """Rows that a video of n frames becomes; None: no video."""
     mixes_media: bool = False

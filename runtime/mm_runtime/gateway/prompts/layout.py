@@ -38,9 +38,6 @@ class PromptLayout:
         if self.image_processor is None or not sizes:
             return 0
         try:
-            frames = self.image_processor.frames_of(sizes)
-            if frames:
-                return sum(self.questions.tokens_of(frame) for frame in frames)
             return sum(self.image_processor.rows_of(sizes))
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_image") from error

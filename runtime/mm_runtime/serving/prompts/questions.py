@@ -7,7 +7,6 @@ from typing import Protocol
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.prompts.frames import Frame
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
@@ -80,11 +79,6 @@ class QuestionWriter(Protocol):
         del text, images, videos
         return ()
 
-    def tokens_of(self, frame: Frame) -> int:
-        """Return the tokens of a prompt that an image becomes, its features included."""
-        del frame
-        return 0
-
 
 @dataclass(frozen=True)
 class PromptQuestions:
@@ -124,10 +118,6 @@ class PromptQuestions:
                 ids, feature_ids=tokens, rows=rows, vocabulary_size=self.vocabulary_size
             )
         return Question(ids, text=prompt)
-
-    def tokens_of(self, frame: Frame) -> int:
-        """Return the features of a frame, and the tokens among them."""
-        return len(self.codec.encode_word(frame.text)) - len(frame.runs) + sum(frame.runs)
 
     @property
     def media_ids(self) -> frozenset[int]:

@@ -10,10 +10,7 @@ from dataclasses import replace
 
 from mm_api.families import FAMILIES
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.preprocess.processors.crops import CropProcessor
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
-from mm_runtime.serving.preprocess.processors.lines import LineProcessor
-from mm_runtime.serving.preprocess.processors.numbered import NumberedProcessor
 from mm_runtime.serving.preprocess.processors.own import OwnProcessor
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
@@ -23,10 +20,7 @@ from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 LOADERS: Mapping[str, Callable[[EngineDirectory], ImageProcessor]] = {
     "squares": SquareProcessor.load,
     "views": ViewProcessor.load,
-    "crops": CropProcessor.load,
-    "numbered": NumberedProcessor.load,
     "grids": GridProcessor.load,
-    "lines": LineProcessor.load,
     "tiles": TileProcessor.load,
     "own": OwnProcessor.load,
 }

@@ -1,6 +1,6 @@
 """Images that the checkpoint's own processor cuts, in another process: passed on as they are.
 
-How many tokens an image becomes is known there alone; here it is the plan's estimate.
+How many tokens an image becomes is said by its family's record, or else is the plan's estimate.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,14 @@ class OwnProcessor(ImageProcessor):
         count = FAMILIES[self.family].layout.rows_of_image
         if count is None:
             return (self.vision.features_per_image,) * len(sizes)
-        return tuple(count(self.vision, height, width) for height, width in sizes)
+        rows = tuple(count(self.vision, height, width) for height, width in sizes)
+        for (height, width), tokens in zip(sizes, rows, strict=True):
+            if not tokens:
+                raise RequestError(
+                    f"the image has {width} x {height} pixels: once its longer side fits, nothing "
+                    "is left of the other one; cut it"
+                )
+        return rows
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return the image: its processor's resizing is its own."""

@@ -11,7 +11,6 @@ from PIL import Image
 from mm_runtime.images.normalisation import Values
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.pixel_values import pixel_values
-from mm_runtime.serving.prompts.frames import Frame
 
 Size: TypeAlias = tuple[int, int]
 """Height and width in pixels."""
@@ -97,15 +96,6 @@ class ImageProcessor(Protocol):
         Raises:
             RequestError: an image of a shape the family cannot read.
         """
-
-    def frames_of(self, sizes: Sequence[Size]) -> tuple[Frame, ...]:
-        """Return what stands in the prompt for each image; nothing where its rows are one run.
-
-        Raises:
-            RequestError: as `rows_of`.
-        """
-        del sizes
-        return ()
 
     def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
         """Return the features that cross attention reads beside the prompt; 0 in most families."""
