@@ -13,7 +13,7 @@ def frame_tokens(vision: VisionFacts) -> int:
     A line break before the view is one token or two.
     """
     across = isqrt((vision.max_tiles or 1) - 1)
-    return _marks(across, across)
+    return across * (2 * across + 1) + 4
 
 
 def rows_of_image(vision: VisionFacts, height: int, width: int) -> int:

@@ -48,6 +48,7 @@ class OwnProcessor(ImageProcessor):
         return self
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
+        """Return what the family's record counts, or the plan's estimate of every image."""
         count = FAMILIES[self.family].layout.rows_of_image
         if count is None:
             return (self.vision.features_per_image,) * len(sizes)
