@@ -103,6 +103,9 @@ class VisionFacts(Document):
     max_tiles: int | None = Field(
         default=None, ge=1, description="Tiles of one image at most, its thumbnail included."
     )
+    min_tiles: int | None = Field(
+        default=None, ge=1, description="Tiles of one image at least, its thumbnail left out."
+    )
     grid_pinpoints: list[tuple[int, int]] | None = Field(
         default=None, description="Heights and widths of the grids of tiles that images become."
     )
