@@ -62,7 +62,6 @@ def test_modules_beside_packages_are_named() -> None:
 
 
 def test_layers_of_the_runtime_are_the_contracts() -> None:
-    """The list of packages is the one that `.importlinter` checks."""
     contracts = configparser.ConfigParser()
     contracts.read(ROOT / ".importlinter", encoding="utf-8")
     layers = contracts["importlinter:contract:runtime-layers"]["layers"].split("\n")

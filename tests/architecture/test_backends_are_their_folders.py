@@ -38,7 +38,6 @@ def known(path: str, source: str) -> list[str]:
 
 
 def test_only_folders_know_a_backend() -> None:
-    """No record, no plan of one server, no device."""
     paths = sorted((ROOT / RUNTIME).rglob("*.py"))
     names = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
     assert len(names) > 500

@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_size_check_names_a_file_past_the_hard_stop(tmp_path: Path) -> None:
-    """501 lines are one too many, 500 are not."""
     small, big = tmp_path / "small.py", tmp_path / "big.py"
     small.write_text("x = 1\n" * 500, encoding="utf-8")
     big.write_text("x = 1\n" * 501, encoding="utf-8")
@@ -25,7 +24,6 @@ def test_size_check_names_a_file_past_the_hard_stop(tmp_path: Path) -> None:
 
 
 def test_a_house_above_its_ceiling_is_reported() -> None:
-    """Lines, literals of backends and constants count where they are, and fail above a ceiling."""
     size = load("size")
     tuning = "class Tuning:\n    first: int = 1\n    second: int = 2\n"
     sources = {
@@ -42,7 +40,6 @@ def test_a_house_above_its_ceiling_is_reported() -> None:
 
 
 def test_document_check_names_a_module_that_does_not_exist(tmp_path: Path) -> None:
-    """A dotted name that resolves is left alone; one that does not is reported."""
     package = tmp_path / "crds" / "mm_api"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("", encoding="utf-8")
@@ -55,7 +52,6 @@ def test_document_check_names_a_module_that_does_not_exist(tmp_path: Path) -> No
 
 
 def test_document_check_names_a_path_that_does_not_exist(tmp_path: Path) -> None:
-    """Paths in code quotes, with and without a pattern; other programs' paths are left alone."""
     (tmp_path / "tests" / "plan").mkdir(parents=True)
     page = tmp_path / "page.md"
     page.write_text("`pytest tests/plan tests/gone` `tests/p*` `/usr/tests/x` tests/prose\n")
@@ -99,7 +95,6 @@ def test_document_check_names_an_anchor_that_no_heading_has(tmp_path: Path) -> N
 def test_document_check_names_a_long_page(
     tmp_path: Path, name: str, lines: int, *, found: bool
 ) -> None:
-    """Pages of docs/ have at most 300 lines."""
     page = tmp_path / name
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("x\n" * lines)
@@ -108,7 +103,6 @@ def test_document_check_names_a_long_page(
 
 
 def test_document_check_names_a_long_changelog_entry(tmp_path: Path) -> None:
-    """An entry neither continues on another line nor has more than 200 characters."""
     page = tmp_path / "CHANGELOG.md"
     page.write_text(f"- {'x' * 198}\n- {'x' * 199}\n- short\n  continues\n")
 
@@ -117,7 +111,6 @@ def test_document_check_names_a_long_changelog_entry(tmp_path: Path) -> None:
 
 
 def test_document_check_names_misplaced_docstrings() -> None:
-    """Short private functions and attributes that begin with "Of"; a long public one has none."""
     short = '    """Return it."""\n    return 1\n'
     long = '    """Return it."""\n' + "    print()\n" * 4
     source = (
@@ -152,7 +145,6 @@ def test_mutated_places_are_what_tests_can_see() -> None:
 
 
 def test_the_sample_of_places_survives_edits_elsewhere() -> None:
-    """A line more at the top changes no choice."""
     before, after = (places_of("a.py", top + SOURCE) for top in ("", "import math\nROUND = 3\n"))
     digests = {one.digest() for one in after if one.line > 2}
     assert digests == {one.digest() for one in before}
@@ -213,8 +205,6 @@ def test_repeated_runs_stop_at_the_first_failure(
 
 
 def test_repeated_runs_take_the_tests_of_a_change(tmp_path: Path) -> None:
-    """Edited and new test files, no others and none that is deleted."""
-
     def git(*arguments: str) -> None:
         author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
         subprocess.run(["git", *author, *arguments], cwd=tmp_path, check=True, timeout=60)

@@ -32,13 +32,11 @@ def selects(root: Path, command: str) -> bool:
 
 @pytest.mark.parametrize("row", [pytest.param(one, id=one.claim[:60]) for one in ROWS])
 def test_each_claim_has_evidence(row: Any) -> None:
-    """A command, or a link to a bench that keeps its results."""
     assert row.commands or "](../bench/" in row.shown_by
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_exists(command: str) -> None:
-    """Programs and make targets are there; paths, marker and keyword of pytest select a file."""
     assert selects(ROOT, command)
 
 
@@ -48,12 +46,10 @@ def test_each_command_exists(command: str) -> None:
     ids=["path", "keyword", "target", "no-path"],
 )
 def test_commands_that_show_nothing_are_found(command: str) -> None:
-    """A test that moved, a keyword that nothing has, a target that went."""
     assert not selects(ROOT, command)
 
 
 def test_needs_follow_the_markers(tmp_path: Path) -> None:
-    """The last column is what the named tests are marked with."""
     (tmp_path / "tests" / "one").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     (tmp_path / "Makefile").write_text("x-test: env ## Tests\n\t$(PYTEST) tests/one\n")
@@ -73,7 +69,6 @@ def test_needs_follow_the_markers(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_each_pytest_command_collects_tests() -> None:
-    """Pytest itself collects what the commands name; a file that cannot be imported is found."""
     paths = {
         path
         for row in ROWS

@@ -65,7 +65,6 @@ def modules() -> list[str]:
 
 
 def test_no_module_names_a_family() -> None:
-    """Nothing outside the registry decides by a name."""
     found = {name: sorted(named((ROOT / name).read_text(encoding="utf-8"))) for name in modules()}
 
     assert {name: families for name, families in found.items() if families} == {}

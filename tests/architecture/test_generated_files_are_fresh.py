@@ -25,7 +25,6 @@ GENERATORS = pytest.mark.parametrize(
 def test_edited_file_is_reported(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--check` names a generated file that someone edited and writes nothing."""
     tool = load_tool(name)
     assert tool.main([], tmp_path) == 0
     written = sorted(path for path in tmp_path.rglob("*") if path.is_file())

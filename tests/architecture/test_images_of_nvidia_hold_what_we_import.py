@@ -54,7 +54,6 @@ def lacking(
 @pytest.mark.parametrize("version", versions())
 @pytest.mark.parametrize("part", ["models-inside-triton", "steps-of-builds"])
 def test_engine_interpreter_holds_what_is_imported(version: str, part: str) -> None:
-    """Triton's models and steps of builds import nothing that the image's interpreter lacks."""
     lists = pinned(ROOT / "tools" / "twins" / f"{version}.txt"), pinned(ADDED)
     roots = IN_TRITON if part == "models-inside-triton" else steps_of_builds()
 
@@ -62,7 +61,6 @@ def test_engine_interpreter_holds_what_is_imported(version: str, part: str) -> N
 
 
 def test_supervisor_holds_what_is_imported() -> None:
-    """`mm-runtime` imports nothing that its own environment in that image lacks."""
     commands = ("cli", "engine_build.commands.fetch", "engine_build.commands.fetch_adapters")
     roots = [path for name in commands for path in modules()[f"mm_runtime.{name}"]]
 

@@ -40,7 +40,6 @@ def test_operator_folder_does_not_shadow_the_standard_library() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_every_package_states_its_rule(package: Path) -> None:
-    """Each `__init__.py` opens with a docstring that says what belongs there."""
     silent = [
         str(path.relative_to(ROOT))
         for path in sorted(package.rglob("__init__.py"))
@@ -51,7 +50,6 @@ def test_every_package_states_its_rule(package: Path) -> None:
 
 
 def test_label_prefix_stands_in_one_python_module() -> None:
-    """Python code takes label and annotation keys from `mm_api.labels`, never from a literal."""
     literal = re.compile(r"[\"']serving\.multimodal\.dev/(?!v1alpha1)")
     found = [
         str(path.relative_to(ROOT))
@@ -66,7 +64,6 @@ def test_label_prefix_stands_in_one_python_module() -> None:
 
 
 def test_ports_paths_and_flags_stand_in_the_contract() -> None:
-    """What operator and runtime must say alike is written in `mm_api.contract` only."""
     said = vars(contract)
     places = {said[name] for name in said if name.endswith("_MOUNT")} | {contract.REPOSITORY}
     ports = {contract.HTTP_PORT, contract.GRPC_PORT, contract.METRICS_PORT}
@@ -104,7 +101,6 @@ def test_no_file_names_a_registry_or_a_lock_with_addresses() -> None:
 
 
 def test_no_image_holds_what_measures() -> None:
-    """Neither a Dockerfile nor a layer of code names the load generator and the simulator."""
     recipes = tracked("*Dockerfile*", "devcluster/mm_devcluster/images/*.py")
     assert len(recipes) > 10
     named = [path for path in recipes if re.search(r"mm[_-]lab|lab/", path.read_text("utf-8"))]
@@ -112,7 +108,6 @@ def test_no_image_holds_what_measures() -> None:
 
 
 def test_no_drawers() -> None:
-    """No module is called after nothing in particular."""
     drawers = {"utils", "util", "common", "helpers", "misc"}
 
     assert [str(path.relative_to(ROOT)) for path in tracked("*.py") if path.stem in drawers] == []

@@ -45,7 +45,6 @@ def _is_key(node: ast.expr) -> bool:
 
 
 def test_no_module_compares_layouts() -> None:
-    """Registries find what a record names; all else reads its attributes."""
     found = {
         name: sorted(compared((ROOT / name).read_text(encoding="utf-8"))) for name in modules()
     }

@@ -71,7 +71,6 @@ def pure_modules() -> dict[str, ast.Module]:
 
 
 def test_pure_modules_are_pure() -> None:
-    """The claim holds wherever it is made."""
     found = {name: sorted(impurities(tree)) for name, tree in pure_modules().items()}
 
     assert {name: what for name, what in found.items() if what} == {}
@@ -90,5 +89,4 @@ def test_pure_modules_are_pure() -> None:
     },
 )
 def test_impurities_are_found(source: str, found: list[str]) -> None:
-    """Each way of leaving the process is seen."""
     assert list(impurities(ast.parse(source))) == found

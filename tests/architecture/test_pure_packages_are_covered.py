@@ -42,7 +42,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_lines_that_never_ran_are_counted(measured: Path) -> None:
-    """Three of four lines ran; the fourth is named."""
     read = Coverage(data_file=str(measured / ".coverage"))
     read.load()
 
@@ -65,7 +64,6 @@ def test_a_package_below_the_floor_fails(
 
 
 def test_pure_packages_are_those_of_the_contract() -> None:
-    """The list is import-linter's, and each of its modules has files."""
     packages = pure_coverage.pure_packages(ROOT / ".importlinter")
 
     assert {"mm_api", "mm_operator.plan"} <= set(packages)

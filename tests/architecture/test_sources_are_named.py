@@ -26,14 +26,12 @@ def named() -> dict[str, set[str]]:
 
 
 def test_named_sections_exist() -> None:
-    """A formula points at a section that is there; `#name` itself is how it is explained."""
     missing = {anchor: files for anchor, files in named().items() if anchor not in sections()}
 
     assert missing == {}
 
 
 def test_formulas_name_sections() -> None:
-    """The page is used: most of its sections stand beside a formula."""
     used = sections() & set(named())
 
     assert {"#sizing", "#features", "#pools", "#encoders", "#crossing", "#versions"} <= used

@@ -63,7 +63,6 @@ def is_within(path: str, package: str) -> bool:
 
 
 def test_folders_are_packages() -> None:
-    """No folder of tests is named after something else, but for those that go through several."""
     known = packages()
     found = {file.parent.as_posix() for file in files_of_tests() if file.parts[0] not in ACROSS}
 
@@ -71,7 +70,6 @@ def test_folders_are_packages() -> None:
 
 
 def test_packages_have_tests() -> None:
-    """Each package right below a distribution's has tests of its own, or it is said where."""
     folders = {file.parent.as_posix() for file in files_of_tests()}
     parts = {"/".join(one.split("/")[:2]) for one in packages() if "/" in one}
 
@@ -82,7 +80,6 @@ def test_packages_have_tests() -> None:
 
 @pytest.mark.parametrize("folder", ACROSS)
 def test_reasons_are_needed(folder: str) -> None:
-    """A folder that goes through several packages exists and is named after none."""
     assert any((TESTS / folder).rglob("test_*.py"))
     assert folder not in packages()
 

@@ -107,14 +107,12 @@ def test_what_needs_more_is_left_out(tmp_path: Path) -> None:
     ids=["directly", "through-a-module", "only-when-called", "through-a-helper"],
 )
 def test_needs_follow_imports(text: str, needed: set[str], tmp_path: Path) -> None:
-    """What the import of a file runs counts, through every module on the way."""
     (tmp_path / "test_any.py").write_text(text)
 
     assert needed_by(tmp_path / "test_any.py") == needed
 
 
 def test_tests_of_pure_packages_are_unit_tests() -> None:
-    """None leaves them unseen: files that import more are in the list above."""
     folders = load_tool("mutants").TESTS
     files = [
         file

@@ -53,7 +53,6 @@ def test_the_state_at_the_end_is_shown() -> None:
 
 
 async def test_an_answer_is_returned_once_it_is_true() -> None:
-    """Errors and false answers before it are waited out."""
     answers: Iterator[int | Exception] = iter([0, LookupError("not there"), 0, 7, 8])
 
     def query() -> int:

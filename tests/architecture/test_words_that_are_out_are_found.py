@@ -11,7 +11,6 @@ from support.scripts import ROOT
 
 
 def test_words_of_pages() -> None:
-    """Prose only: code, link targets and whole numbers are left alone; lines are counted."""
     page = "Ask.\n`told` [x](whole.md) whole number\n```\ntold\n```\nNobody\n"
 
     assert check_vocabulary.problems_of_page("a.md", page) == [
@@ -37,7 +36,6 @@ def test_lines_of_code() -> None:
 
 
 def test_names_comments_and_docstrings_of_examples() -> None:
-    """Identifiers are read; strings and quoted code are left alone."""
     text = 'def told():\n    """One\n    `told` nobody."""\n    return "asks"  # asks\n'
 
     assert check_vocabulary.problems_of_names("a.py", text) == [
@@ -63,7 +61,6 @@ def test_names_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_glossary_lists_every_word_that_is_out() -> None:
-    """The page for people and the list of the check have the same words."""
     rows = (ROOT / "docs" / "glossary.md").read_text().partition("## Words that are out")[2]
     listed = re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)[2:]
     words = {word for row in listed for word in row.split(", ")}

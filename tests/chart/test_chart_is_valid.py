@@ -22,7 +22,6 @@ VALUES = pytest.mark.parametrize(
 
 @VALUES
 def test_linter_finds_nothing(values: dict[str, object]) -> None:
-    """Strict lint has neither errors nor warnings."""
     result = helm.lint(CHART, values, strict=True)
 
     assert result["errors"] == []
@@ -30,7 +29,6 @@ def test_linter_finds_nothing(values: dict[str, object]) -> None:
 
 
 def test_default_release_has_these_objects() -> None:
-    """The defaults make one Deployment with its rights for every namespace, and dashboards."""
     assert Counter(item["kind"] for item in rendered()) == {
         "ClusterRole": 3,
         "ClusterRoleBinding": 1,
@@ -49,7 +47,6 @@ def test_default_release_has_these_objects() -> None:
 
 
 def test_everything_optional_can_be_switched_off() -> None:
-    """What a platform brings itself is left out: only the Deployment and its leader Lease stay."""
     values = {
         "rbac": {"create": False, "aggregateToUsers": False},
         "serviceAccount": {"create": False, "name": "mine"},
@@ -75,14 +72,12 @@ def test_cluster_wide_objects_carry_the_namespace_of_the_release() -> None:
 
 
 def test_single_replica_has_no_budget() -> None:
-    """A budget over one pod would only block drains."""
     kinds = [item["kind"] for item in rendered({"operator": {"replicas": 1}})]
 
     assert "PodDisruptionBudget" not in kinds
 
 
 def test_every_value_reaches_the_objects() -> None:
-    """No value is silently ignored: each text of the exhaustive values appears in the output."""
     output = yaml.safe_dump(rendered(EXHAUSTIVE))
     texts = [
         "mm-operator",
@@ -134,7 +129,6 @@ def _keys(values: dict[str, object]) -> dict[str, object]:
 
 
 def test_generated_files_are_fresh() -> None:
-    """values.schema.json and README.md say what their sources say."""
     assert load_tool("generate_chart").main(["--check"], CHART) == 0
 
 
@@ -145,7 +139,6 @@ def copy(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["values.schema.json", "README.md"])
 def test_edited_file_is_reported(name: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--check` names a generated file that someone edited."""
     (copy / name).write_text("edited", encoding="utf-8")
 
     assert load_tool("generate_chart").main(["--check"], copy) == 1

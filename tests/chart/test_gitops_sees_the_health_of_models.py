@@ -179,7 +179,6 @@ def test_a_model_that_no_operator_has_seen_is_waited_for(status: dict[str, Any] 
 
 
 def test_files_name_what_the_api_has() -> None:
-    """Group, kind and version, and the types and reasons of conditions."""
     (checks,) = FLUX["healthCheckExprs"]
     assert list(ARGOCD) == [KEY]
     assert (checks["apiVersion"], checks["kind"]) == (labels.API_VERSION, labels.KIND)

@@ -23,7 +23,6 @@ def pool(**changes: Any) -> dict[str, Any]:
 
 
 def test_without_the_value_there_is_none() -> None:
-    """Clusters without the extension take the chart."""
     assert of_kind("InferencePool", {}) == []
 
 

@@ -71,7 +71,6 @@ def test_every_monitor_is_taken(definitions: ClusterInfo) -> None:
 
 
 def test_a_misspelt_field_would_be_refused(definitions: ClusterInfo) -> None:
-    """The check above can fail."""
     [monitor] = [item for item in rendered(EXHAUSTIVE) if item["kind"] == "PodMonitor"]
     monitor["spec"]["podMetricsEndpoint"] = monitor["spec"].pop("podMetricsEndpoints")
     with namespace(definitions, "misspelt"):

@@ -101,7 +101,6 @@ def test_no_pod_reaches_a_job(component: str, *, expected: bool) -> None:
 
 
 def test_none_is_made_where_it_is_switched_off() -> None:
-    """A platform with policies of its own gets none of ours."""
     off = {"networkPolicy": {"enabled": False}, "watchNamespaces": ["team-a"]}
 
     assert of_kind("NetworkPolicy", off) == []

@@ -21,7 +21,6 @@ ON = {
 
 
 def test_dashboards_are_found_by_the_sidecar() -> None:
-    """Each file is one ConfigMap with the label of Grafana's sidecar, and is JSON still."""
     every = of_kind("ConfigMap", {"router": {"enabled": True}})
     maps = [item for item in every if not item["metadata"]["name"].endswith("-router")]
     files = {path.name for path in (CHART / "files" / "dashboards").glob("*.json")}
@@ -63,7 +62,6 @@ def test_runbooks_are_linked_where_they_are_published(
 
 
 def test_rules_are_what_prometheus_takes(tmp_path: Path) -> None:
-    """The object's groups are a rule file without a fault."""
     [rule] = of_kind("PrometheusRule", EXHAUSTIVE)
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump(rule["spec"]))
@@ -104,6 +102,5 @@ def test_the_operator_is_scraped_once() -> None:
 
 
 def test_a_monitor_without_a_service_is_refused() -> None:
-    """The release fails with a message instead of monitoring nothing."""
     with pytest.raises(Exception, match=r"set service\.enabled=true"):
         rendered({**ON, "service": {"enabled": False}})

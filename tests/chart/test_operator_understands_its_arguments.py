@@ -84,7 +84,6 @@ from support.scripts import ROOT
     },
 )
 def test_arguments_become_settings(values: dict[str, Any], expected: Settings) -> None:
-    """The rendered arguments parse, and every value arrives."""
     (deployment,) = of_kind("Deployment", values)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
 
@@ -95,7 +94,6 @@ def test_arguments_become_settings(values: dict[str, Any], expected: Settings) -
 
 
 def test_probes_reach_the_port_of_the_operator() -> None:
-    """Probes and Service go to the port that the arguments name."""
     (deployment,) = of_kind("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (service,) = of_kind("Service")

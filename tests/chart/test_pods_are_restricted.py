@@ -40,7 +40,6 @@ def test_pods_run_without_rights(values: dict[str, Any], ids: dict[str, int]) ->
 
 @VALUES
 def test_containers_have_no_privileges(values: dict[str, Any]) -> None:
-    """No capability, no escalation, no writable root."""
     contexts = [
         container["securityContext"] for pod in _pods(values) for container in pod["containers"]
     ]

@@ -36,7 +36,6 @@ def _deployment(cluster: ClusterInfo) -> dict[str, Any]:
 def test_release_is_installed_upgraded_rolled_back_and_removed(
     control_plane: ClusterInfo, config: helm.Config
 ) -> None:
-    """Each step leaves what its values say; removal leaves only the definition and the models."""
     config.install(CHART, RELEASE, {}, timeout=120)
     assert _deployment(control_plane)["spec"]["replicas"] == 2
 
@@ -121,7 +120,6 @@ def test_a_missing_namespace_is_left_out_until_it_is_there(
 def test_without_any_namespace_nothing_is_made(
     control_plane: ClusterInfo, config: helm.Config
 ) -> None:
-    """An operator without namespaces would serve every one; the message says what to do."""
     with pytest.raises(helm.HelmError, match=r"none of them exists \(chart-nowhere, chart-gone\)"):
         config.install(
             CHART, RELEASE, {"watchNamespaces": ["chart-nowhere", "chart-gone"]}, timeout=60

@@ -55,7 +55,6 @@ def test_its_own_namespace_gives_leases_alone() -> None:
 
 
 def test_watched_namespaces_get_a_role_each() -> None:
-    """With namespaces given there is no right outside them and the operator's own."""
     values = EXHAUSTIVE | {
         "watchNodes": False,
         "definition": {"upgrade": "Auto"},
@@ -117,14 +116,12 @@ def test_the_definition_is_the_only_one(values: dict[str, Any], verbs: list[str]
 
 
 def test_no_role_has_a_wildcard() -> None:
-    """Neither the operator's roles nor those for users say '*'."""
     roles = [item for item in rendered() if item["kind"] in {"Role", "ClusterRole"}]
 
     assert [role["metadata"]["name"] for role in roles if "*" in str(role["rules"])] == []
 
 
 def test_bindings_name_the_account_of_the_pods() -> None:
-    """Every binding gives its rights to the account that the pods run as."""
     (deployment,) = of_kind("Deployment")
     account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
     bindings = of_kind("RoleBinding") + of_kind("ClusterRoleBinding")

@@ -277,7 +277,6 @@ def test_no_secret_is_read(cluster: ClusterInfo) -> None:
 
 
 def test_others_are_not_bound(cluster: ClusterInfo) -> None:
-    """The policy is for the operator's account: everyone else writes as before."""
     manifest = json.dumps(simple("ConfigMap", {}))
     command = ["-n", "kube-system", "create", "--dry-run=server", "-f", "-"]
 

@@ -50,7 +50,6 @@ def one(kind: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_nothing_is_made_where_it_is_off() -> None:
-    """By default no object names the router."""
     assert objects({}) == []
     assert "router" not in yaml.safe_dump(rendered({}))
 
@@ -102,7 +101,6 @@ def test_objects_follow_the_values(values: dict[str, Any], expected: dict[str, i
 
 
 def test_arguments_are_understood() -> None:
-    """What the chart writes into the pod is what the command line reads."""
     (default,) = one("Deployment", ON)["spec"]["template"]["spec"]["containers"]
     (changed,) = one("Deployment", SOME)["spec"]["template"]["spec"]["containers"]
 
@@ -201,7 +199,6 @@ def _router(values: dict[str, Any]) -> Peer:
 
 
 def test_pods_are_restricted() -> None:
-    """The same as the operator's: no root, no privileges, nothing that can be written but /tmp."""
     template = one("Deployment", ON)["spec"]["template"]["spec"]
     (operator,) = (
         item for item in of_kind("Deployment", ON) if item["metadata"]["name"] == RELEASE
@@ -220,7 +217,6 @@ def test_pods_are_restricted() -> None:
 
 @pytest.mark.parametrize("values", [ON, SOME], ids=["none", "some"])
 def test_splits_are_a_file_that_is_read(values: dict[str, Any]) -> None:
-    """What the chart writes is what the program reads, in the place where it looks."""
     splits = read_splits(one("ConfigMap", values)["data"]["splits.json"].encode())
     (container,) = one("Deployment", values)["spec"]["template"]["spec"]["containers"]
     (file,) = (
@@ -237,7 +233,6 @@ def test_splits_are_a_file_that_is_read(values: dict[str, Any]) -> None:
 
 
 def test_tokens_and_limits_reach_the_program() -> None:
-    """The Secret's entry is mounted where the argument says, and limits are read as written."""
     template = one("Deployment", SOME)["spec"]["template"]["spec"]
     (container,) = template["containers"]
     (limit,) = read_limits(one("ConfigMap", SOME)["data"]["key-limits.json"].encode())
@@ -264,7 +259,6 @@ def test_metrics_are_found_in_one_way() -> None:
 
 
 def test_ports_are_those_of_the_program() -> None:
-    """Probes, Service and route lead to the ports that the router listens on."""
     (container,) = one("Deployment", SOME)["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     (service,) = one("Service", SOME)["spec"]["ports"]

@@ -10,7 +10,6 @@ from support.chart import CHART, EXHAUSTIVE
 
 
 def test_every_value_may_be_set() -> None:
-    """The exhaustive values pass the schema."""
     with helm.Chart.load(CHART) as chart:
         chart.validate_schema(EXHAUSTIVE)
 

@@ -63,7 +63,6 @@ def _query(client: OpenAI, model: str, image: str, question: str) -> str | None:
 
 
 def test_both_models_answer(client: OpenAI) -> None:
-    """The adapter is a model of its own; queried together, each answers what it was trained to."""
     assert [one.id for one in client.models.list()] == [MODEL, ADAPTER]
     names = (MODEL, ADAPTER, f"{MODEL}:{ADAPTER}")
     wanted = [(model, one) for one in REQUESTED for model in names]

@@ -74,7 +74,6 @@ def bad_models(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_wrong_is_said(space: Space, case: str) -> None:
-    """The condition Planned names the reason, and its message what is wrong."""
     reason, word = CASES[case]
     condition = space.wait_reason(case, "Planned", reason)
     assert condition.status == "False"

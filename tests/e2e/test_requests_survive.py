@@ -151,7 +151,6 @@ def query(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
 def test_a_rolling_update_under_load_fails_no_request(
     space: Space, address: str, change: dict[str, Any]
 ) -> None:
-    """Every request that was sent while the pods were replaced was answered rightly."""
     before = space.get("deployment", MODEL)["metadata"]["generation"]
     load = Load(address)
     with load.running():

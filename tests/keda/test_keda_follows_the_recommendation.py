@@ -114,7 +114,6 @@ def condition(api: Api, name: str) -> Any:
 
 
 def test_it_follows_up_and_down_and_hands_back(world: World) -> None:
-    """KEDA moves 1 -> 4 -> 1, the operator writes nothing; then it takes over without a move."""
     api = world.api
     with operated(api, world.folder, arguments=("--keda",)) as operator:
         began = time.monotonic()

@@ -33,7 +33,6 @@ def test_of_a_plan(
 
 
 def test_texts_alone() -> None:
-    """An engine without a tower reads texts, whatever its limits say."""
     plan = toy_manifest().plan
     plan = plan.model_copy(update={"engine": plan.engine.model_copy(update={"vision": None})})
 

@@ -160,7 +160,6 @@ MESSAGES = [
 
 @pytest.mark.parametrize(("message", "parts", "expected"), MESSAGES)
 def test_two_tries_say_the_same(message: str, parts: tuple[str, str], expected: str) -> None:
-    """Ports, addresses of either end, ids, times and pauses of a try are left out."""
     assert [expected, expected] == [steady(_filled(message, part)) for part in parts]
 
 

@@ -34,7 +34,6 @@ def test_parts_are_joined(parts: tuple[str, ...], expected: str) -> None:
     ],
 )
 def test_articles_follow_the_first_letter(noun: str, expected: str) -> None:
-    """Letters that are spelled out count by how they are spoken."""
     assert a(noun) == expected
 
 

@@ -31,7 +31,6 @@ from support.cases import cases
     },
 )
 def test_scalars_are_of_kubectls_types(written: str, expected: object) -> None:
-    """A word is a boolean, a number or text exactly where the API server would get one."""
     (document,) = load_all(f"key: {written}\n")
 
     assert document == {"key": expected}

@@ -10,7 +10,6 @@ from support.cases import cases
 
 @pytest.mark.parametrize("family", Family)
 def test_no_two_slots_share_an_address(family: Family) -> None:
-    """Links, Service ranges and pod ranges of all slots are disjoint."""
     ranges = [
         piece
         for slot in range(SLOTS)
@@ -44,6 +43,5 @@ def test_the_first_slot_has_the_usual_addresses(
 
 @pytest.mark.parametrize("slot", [-1, SLOTS], ids=["below", "above"])
 def test_a_slot_out_of_range_is_refused(slot: int) -> None:
-    """A number that has no addresses is an error, not a surprise."""
     with pytest.raises(ValueError, match=rf"slot {slot} is not in 0\.\.15"):
         network_of(slot)

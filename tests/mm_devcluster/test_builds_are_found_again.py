@@ -40,7 +40,6 @@ def test_the_order_of_files_does_not_change_the_key() -> None:
 
 
 def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
-    """The message lists what can be built."""
     with pytest.raises(DevClusterError, match=r"known: contour, coredns, epp, .*kube-apiserver"):
         binaries.ensure_binaries(["kubeadm"])
 
@@ -48,7 +47,6 @@ def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
 def test_missing_go_is_reported_with_a_message(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without Continue PATH the message says so, and what the other way is."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirementsError, match=r"(?s)Go 1\.26.*CLUSTER=current"):
         binaries.ensure_binaries(["pause"])

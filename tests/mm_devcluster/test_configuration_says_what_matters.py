@@ -91,7 +91,6 @@ def test_volumes_are_made_on_demand_where_there_is_a_node(
 def test_the_supervisors_specification_survives_the_trip_through_a_file(
     node: Blueprint, tmp_path: Path
 ) -> None:
-    """What is read back equals what was written."""
     node.supervisor.write(tmp_path / "spec.json")
     assert SupervisorSpec.read(tmp_path / "spec.json") == node.supervisor
 
@@ -106,7 +105,6 @@ def test_the_servers_certificate_names_every_address_it_is_reached_by() -> None:
 
 
 def test_authorities_come_before_what_they_sign() -> None:
-    """The plan can be carried out in its order."""
     plan = plan_certificates(())
     order = [item.name for item in plan]
     late = [item.name for item in plan if order.index(item.authority) > order.index(item.name)]

@@ -44,14 +44,11 @@ def supervisor_of(name: str) -> int:
 
 
 def test_the_api_server_is_the_pinned_release(control_plane: ClusterInfo) -> None:
-    """The server reports the version that the module file pins."""
     version = kubectl_json(control_plane, "version")["serverVersion"]["gitVersion"]
     assert version == "v1.36.3"
 
 
 def test_a_part_that_dies_is_started_again(control_plane: ClusterInfo) -> None:
-    """The supervisor restarts what ends, and counts it."""
-
     def scheduler() -> PartStatus:
         return {part.name: part for part in status(control_plane.name).parts}["kube-scheduler"]
 
@@ -61,7 +58,6 @@ def test_a_part_that_dies_is_started_again(control_plane: ClusterInfo) -> None:
 
 
 def test_starting_it_again_changes_nothing(control_plane: ClusterInfo) -> None:
-    """A second ``up`` returns the running cluster; one with other options is refused."""
     options = ClusterOptions(name=control_plane.name, control_plane_only=True)
     before = processes_of(control_plane.name)
     again = up(options)
@@ -71,7 +67,6 @@ def test_starting_it_again_changes_nothing(control_plane: ClusterInfo) -> None:
 
 
 def test_images_cannot_be_loaded_without_a_node(control_plane: ClusterInfo) -> None:
-    """The message says what to start instead."""
     with pytest.raises(DevClusterError, match="has no node to load images into"):
         load_image(control_plane.name, Path("image.tar"))
 

@@ -27,7 +27,6 @@ def test_a_slot_whose_addresses_are_taken_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_released_lock_can_be_taken(tmp_path: Path) -> None:
-    """Closing the last descriptor gives the lease back."""
     first = try_lock(tmp_path / "lock")
     assert first is not None
     refused = try_lock(tmp_path / "lock")
@@ -39,7 +38,6 @@ def test_a_released_lock_can_be_taken(tmp_path: Path) -> None:
 
 
 def test_no_free_slot_is_reported_with_a_message(tmp_path: Path) -> None:
-    """The message names the ranges and the command that lists clusters."""
     with pytest.raises(DevClusterError, match="mm-devcluster status --all"):
         lease_slot(tmp_path, lambda _: False)
 

@@ -13,7 +13,6 @@ from mm_devcluster.options import ClusterOptions, FakeDevices, parse_devices
     ids=["empty", "capital", "underscore", "dash-first", "dash-last", "long", "path", "space"],
 )
 def test_a_name_that_cannot_be_a_cgroup_is_refused(name: str) -> None:
-    """The message says which characters a name may have."""
     with pytest.raises(DevClusterError, match="lower-case letters, digits or dashes"):
         ClusterOptions(name=name)
 
@@ -44,13 +43,11 @@ def test_devices_become_resources_and_labels() -> None:
     ids=["no-count", "empty-count", "label-first", "bad-value", "bad-key"],
 )
 def test_a_malformed_device_is_refused(text: str, message: str) -> None:
-    """The message shows the form that is expected."""
     with pytest.raises(DevClusterError, match=message):
         parse_devices(text)
 
 
 def test_devices_without_a_node_are_refused() -> None:
-    """A control plane has no node that could offer them."""
     with pytest.raises(DevClusterError, match="devices need a node"):
         ClusterOptions(control_plane_only=True, gpu="nvidia.com/gpu=1")
 

@@ -17,7 +17,6 @@ tmpfs /var/tmp/a\\040b tmpfs rw 0 0
 
 
 def test_an_absent_program_names_its_package_and_its_purpose() -> None:
-    """The sentence says what to install and why."""
     package = Package("runc", "no-such-program", "starts their containers")
     assert missing_packages((package,)) == (package,)
     assert describe((package,))[0] == "Debian package runc: starts their containers"

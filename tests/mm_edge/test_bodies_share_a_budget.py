@@ -27,7 +27,6 @@ def _receiver(*chunks: bytes):  # noqa: ANN202 - an ASGI receive
 
 
 async def test_a_body_holds_its_bytes_until_it_is_released() -> None:
-    """The second body does not fit beside the first, and fits after it."""
     budget = BodyBudget(10)
     with budget.claim() as first:
         assert await read_body(_receiver(b"abc", b"def"), {}, first, limit=9, pace=PACE)
@@ -53,7 +52,6 @@ async def test_what_a_refused_body_took_is_given_back() -> None:
 
 
 async def test_large_bodies_leave_room_for_text() -> None:
-    """An eighth of the budget is for bodies of up to a megabyte."""
     budget = BodyBudget(8 << 20)
     with budget.claim() as large, budget.claim() as small:
         large.grow(7 << 20)

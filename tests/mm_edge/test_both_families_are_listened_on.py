@@ -40,7 +40,6 @@ def peers(sockets: list[socket.socket]) -> list[str]:
 
 @pytest.mark.parametrize("everywhere", [EVERYWHERE, "::"])
 def test_one_port_of_both_families(everywhere: str) -> None:
-    """Clients of IPv4 keep their addresses."""
     sockets = listening_sockets(everywhere, 0)
     try:
         assert peers(sockets) == ["127.0.0.1", "::1"]

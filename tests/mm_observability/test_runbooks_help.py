@@ -56,7 +56,6 @@ def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
 
 
 def test_panels_link_to_pages_that_exist() -> None:
-    """The runbook that a panel names is an alert's."""
     named = {
         panel.runbook
         for dashboard in every_dashboard()
@@ -69,7 +68,6 @@ def test_panels_link_to_pages_that_exist() -> None:
 
 @EACH
 def test_a_page_has_its_four_parts(page: Path) -> None:
-    """Meaning, impact, diagnosis with commands, fix: in this order, none empty."""
     text = page.read_text(encoding="utf-8")
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
 

@@ -41,7 +41,6 @@ def test_names_are_as_written(expected: str, actual: str) -> None:
 
 @given(st.from_regex(LABEL, fullmatch=True), st.from_regex(r"[0-9a-f]{64}", fullmatch=True))
 def test_every_name_is_a_label(model: str, digest: str) -> None:
-    """Every child of every model has a name that is a DNS label of at most 63 characters."""
     made = (
         names.facts_config(model),
         names.encoders(model),
@@ -54,13 +53,11 @@ def test_every_name_is_a_label(model: str, digest: str) -> None:
 
 
 def test_names_that_were_cut_stay_distinct() -> None:
-    """Models whose names differ in the last character only do not share children."""
     models = [LONG[:-1] + last for last in "abcdefg"]
     assert len({names.facts_config(model) for model in models}) == 7
 
 
 def test_inputs_make_distinct_names() -> None:
-    """Attempts, hashes, stores and directories each lead to another name."""
     made = sorted(
         [
             names.inspect_job("a", HEX, 1),

@@ -32,7 +32,6 @@ def test_the_pods_name_identifies_a_replica() -> None:
     },
 )
 def test_wrong_flags_end_with_code_2(arguments: list[str]) -> None:
-    """A damaged command line is a usage error."""
     with pytest.raises(SystemExit) as ended:
         parse_settings(arguments, {})
 

@@ -49,7 +49,6 @@ def said_by(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
 def test_the_first_signal_requests_the_end(number: signal.Signals) -> None:
-    """The process stops in its own order, and its own exit code counts."""
     with running("stop_on_signal(stop, seconds=3600)", _OBEYS) as process:
         process.send_signal(number)
 

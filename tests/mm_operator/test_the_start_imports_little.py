@@ -31,7 +31,6 @@ def imported() -> set[str]:
 
 @pytest.mark.parametrize("name", HEAVY)
 def test_heavy_modules_come_later(name: str, imported: set[str]) -> None:
-    """Each costs time before the first answer, and is not needed for it."""
     assert name not in imported, HEAVY[name]
 
 

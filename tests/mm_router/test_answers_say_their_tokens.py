@@ -32,7 +32,6 @@ def delta(**content: Any) -> bytes:
     },
 )
 def test_complete_answers(content: bytes, expected: int) -> None:
-    """A usage wins; without one the length of the answer counts."""
     tokens = AnswerTokens(PROMPT)
     tokens.take_complete(content)
     assert tokens.used == expected
@@ -76,7 +75,6 @@ def test_complete_answers(content: bytes, expected: int) -> None:
     },
 )
 def test_streams(events: list[bytes], expected: int) -> None:
-    """Joined or one by one: responses are joined where a client lags."""
     apart, joined = AnswerTokens(PROMPT), AnswerTokens(PROMPT)
     for one in events:
         apart.take_events(one)

@@ -39,7 +39,6 @@ def names_of_keys(weighted: list[Part]) -> dict[bytes, str]:
 
 @pytest.mark.parametrize("canary", [0, 1, 5, 20, 50, 100])
 def test_keys_divide_by_weight(canary: int) -> None:
-    """Of 2,000 chats a share within four standard deviations; of weight 0 none."""
     counted = Counter(names_of_keys(parts(old=100 - canary, new=canary)).values())
 
     deviation = math.sqrt(2000 * canary / 100 * (1 - canary / 100))

@@ -18,7 +18,6 @@ def test_connections_that_fail_eject_at_once(failure: Failure) -> None:
 
 
 def test_errors_eject_when_they_come_in_a_row() -> None:
-    """One request that breaks an engine ejects no replica; an answer between starts again."""
     known = Ejections()
     for _ in range(ERRORS - 1):
         assert not known.failed("a", Failure.ERRORS, 0.0)
@@ -55,7 +54,6 @@ def test_a_trial_that_shows_nothing_is_repeated() -> None:
 
 
 def test_times_double_up_to_a_limit() -> None:
-    """Each trial that fails ejects for twice as long."""
     known, now, seconds = ejected(), FIRST_SECONDS, [FIRST_SECONDS]
     for _ in range(8):
         known.chosen("a")
@@ -70,7 +68,6 @@ def test_times_double_up_to_a_limit() -> None:
 
 
 def test_failures_of_one_moment_count_once() -> None:
-    """Ten requests that a dying replica held eject it for as long as one."""
     known = ejected(Failure.BROKEN)
     for _ in range(9):
         assert not known.failed("a", Failure.BROKEN, 0.1)

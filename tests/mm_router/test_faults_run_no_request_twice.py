@@ -100,7 +100,6 @@ async def test_a_replica_that_is_gone_costs_no_request(tmp_path: Path) -> None:
 
 
 async def test_without_any_replica_left_the_client_comes_back(tmp_path: Path) -> None:
-    """A 503 with the time of the next attempt."""
     async with setup(tmp_path) as one, httpx.AsyncClient(timeout=60) as client:
         kill(one.first)
         kill(one.second)

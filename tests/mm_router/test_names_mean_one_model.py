@@ -31,7 +31,6 @@ CATALOG = Catalog(
     },
 )
 def test_a_name_means_a_model(requested: str, model: tuple[str, str], served: str) -> None:
-    """The gateway gets the name without the namespace."""
     target = CATALOG.resolve(requested)
 
     assert (target.model.key, target.served) == (model, served)
@@ -62,7 +61,6 @@ def test_a_name_means_a_model(requested: str, model: tuple[str, str], served: st
     },
 )
 def test_what_means_no_model_is_refused_with_names(requested: str, message: str) -> None:
-    """A refusal lists what would have been right."""
     with pytest.raises(UnknownModelError) as refused:
         CATALOG.resolve(requested)
 

@@ -48,7 +48,6 @@ def model_of(uid: str = "1", **metadata: Any) -> dict[str, Any]:
     },
 )
 def test_ready_endpoints_are_replicas(endpoints: list[dict[str, Any]], expected: set[str]) -> None:
-    """A pod that ends gets no new requests, though it still serves."""
     found = read_slice(slice_of(*endpoints))
 
     assert found is not None
@@ -83,7 +82,6 @@ async def test_a_pod_in_slices_of_both_families_is_one_replica() -> None:
     },
 )
 def test_slices_of_something_else_are_none(change: dict[str, Any]) -> None:
-    """What has no model or no port of requests is left out."""
     assert read_slice(slice_of(endpoint("10.0.0.1")) | change) is None
 
 
@@ -116,7 +114,6 @@ def test_a_plan_says_what_requests_may_hold(
 
 
 def test_a_model_has_its_adapters() -> None:
-    """Name, adapters and the time of its creation, in seconds."""
     assert read_model(model_of()) == Model("blue", "llava", ("de", "fr"), 1_795_550_400)
     assert read_model(model_of(deletionTimestamp="2026-11-24T20:00:00Z")) is None
 

@@ -69,7 +69,6 @@ async def test_an_id_goes_through_the_router(
 async def test_what_the_router_refuses_has_an_id(
     caplog: pytest.LogCaptureFixture, path: str, body: dict[str, Any], status: int
 ) -> None:
-    """No gateway has seen these: the router's line is the only one."""
     with caplog.at_level(logging.INFO):
         async with (
             route({TOY: []}) as router,

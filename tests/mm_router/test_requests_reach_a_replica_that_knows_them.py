@@ -46,7 +46,6 @@ def chat(*contents: str, **parameters: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("model", ["toy", "blue/toy", "poet", "blue/toy:poet"])
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
 async def test_openais_client_gets_its_answer(tmp_path: Path, model: str, *, stream: bool) -> None:
-    """Every name of a model works, streamed or not."""
     async with (
         routed(tmp_path, ScriptedEngine()) as (router, _),
         openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key="none", max_retries=0) as client,
@@ -139,7 +138,6 @@ async def test_a_client_that_leaves_ends_its_generation(tmp_path: Path) -> None:
 
 
 async def test_models_are_listed_and_found(tmp_path: Path) -> None:
-    """`/v1/models` has models and adapters, by names that requests may use, and what they read."""
     async with (
         routed(tmp_path, ScriptedEngine()) as (router, gateways),
         openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key="none", max_retries=0) as client,
@@ -184,7 +182,6 @@ async def test_models_are_listed_and_found(tmp_path: Path) -> None:
 async def test_what_is_refused(
     tmp_path: Path, *, method: str, path: str, body: bytes, status: int, message: str
 ) -> None:
-    """The router's own refusals, and those of a gateway, are OpenAI's error object."""
     settings = Settings(max_body_bytes=200_000)
     async with (
         routed(tmp_path, ScriptedEngine(), settings=settings) as (router, _),

@@ -39,7 +39,6 @@ def test_a_share_is_rounded_up(routers: int, expected: tuple[int, int, int]) -> 
 
 
 def test_limits_are_read_strictly() -> None:
-    """As the chart writes them; a typo is an error."""
     assert read_limits(b'[{"name": "a", "requestsPerMinute": 2}]') == (
         KeyLimitPlan(name="a", requests_per_minute=2),
     )

@@ -53,7 +53,6 @@ async def routed(
     },
 )
 async def test_what_is_no_http_is_refused(message: bytes, status: int) -> None:
-    """With OpenAI's error object, as at the gateway."""
     async with route({}) as router:
         answer = await say(router.port, message)
 
@@ -61,7 +60,6 @@ async def test_what_is_no_http_is_refused(message: bytes, status: int) -> None:
 
 
 async def test_idle_connections_make_room() -> None:
-    """The oldest one without a request is closed for a new client."""
     async with route({}, Settings(max_connections=2)) as router:
         idle = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(2)]
         async with httpx.AsyncClient(timeout=60) as client:
@@ -76,7 +74,6 @@ async def test_idle_connections_make_room() -> None:
 
 
 async def test_large_bodies_are_passed_on(tmp_path: Path) -> None:
-    """A megabyte is read beside the event loop and sent in pieces; the gateway counts its words."""
     body = BODY | {"messages": [{"role": "user", "content": "word " * 300_000}]}
     async with (
         routed(tmp_path, ScriptedEngine()) as router,
@@ -153,7 +150,6 @@ async def test_no_error_is_written_into_an_answer_of_a_stated_length() -> None:
 
 
 async def test_models_that_are_gone_leave_the_metrics(tmp_path: Path) -> None:
-    """A cluster whose models come and go has series of those that there are."""
     async with (
         routed(tmp_path, ScriptedEngine()) as router,
         httpx.AsyncClient(timeout=60) as client,
@@ -193,7 +189,6 @@ def test_headers_of_a_connection_end_there() -> None:
 def test_settings_that_cannot_work_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With usage and exit code 2, before anything listens."""
     with pytest.raises(SystemExit) as ended:
         parse_settings(arguments)
 

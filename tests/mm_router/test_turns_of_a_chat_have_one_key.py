@@ -55,7 +55,6 @@ def key_of(request: dict[str, Any]) -> Affinity:
     },
 )
 def test_requests_share_a_key(first: dict[str, Any], second: dict[str, Any]) -> None:
-    """Later turns, and other chats about the same image, belong to the same replica."""
     assert key_of(second) == key_of(first)
 
 
@@ -70,7 +69,6 @@ def test_requests_share_a_key(first: dict[str, Any], second: dict[str, Any]) -> 
     },
 )
 def test_requests_differ(first: dict[str, Any], second: dict[str, Any]) -> None:
-    """What shares neither image nor prefix may go anywhere."""
     assert key_of(second) != key_of(first)
 
 
@@ -95,7 +93,6 @@ def test_the_basis_is_stated() -> None:
     },
 )
 def test_requests_without_a_key(request_: dict[str, Any]) -> None:
-    """What is malformed has no key and raises nothing: its gateway says what is wrong."""
     assert affinity_of(request_) is None
 
 

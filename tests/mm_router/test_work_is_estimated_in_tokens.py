@@ -81,7 +81,6 @@ def of(*parts: dict[str, Any], **parameters: Any) -> Demand:
 def test_headers_say_how_many_pixels(
     form: str, saved: dict[str, Any], size: tuple[int, int]
 ) -> None:
-    """Of each format that clients send, as Pillow writes it."""
     assert pixels_of(image(form, size, **saved)) == size[0] * size[1]
 
 
@@ -133,7 +132,6 @@ def test_any_bytes_are_read(content: bytes, start: bytes) -> None:
     },
 )
 def test_parts_are_counted(part: dict[str, Any], expected: Demand) -> None:
-    """Text by its bytes, files by what they are; a file's base64 is no text."""
     found = of(part)
     assert abs(found.text - expected.text) <= 4
     assert found == Demand(found.text, expected.images, expected.videos, expected.audio, 1, None)
@@ -157,7 +155,6 @@ def test_parts_are_counted(part: dict[str, Any], expected: Demand) -> None:
     },
 )
 def test_answers_are_counted(parameters: dict[str, Any], answers: int, longest: int | None) -> None:
-    """By the first name that counts at the gateway; what is malformed is refused there."""
     demand = demand_of(parameters)
     assert (demand.answers, demand.longest) == (answers, longest)
 
@@ -211,7 +208,6 @@ def test_the_plan_bounds_what_is_counted(
 def test_every_request_weighs_something(
     request: dict[str, Any], messages: Any, size: ModelSize
 ) -> None:
-    """Whatever stands in it, also what the gateway will refuse."""
     demand = demand_of({**request, "messages": messages, "max_tokens": messages})
     work = demand.work(size)
 
@@ -223,8 +219,6 @@ def test_every_request_weighs_something(
 
 @given(st.text(max_size=400), st.text(max_size=400), st.integers(1, 2000))
 def test_more_is_more(short: str, more: str, tokens: int) -> None:
-    """Longer texts and answers, and more images, weigh no less."""
-
     def weight(text: str, images: int, longest: int) -> int:
         parts = [{"type": "image_url", "image_url": {"url": "https://x"}}] * images
         content = [{"type": "text", "text": text}, *parts]

@@ -99,7 +99,6 @@ ACTIONS = st.one_of(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ACTIONS, max_size=14))
 def test_any_order_of_events_comes_to_rest(actions: list[Action]) -> None:
-    """After every event the cluster settles (asserted inside) and another round writes nothing."""
     cluster = ImaginedCluster()
     for action in actions:
         action(cluster)
@@ -109,7 +108,6 @@ def test_any_order_of_events_comes_to_rest(actions: list[Action]) -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(ACTIONS, max_size=14))
 def test_nothing_is_left_when_every_model_is_deleted(actions: list[Action]) -> None:
-    """Deletion removes everything that was made, shared objects included."""
     cluster = ImaginedCluster()
     for action in actions:
         action(cluster)

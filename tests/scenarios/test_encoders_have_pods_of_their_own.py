@@ -29,7 +29,6 @@ def _encoders(cluster: ImaginedCluster) -> str:
 
 
 def test_encoders_come_and_go(cluster: ImaginedCluster, golden: Golden) -> None:
-    """Two encoders, then three, then none: the number is no revision, the placement is one."""
     cluster.pods_ready(NAME)
     cluster.apply("llava", {"vision": {"placement": "Disaggregated", "replicas": 3}})
     cluster.pods_ready(NAME)
@@ -85,7 +84,6 @@ def test_encoders_in_trouble_are_reported(cluster: ImaginedCluster) -> None:
 
 
 def test_what_is_deleted_comes_back(cluster: ImaginedCluster) -> None:
-    """Deployment, Service and budget are made again."""
     for kind in ("Deployment", "Service", "PodDisruptionBudget"):
         cluster.remove(Ref(kind, NAME))
         assert NAME in cluster.names(kind)
@@ -106,7 +104,6 @@ def test_encoders_keep_their_revision_while_an_engine_is_built(cluster: Imagined
 
 
 def test_models_without_images_have_no_encoders() -> None:
-    """Nothing is built of a text model whose encoder should have pods of its own."""
     cluster = ImaginedCluster()
     cluster.apply("llava", DISAGGREGATED)
     cluster.inspected(tiny_facts(vision=None, family="t5", source_digest=DIGEST.replace("1", "2")))

@@ -31,7 +31,6 @@ def log_of(cluster: ImaginedCluster) -> str:
 
 
 def test_a_model_walks_from_apply_to_ready(cluster: ImaginedCluster, golden: Golden) -> None:
-    """Inspect, plan, build, roll out, ready: each stage once, and no Job is left at the end."""
     cluster.apply("llava")
     cluster.start("inspect")
     cluster.inspected(tiny_facts())
@@ -195,7 +194,6 @@ def test_old_engine_serves_while_the_new_one_is_built(
 
 
 def test_two_models_share_one_build(cluster: ImaginedCluster, golden: Golden) -> None:
-    """One fingerprint means one Job; it continues when one of the two models is deleted."""
     cluster.apply("alpha")
     cluster.inspected(tiny_facts())
     cluster.start("engine-")
@@ -254,7 +252,6 @@ def test_a_held_rollout_needs_no_record(
 
 
 def test_crashing_pods_are_reported(cluster: ImaginedCluster, golden: Golden) -> None:
-    """A pod that crashes makes the model Degraded with what the container said."""
     cluster.apply("llava")
     cluster.inspected(tiny_facts())
     cluster.built()
@@ -292,7 +289,6 @@ def test_a_warm_up_that_always_fails_is_a_failure(cluster: ImaginedCluster) -> N
 
 
 def test_quota_is_waited_for(cluster: ImaginedCluster, golden: Golden) -> None:
-    """A Job whose pods a quota refuses waits, says so, and continues when there is room."""
     cluster.apply("llava")
     cluster.block("inspect", 'pods "x" is forbidden: exceeded quota: pods, limited: pods=0')
     cluster.start("inspect")

@@ -39,7 +39,6 @@ def _measured(cluster: ImaginedCluster) -> float | None:
 
 
 def test_a_measured_start_changes_no_pod(cluster: ImaginedCluster) -> None:
-    """What was measured is reported, and the template stays; also when a later start is slower."""
     before = _template(cluster)
     generation = cluster.rolled["llava"].generation
     assert _measured(cluster) == 200.0

@@ -35,7 +35,6 @@ def since(cluster: ImaginedCluster) -> list[str]:
 
 
 def test_a_first_life_is_four_lines(cluster: ImaginedCluster) -> None:
-    """From apply to Ready: the build's begin and end, the rollout's begin and end."""
     assert since(cluster) == []
 
 
@@ -109,7 +108,6 @@ def test_steps_of_the_autoscaler_are_reported() -> None:
 
 
 def test_a_line_stays_a_line() -> None:
-    """Logs of a failed step have pages; the condition holds them."""
     failed = {
         "type": "EngineBuilt",
         "status": "False",

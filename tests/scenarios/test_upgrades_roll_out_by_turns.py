@@ -98,7 +98,6 @@ def test_a_change_of_the_spec_does_not_wait() -> None:
 
 
 def test_replicas_are_no_change_of_pods() -> None:
-    """Who scales a model that waits for its turn gets more of the former pods."""
     cluster = served()
     before = revision(cluster)
     upgrade(cluster)

@@ -38,7 +38,6 @@ def lift(space: Space) -> None:
 
 @pytest.mark.slow  # a second build; the rollout below is refused by the same quota
 def test_before_the_inspection(alone: Space) -> None:
-    """A model that comes before its namespace may have pods says so and continues later."""
     forbid_pods(alone)
     alone.apply(build_only(alone, "early", "good"))
 
@@ -51,7 +50,6 @@ def test_before_the_inspection(alone: Space) -> None:
 
 @pytest.mark.slow  # a build; quotas on pods are refused in tests of the operator, too
 def test_before_the_rollout(alone: Space) -> None:
-    """Refused serving pods are reported the same way, and come when they may."""
     alone.apply(build_only(alone, "early", "tiny"))
     alone.wait("early", "EngineBuilt", lambda one: one.holds)
     forbid_pods(alone)

@@ -19,7 +19,6 @@ from support.model_configs import ENCODER_DECODERS, MODELS, facts_of
 
 @pytest.mark.parametrize("family", MODELS)
 def test_family_is_found(family: str) -> None:
-    """The folder's configuration is of the family that it was collected for."""
     assert facts_of(family).family == family
 
 
@@ -31,7 +30,6 @@ def test_no_other_family_is_found(family: str) -> None:
 
 @pytest.mark.parametrize("family", MODELS)
 def test_parameters_are_the_published_ones(family: str) -> None:
-    """Index or dimensions give the number of weights that the model's page names."""
     assert facts_of(family).parameters == MODELS[family].parameters
 
 
@@ -52,7 +50,6 @@ def test_dimensions_alone_give_the_parameters(family: str) -> None:
     },
 )
 def test_language_models_are_counted(family: str, expected: int) -> None:
-    """What the vision tower takes is the rest of the checkpoint."""
     assert text_parameters(facts_of(family), FAMILIES[family]) == expected
 
 
@@ -97,7 +94,6 @@ def config_of(family: str, **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_served_is_refused(config: dict[str, Any], words: str) -> None:
-    """A refusal says what is wrong with this checkpoint."""
     if not words:  # missing keys are defaults: Llama's, not an error
         assert FAMILIES[resolve(config, None)].read(config, {}).text.hidden_size == 4096
         return
@@ -136,7 +132,6 @@ def test_a_mbart_that_starts_with_a_language_is_served() -> None:
     },
 )
 def test_folders_that_say_nothing(tmp_path: Path, files: dict[str, str], words: str) -> None:
-    """A folder that no plan can be made from is named, with what is missing."""
     for name, content in files.items():
         (tmp_path / name).write_text(content)
 

@@ -53,7 +53,6 @@ def defaults(name: str) -> dict[str, Any]:
 def test_dimensions_are_those_of_the_class(
     family: str, sparse: dict[str, Any], full: dict[str, Any]
 ) -> None:
-    """Nothing but the defaults, or all of them written down: the same dimensions."""
     read = FAMILIES[family].read
 
     assert read(sparse, {}) == read(full, {})

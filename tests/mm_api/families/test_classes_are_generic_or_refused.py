@@ -25,7 +25,6 @@ def test_what_the_table_is_of() -> None:
     "kind", ["aria", "chameleon", "deepseek_vl", "llama4", "kimi_k25", "qwen3_vl_moe"]
 )
 def test_classes_that_run_are_generic(kind: str) -> None:
-    """Sizes that config.json leaves out are those of the class."""
     config: dict[str, Any] = {"model_type": kind}
 
     assert resolve(config, None) == "generic"
@@ -127,7 +126,6 @@ def test_a_width_for_each_layer() -> None:
 def test_features_are_estimated(
     config: dict[str, Any], processor: dict[str, Any], expected: int
 ) -> None:
-    """Of tower, merging, tiles and perceivers, as far as the files name them."""
     vision = FAMILIES["generic"].read(config, processor).vision
 
     assert vision is not None
@@ -135,7 +133,6 @@ def test_features_are_estimated(
 
 
 def test_relatives_are_families() -> None:
-    """What a refusal names instead is there, and is served."""
     named = re.findall(r"family ([a-z0-9-]+)", " ".join(one.instead for one in LOOK_ALIKES))
 
     assert named

@@ -63,7 +63,6 @@ def test_the_smallest_image_of_qwen2_vl_is_one_token() -> None:
 
 @pytest.mark.parametrize(("frames", "expected"), [(8, 1569), (32, 6273)], ids=["8", "32"])
 def test_video(frames: int, expected: int) -> None:
-    """Each frame is pooled to 14 x 14, and one newline ends the video."""
     assert video_features(vision_of("llava-onevision"), frames) == expected
 
 
@@ -106,7 +105,6 @@ def test_images_of_onevision(height: int, width: int, expected: int) -> None:
 @pytest.mark.parametrize("family", VIEWS)
 @given(height=st.integers(16, 4096), width=st.integers(16, 4096))
 def test_no_image_is_above_the_bound(family: str, height: int, width: int) -> None:
-    """Whatever its shape, an image becomes at most the planned number of tokens."""
     vision = vision_of(family)
     bound = FAMILIES[family].layout.features_per_image(vision)
 
@@ -156,5 +154,4 @@ def test_rows_of_the_table(family: str, engine: dict[str, int], expected: int) -
 
 @pytest.mark.parametrize("family", sorted({*WITH_IMAGES} & {*WITH_ENGINES}))
 def test_every_image_family_has_a_vision_engine(family: str) -> None:
-    """The last command of the build makes the vision engine."""
     assert [engine.name for engine in planned(family).engines] == ["llm", "vision"]

@@ -24,7 +24,6 @@ def _files(family: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("family", WITH_IMAGES)
 def test_published_files_fit(family: str) -> None:
-    """Processor and tower of each model that is planned here."""
     facts = facts_of_folder(folder_of(family), InspectOptions())
     files = _files(family)
 
@@ -80,7 +79,6 @@ def test_bounds_that_contradict_each_other(family: str) -> None:
     ],
 )
 def test_files_of_two_checkpoints(family: str, changes: dict[str, Any], words: str | None) -> None:
-    """Each names the key and what the tower reads; what is cut alike is no problem."""
     record, files = FAMILIES[family], _files(family)
     vision = record.read(files["config.json"], files[FILE]).vision
     given = {**files[FILE], **changes}
@@ -111,7 +109,6 @@ def test_sections_come_first() -> None:
 
 
 def test_files_that_differ() -> None:
-    """Versions of transformers would read one or the other."""
     files: dict[str, dict[str, Any]] = {
         FILE: {"size": {"shortest_edge": 336}, "image_mean": [0.5], "processor_class": "A"},
         "processor_config.json": {
@@ -124,7 +121,6 @@ def test_files_that_differ() -> None:
 
 
 def test_plans_refuse_them(tmp_path: Path) -> None:
-    """`mmctl plan` reads the same files as an inspection."""
     folder = MODELS["qwen2-5-vl"].write(tmp_path)
     (folder / FILE).write_text('{"patch_size": 16}')
 

@@ -33,7 +33,6 @@ def test_second_manager_applies_the_same_definition(api: Api) -> None:
 
 
 def test_typo_is_refused(api: Api) -> None:
-    """Plain `kubectl apply` validates strictly: an unknown field is an error."""
     answer = api.apply(document(at("engine.maxBatchSise", 4)), DRY)
 
     assert 'unknown field "spec.engine.maxBatchSise"' in answer
@@ -52,7 +51,6 @@ def test_typo_is_refused(api: Api) -> None:
     },
 )
 def test_wrong_value_is_refused(api: Api, path: str, value: object, message: str) -> None:
-    """Types, bounds and patterns of the schema hold in the API server."""
     answer = api.apply(document(at(path, value)), DRY)
 
     assert f"spec.{path}" in answer
@@ -102,7 +100,6 @@ def test_class_and_mode_of_the_store_stay(api: Api, field: str, before: str, aft
 
 
 def test_scale_moves_replicas(api: Api) -> None:
-    """`kubectl scale` writes spec.replicas through the scale subresource."""
     api.apply(document(name="scaled"))
     api.kubectl("scale", "mmm", "scaled", "--replicas=3")
 
@@ -146,7 +143,6 @@ def test_status_is_written_apart_from_the_spec(api: Api) -> None:
 
 
 def test_model_is_in_the_category_all(api: Api) -> None:
-    """`kubectl get all` lists models, and the short name finds them."""
     api.apply(document(name="listed"))
 
     assert "multimodalmodel.serving.multimodal.dev/listed" in api.kubectl("get", "all")
@@ -167,7 +163,6 @@ def test_model_is_in_the_category_all(api: Api) -> None:
     },
 )
 def test_explain_is_readable(api: Api, path: str, lines: list[str]) -> None:
-    """`kubectl explain` reports type, meaning and default of a field."""
     text = " ".join(api.kubectl("explain", f"mmm.{path}").split())
 
     assert [line for line in lines if " ".join(line.split()) not in text] == []

@@ -61,13 +61,11 @@ def _specs(lines: tuple[str, ...]) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("line", GOOD)
 def test_what_is_read_is_taken(line: str) -> None:
-    """Ranges, lists, steps, names and last days stay what they were."""
     assert (_is_read(line), _is_taken(line)) == (True, True)
 
 
 @pytest.mark.parametrize("line", BAD)
 def test_what_is_not_read_is_refused(line: str) -> None:
-    """Numbers out of their range, ranges downward and words are refused by both."""
     assert (_is_read(line), _is_taken(line)) == (False, False)
 
 

@@ -21,11 +21,9 @@ def _models() -> list[tuple[Path, dict[str, Any]]]:
 
 
 def test_examples_have_models() -> None:
-    """The search below finds the example that the README names."""
     assert Path("examples/tiny-llava.yaml") in [path for path, _ in _models()]
 
 
 @pytest.mark.parametrize("document", [pytest.param(one, id=str(path)) for path, one in _models()])
 def test_example_is_valid(document: dict[str, Any]) -> None:
-    """An example has no problem, so that `kubectl apply` takes it as it is."""
     assert validate(document) == []

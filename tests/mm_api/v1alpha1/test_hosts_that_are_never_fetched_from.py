@@ -41,7 +41,6 @@ MALFORMED = ["LOCALHOST", "http://a.example", "a.example:80", "[::1]", "::1", "f
 
 @pytest.mark.parametrize("host", NEVER)
 def test_a_host_that_is_never_public(host: str) -> None:
-    """Addresses that are not public and names that only private networks have."""
     (problem,) = validate(model(host))
     assert (problem.path, "never fetched from" in problem.message) == (
         "spec.gateway.allowedHosts",

@@ -209,7 +209,6 @@ def test_a_hostile_query_takes_few_steps(rule: int, part: str) -> None:
 
 @pytest.mark.parametrize("model", [*WITHIN, *MOVING])
 def test_what_can_be_followed_is_taken(model: dict[str, Any]) -> None:
-    """Rates, quantiles of rates, gauges, counts of series and constants."""
     assert validate(model) == []
 
 

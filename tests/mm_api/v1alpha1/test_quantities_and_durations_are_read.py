@@ -22,7 +22,6 @@ from support.cases import cases
     },
 )
 def test_quantity_has_its_value(text: int | str, expected: Decimal) -> None:
-    """A suffix multiplies by powers of 1,000 or of 1,024."""
     assert quantity.number_of(text) == expected
 
 
@@ -33,7 +32,6 @@ def test_part_of_a_byte_is_rounded_up() -> None:
 
 @pytest.mark.parametrize("text", ["", "8GB", "-1", "1e3", "Gi", "1.", "1" * 33, "1 Gi", "٣"])
 def test_other_text_is_no_quantity(text: str) -> None:
-    """What the schema's pattern refuses is refused here, with a message that says what to write."""
     with pytest.raises(ValueError, match="is not a quantity: write a number"):
         quantity.number_of(text)
 
@@ -54,6 +52,5 @@ def test_duration_has_its_length(text: str, expected: timedelta) -> None:
 
 @pytest.mark.parametrize("text", ["", "0s", "5", "m", "1m1h", "1.5h", "-1s", "1h0m", "1d"])
 def test_other_text_is_no_duration(text: str) -> None:
-    """Zero, no unit and units out of order are refused with a message that says what to write."""
     with pytest.raises(ValueError, match="is not a duration above zero: write"):
         duration.parse(text)

@@ -20,13 +20,11 @@ EXAMPLES = pytest.mark.parametrize("example", RULE_EXAMPLES, ids=lambda example:
 
 @EXAMPLES
 def test_spec_that_keeps_a_rule_has_no_problem(example: RuleExample) -> None:
-    """The good example of every rule is valid as an entire."""
     assert validate(document(example.good)) == []
 
 
 @EXAMPLES
 def test_broken_rule_is_a_problem_at_its_field(example: RuleExample) -> None:
-    """The bad example is refused with the rule's message at the rule's field."""
     problems = validate(document(example.bad, example.model_name))
 
     assert [example.path] == [
@@ -55,7 +53,6 @@ def test_every_rule_has_an_example() -> None:
 
 @pytest.mark.parametrize("row", UNSUPPORTED, ids=lambda row: row.path)
 def test_value_without_behaviour_is_refused(row: Unsupported) -> None:
-    """Every row of the table refuses another value and says what to do."""
     path = row.path
     problems = validate(document(refused_by(row)))
 

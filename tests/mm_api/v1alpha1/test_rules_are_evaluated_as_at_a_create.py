@@ -33,7 +33,6 @@ def _schema(*rules: str) -> dict[str, Any]:
     },
 )
 def test_defaults_come_before_rules(given: dict[str, Any], seen: dict[str, Any]) -> None:
-    """A field that is absent has its default, an object with its fields' defaults too."""
     assert with_defaults(_schema(), given) == seen
 
 
@@ -56,7 +55,6 @@ def test_rule_is_evaluated_with_kubernetes_functions(rule: str, broken: list[str
 
 
 def test_item_of_a_list_is_named_by_its_index() -> None:
-    """Every item that breaks a rule is reported at its own place."""
     given = {"parts": [{"size": 1}, {"size": 2}, {"size": 3}]}
 
     found = [path for path, _ in broken_rules(_schema("self.size == 1"), given)]

@@ -27,7 +27,6 @@ STATUS = dict(_values("status", SCHEMA["properties"]["status"]))
 
 
 def test_every_field_is_described() -> None:
-    """Each property of spec and status has a description that ends as a sentence."""
     fields = {
         f"{path}.{name}": field
         for path, schema in (SPEC | STATUS).items()
@@ -68,14 +67,12 @@ def test_what_others_define_keeps_unknown_fields() -> None:
 
 
 def test_nothing_that_the_api_server_refuses_is_left() -> None:
-    """References, titles, null branches and closed objects are gone."""
     keys = {key for schema in (SPEC | STATUS).values() for key in schema}
 
     assert keys & {"$ref", "title", "anyOf", "allOf", "oneOf", "const", "propertyNames"} == set()
 
 
 def test_columns_are_the_promised_ones() -> None:
-    """`kubectl get` shows six columns, and three more with -o wide."""
     assert [(column["name"], column.get("priority", 0)) for column in COLUMNS] == [
         ("Ready", 0),
         ("Reason", 0),
@@ -90,7 +87,6 @@ def test_columns_are_the_promised_ones() -> None:
 
 
 def test_scale_reads_and_writes_replicas() -> None:
-    """The scale subresource points at fields that exist."""
     found = []
     for path in VERSION["subresources"]["scale"].values():
         node = SCHEMA

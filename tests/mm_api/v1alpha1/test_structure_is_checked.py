@@ -90,7 +90,6 @@ def test_problem_has_path_and_advice(spec: dict[str, Any], expected: Problem) ->
 
 
 def test_missing_field_is_required() -> None:
-    """A document without a spec says which fields to set."""
     problems = validate(
         {"apiVersion": "serving.multimodal.dev/v1alpha1", "kind": "MultimodalModel"}
     )
@@ -151,7 +150,6 @@ def test_metadata_that_no_api_server_takes(metadata: dict[str, Any], words: str)
 
 
 def test_metadata_as_people_have_it() -> None:
-    """With empty values, prefixes and nulls."""
     model = document(at("engine.maxBatchSize", 1))
     model["metadata"] |= {"namespace": "demo", "annotations": {"a.org/b_c": "any text {}"}}
     model["metadata"] |= {"labels": {"app.kubernetes.io/name": "x", "empty": "", "gone": None}}

@@ -28,7 +28,6 @@ def facts(folder: Path, result: InspectResult) -> str:
 
 
 def test_a_valid_file_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each valid resource gets a line; other kinds beside it are skipped."""
     other = {"kind": "ConfigMap", "apiVersion": "v1"}
 
     assert main(["validate", "-f", written(tmp_path, other, document(name="a"))]) == 0
@@ -47,7 +46,6 @@ def test_lists_of_kubectl_are_read(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_other_kinds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file of other resources alone, or of one that names no kind."""
     found = [{"kind": "Pod"}, {"metadata": {}}, {"kind": "Pod"}, {"kind": "x" * 500}]
 
     assert main(["validate", "-f", written(tmp_path, *found)]) == 2
@@ -56,7 +54,6 @@ def test_other_kinds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_problems_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A typo is reported with its path, and the exit code is 2."""
     wrong = document({"engine": {"maxBatchSiz": 1}}, name="a")
 
     assert main(["validate", "-f", written(tmp_path, wrong)]) == 2
@@ -112,7 +109,6 @@ def test_schedules_are_read(
 def test_unreadable_files_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
 ) -> None:
-    """A file that holds nothing to check is an error, not a success."""
     path = tmp_path / "x.yaml"
     path.write_text(content)
 
@@ -227,7 +223,6 @@ def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # 
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A missing file, a context that is none, a server that is down: each has its own words."""
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

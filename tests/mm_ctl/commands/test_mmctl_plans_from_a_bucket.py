@@ -42,7 +42,6 @@ def test_the_plan_is_printed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The command itself, with endpoint and keys of the environment."""
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     spec = folder.with_name("model.yaml")

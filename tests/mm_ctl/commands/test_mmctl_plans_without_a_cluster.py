@@ -47,7 +47,6 @@ def test_every_model_gets_a_plan_or_a_reason(
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_plans_are_data(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON and YAML hold the entire document under its published names."""
     arguments = ["--facts", checkpoint("llava"), "--gpu", "h100-80gb", "-o", output]
     assert main(["plan", "-f", resource(tmp_path), *arguments]) == 0
     content = yaml.safe_load(capsys.readouterr().out)
@@ -110,7 +109,6 @@ def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_questions_are_clear(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the plan needs to know is requested by name."""
     path = resource(tmp_path, {"engine": {"backend": "TensorRT"}})
 
     assert main(["plan", "-f", path, "--facts", checkpoint("llava"), *arguments]) == 2
@@ -141,7 +139,6 @@ def test_no_option_is_ignored(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """An option that would not change the plan is refused by name."""
     path = resource(tmp_path, {"engine": {"backend": "Reference"}, **spec})
 
     assert main(["plan", "-f", path, "--facts", checkpoint("llava"), *arguments]) == 2

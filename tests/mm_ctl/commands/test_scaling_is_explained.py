@@ -43,7 +43,6 @@ def model(scaling: dict[str, Any] | None, **autoscaling: Any) -> dict[str, Any]:
 
 
 def test_everything_that_led_to_the_number_is_reported() -> None:
-    """Reason, objectives, vetoes, inputs, what would change it, and the last changes."""
     assert list(explain(model(SCALING))) == [
         "demo/tiny has 2 replicas and should have 3 (Demand).",
         "  The arriving work keeps 2 replicas busy.",

@@ -31,7 +31,6 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_what_arrives_is_what_was_sent(checkpoint: Path, tmp_path: Path) -> None:
-    """Every file arrives with its digest; the stream's size is exact, so what follows is left."""
     local = local_digests(checkpoint)
     stream = TarStream(checkpoint, sorted(local))
     data = b"".join(stream)
@@ -44,7 +43,6 @@ def test_what_arrives_is_what_was_sent(checkpoint: Path, tmp_path: Path) -> None
 
 
 def test_a_second_upload_finds_everything(checkpoint: Path) -> None:
-    """The pod's digests are those of this machine, so nothing is sent twice."""
     command = [sys.executable, "-c", PROGRAM, "digests", str(checkpoint)]
     done = subprocess.run(command, capture_output=True, timeout=120, check=True)
 
@@ -74,7 +72,6 @@ def test_paths_stay_inside_the_claim(path: str) -> None:
 
 @pytest.mark.parametrize("kind", ["missing", "file", "empty"])
 def test_there_must_be_something_to_send(tmp_path: Path, kind: str) -> None:
-    """A directory that is none, or has no files, is named."""
     path = tmp_path / "x"
     if kind == "file":
         path.write_text("x")

@@ -22,7 +22,6 @@ PART = PartStatus("kubelet", True, 4711, 1000.0, 2, -9, 84 << 20, "10.99.0.2:102
 def test_each_state_has_its_sentence(
     *, api: bool, node: bool | None, dns: bool | None, words: str
 ) -> None:
-    """The sentence names the first thing that does not work."""
     assert words in describe(api_ready=api, node_ready=node, dns_ready=dns)
 
 
@@ -45,7 +44,6 @@ def test_a_part_shows_since_when_it_runs_and_how_often_it_was_restarted() -> Non
 
 
 def test_a_part_that_ended_shows_its_exit_code() -> None:
-    """A crash can be seen without reading a log."""
     part = PartStatus("etcd", False, None, 1000.0, 0, 1, 0, "")  # noqa: FBT003
     cluster = ClusterStatus("c", "It died.", running=False, ready=False, parts=(part,))
     assert "not running (exit code 1)" in render(cluster, now=1001.0)

@@ -39,7 +39,6 @@ def test_a_namespace_of_another_user_is_refused(control_plane: ClusterInfo, targ
 
 @pytest.mark.slow
 def test_what_the_demo_made_is_removed(control_plane: ClusterInfo, target: Target) -> None:
-    """Namespaces of the demo go; the pinned kubeconfig goes with them."""
     for name in (settings.DEMO_NAMESPACE, settings.SYSTEM_NAMESPACE):
         installation.make_namespace(target, name)
         installation.make_namespace(target, name)  # a second run finds its own
@@ -51,7 +50,6 @@ def test_what_the_demo_made_is_removed(control_plane: ClusterInfo, target: Targe
 
 
 def test_no_context_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a current context the message says how to continue."""
     monkeypatch.setenv("KUBECONFIG", "/nonexistent")
     with pytest.raises(DevClusterError, match="leave CLUSTER=current out"):
         current_target(lambda _: None)

@@ -94,7 +94,6 @@ def test_another_users_cluster_gets_no_images() -> None:
     },
 )
 def test_three_commands_come_next(cluster: str, last: str) -> None:
-    """A newcomer gets three commands that work on the very cluster of the demo."""
     commands = next_commands(Session(Options(cluster)))
     assert (len(commands), commands[-1]) == (3, last)
 

@@ -19,7 +19,6 @@ def fail(_report: Report) -> str:
 
 
 def test_stages_without_order_overlap() -> None:
-    """Two stages that need nothing of each other run at the same time."""
     here, there = Event(), Event()
 
     def first(_report: Report) -> str:
@@ -51,7 +50,6 @@ def test_a_stage_waits_for_all_it_needs() -> None:
 
 
 def test_a_failure_stops_what_has_not_begun() -> None:
-    """Stages behind a failed one are skipped, and the display is reported so."""
     updates: list[Update] = []
     stages = (Stage("a", "A", fail), Stage("b", "B", quick, ("a",)))
     failures = run_stages(stages, updates.append)
@@ -65,7 +63,6 @@ def test_a_failure_stops_what_has_not_begun() -> None:
 
 
 def test_two_failures_are_both_reported() -> None:
-    """A second failure beside the first is not swallowed."""
     started = Event()
 
     def late(_report: Report) -> str:

@@ -39,7 +39,6 @@ def members(layer: Layer) -> dict[str, tarfile.TarInfo]:
 
 
 def test_two_layers_of_the_same_files_are_equal(tmp_path: Path) -> None:
-    """Neither time stamps nor the place of the files get into a layer."""
     first, second = write_tree(tmp_path / "one"), write_tree(tmp_path / "two")
     os.utime(second / "a.txt", (1, 1))
     layers = [

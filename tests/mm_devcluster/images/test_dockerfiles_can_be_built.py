@@ -48,7 +48,6 @@ def copies(found: list[Instruction]) -> Iterator[tuple[str, list[str], str]]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_instruction_is_known(name: str) -> None:
-    """A continued line that lost its backslash would be an instruction of no name."""
     found = parsed(name)
 
     assert {one.name for one in found} <= INSTRUCTIONS

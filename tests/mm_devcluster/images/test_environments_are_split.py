@@ -26,7 +26,6 @@ def names(text: str) -> list[str]:
 
 
 def test_packages_go_with_their_hashes() -> None:
-    """A requirement and the hashes below it land in the same part."""
     heavy, rest = split_requirements(TEXT, ("nvidia-c", "torch"))
     assert heavy == (
         "nvidia-cublas==13.4 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n"

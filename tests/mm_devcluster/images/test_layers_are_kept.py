@@ -26,7 +26,6 @@ class Writer:
 
 
 def test_a_layer_is_written_once() -> None:
-    """The second caller gets the same layer without writing anything."""
     writer = Writer()
     first = built_layer("some-key", writer)
     second = built_layer("some-key", writer)
@@ -34,7 +33,6 @@ def test_a_layer_is_written_once() -> None:
 
 
 def test_a_truncated_layer_is_written_again() -> None:
-    """A file of the wrong size is not handed out."""
     writer = Writer()
     layer = built_layer("some-key", writer)
     assert layer.path is not None

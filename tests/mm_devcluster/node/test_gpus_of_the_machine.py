@@ -65,7 +65,6 @@ def test_the_plugin_passes_device_files_and_containers_get_the_driver() -> None:
 
 
 def test_a_machine_without_a_driver_is_refused(tmp_path: Path) -> None:
-    """The sentence says which file is looked for."""
     with pytest.raises(DevClusterError, match=r"MM_DRIVER_DIR to the folder whose lib64"):
         read_gpus(tmp_path)
 

@@ -110,7 +110,6 @@ def scheduling_message(cluster: ClusterInfo, name: str) -> str:
 def test_what_is_no_archive_is_refused(
     node_cluster: ClusterInfo, tmp_path: Path, content: bytes | None
 ) -> None:
-    """The message names the file and what it should be."""
     archive = tmp_path / "image.tar"
     if content is not None:
         archive.write_bytes(content)

@@ -59,7 +59,6 @@ def simulated(files: dict[str, str], *more: str) -> int:
 def test_changes_are_reported_with_their_reasons(
     files: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The sum, a constant of the same cost beside it, and every change with its reason."""
     assert simulated(files) == 0
     printed = capsys.readouterr().out
 
@@ -129,7 +128,6 @@ def test_each_objective_is_judged(
 def test_wrong_files_are_explained(
     expected: str, name: str, text: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2 and one line that says what is wrong with which file."""
     Path(files[name]).write_text(text)
 
     assert simulated(files) == 2
@@ -154,7 +152,6 @@ def test_wrong_files_are_explained(
 def test_what_is_left_out_is_reported(
     change: dict[str, Any], note: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A part of the spec that the simulation cannot follow is named, not passed over."""
     model = document({"autoscaling": AUTOSCALING | change})
     Path(files["model"]).write_text(yaml.safe_dump(model))
     Path(files["trace"]).write_text(f"{HEADER}\n1,1,1,1")

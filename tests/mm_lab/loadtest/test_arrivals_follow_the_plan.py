@@ -75,7 +75,6 @@ def test_single_requests_are_replayed_in_time(tmp_path: Path) -> None:
 
 
 def test_rates_are_replayed_in_shape(tmp_path: Path) -> None:
-    """Windows of a client trace of ServeGen become arrivals at their rate, faster and scaled."""
     path = written(tmp_path, "0,0.5,0.6,Gamma,3,0.4\n600,2,1.2,Weibull,1,1\n1200,0,0,,,\n")
     plan = list(read_trace(path, speed=60, scale=0.5, seconds=60, seed=1))
     first, second = (sum(start <= due.at < start + 10 for due in plan) for start in (0, 10))
@@ -98,13 +97,11 @@ def test_rates_are_replayed_in_shape(tmp_path: Path) -> None:
     },
 )
 def test_what_is_no_trace_is_refused(text: str, message: str, tmp_path: Path) -> None:
-    """The error names the line and what was expected there."""
     with pytest.raises(TraceError, match=message):
         list(read_trace(written(tmp_path, text), speed=1, scale=1, seconds=60, seed=1))
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
-    """Bytes that are no UTF-8 are an error with the file's name."""
     trace = tmp_path / "trace.csv"
     trace.write_bytes(b"seconds\n\xff\n")
     with pytest.raises(TraceError, match=r"trace\.csv cannot be read as a CSV file"):
@@ -112,6 +109,5 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_single_requests_cannot_be_multiplied(tmp_path: Path) -> None:
-    """A scale has no meaning for requests that are listed one by one, and is refused."""
     with pytest.raises(TraceError, match="cannot be multiplied"):
         list(read_trace(written(tmp_path, "seconds\n1\n"), speed=1, scale=2, seconds=9, seed=1))

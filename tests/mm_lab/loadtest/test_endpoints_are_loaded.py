@@ -172,8 +172,6 @@ TOKEN = {"choices": [{"delta": {"content": "a"}}]}
 async def test_failures_are_reported_by_kind(
     status: int, body: bytes, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each way of failing has its own name in the report, and none is an answer."""
-
     async def answer(exchange: Exchange) -> None:
         await exchange.answer(status, body)
 
@@ -189,7 +187,6 @@ async def test_failures_are_reported_by_kind(
 
 
 async def test_a_closed_port(capsys: pytest.CaptureFixture[str]) -> None:
-    """A refused connection is an error of its own kind."""
     (port,) = free_ports(1)
     _, reported = await report_of(
         capsys, f"http://127.0.0.1:{port}/v1", "--model", "m", "--users", "1", "--duration", "1ms"
@@ -241,7 +238,6 @@ async def test_the_token_comes_from_the_environment(
 def test_wrong_options_are_reported(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong option ends with code 2 and a sentence, before anything is sent."""
     assert mm_lab(["bench", "http://127.0.0.1:1/v1", "--model", "m", *options]) == 2
     assert words in capsys.readouterr().err
 

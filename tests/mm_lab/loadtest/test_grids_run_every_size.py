@@ -35,7 +35,6 @@ async def _run(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[str, lis
 
 
 async def test_every_size_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
-    """So many requests of each, as long as it says; reports are in their order."""
     out, sent = await _run(capsys, "--grid", "1,3x0,20", "-o", "json")
     loads = [one["load"] for one in json.loads(out)]
     assert loads == [
@@ -48,7 +47,6 @@ async def test_every_size_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """Users across, words down; nothing failed."""
     out, _ = await _run(capsys, "--grid", "2,1x5,0")
     lines = out.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("  failed"))
@@ -96,6 +94,5 @@ def test_what_a_grid_is() -> None:
 def test_wrong_grids_are_named(
     options: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, before anything is sent."""
     assert mm_lab(["bench", "http://127.0.0.1:1/v1", "--model", "m", *options]) == 2
     assert said in capsys.readouterr().err

@@ -55,7 +55,6 @@ def test_percentiles_are_measurements(share: float, expected: float) -> None:
 
 
 def test_nothing_has_no_distribution() -> None:
-    """Without a measurement there is no zero that looks like a good one."""
     assert percentiles([]) is None
     assert report([]).everything.time_to_first_token is None
     assert report([]).goodput_share == 0.0
@@ -71,7 +70,6 @@ def test_latency_counts_from_when_a_request_was_due() -> None:
 
 
 def test_the_warm_up_is_not_counted() -> None:
-    """Requests due before the measured part, or after it, are in no number."""
     reported = report([result(1.9, first=9.0), result(2.0), result(11.9), result(12.0)])
 
     assert reported.requests == 2
@@ -124,7 +122,6 @@ def test_the_table_says_all_of_it() -> None:
 
 
 def test_the_document_is_read_back() -> None:
-    """The JSON holds the entire report."""
     reported = report([result(3.0)])
 
     assert BenchReport.from_json(reported.to_json(indent=2)) == reported
@@ -164,6 +161,5 @@ def test_questions_follow_the_weights() -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "1:x", "-1", "1:-2", "1:0"])
 def test_what_is_no_choice_is_refused(text: str) -> None:
-    """A wrong list of numbers is reported, not guessed."""
     with pytest.raises(MixError):
         Choice.parse(text)

@@ -148,6 +148,5 @@ async def test_completions_stream_texts(capsys: pytest.CaptureFixture[str]) -> N
 def test_wrong_options_are_named(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, before anything is sent."""
     assert mm_lab(["bench", "http://127.0.0.1:1/v1", "--model", "m", *options]) == 2
     assert words in capsys.readouterr().err

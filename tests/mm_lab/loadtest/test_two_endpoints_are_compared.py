@@ -33,7 +33,6 @@ def results(seconds: float, count: int = 300, *, seed: int = 1, failed: int = 0)
 
 
 def test_a_slower_endpoint_is_shown_as_slower() -> None:
-    """Twice as slow: the interval holds 2 and not 1; failed requests have no latency."""
     found = {one.name: one for one in ratios(results(0.1), results(0.2, seed=2, failed=50))}
     assert sorted(found) == [
         "end to end p50",
@@ -47,7 +46,6 @@ def test_a_slower_endpoint_is_shown_as_slower() -> None:
 
 
 def test_equal_endpoints_do_not_differ() -> None:
-    """The interval holds 1, and the same seed gives the same interval."""
     one, other = results(0.1, seed=3), results(0.1, seed=4)
     (first, *_) = ratios(one, other)
     assert first.low < 1 < first.high
@@ -85,7 +83,6 @@ async def run(*options: str) -> int:
 
 @pytest.mark.slow
 async def test_both_get_the_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In one run, as many requests each; the page is written once."""
     page = tmp_path / "page.html"
     folders = [tmp_path / "a", tmp_path / "b"]
     gateways = [
@@ -145,7 +142,6 @@ async def test_each_serves_a_model_of_its_own(capsys: pytest.CaptureFixture[str]
 def test_wrong_options_are_named(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, before anything is sent."""
     usual = ["bench", "http://127.0.0.1:1/v1", "--model", "m", "--users", "1"]
     assert mm_lab([*usual, *options]) == 2
     assert words in capsys.readouterr().err

@@ -62,7 +62,6 @@ def test_what_is_spent_side_by_side_fills_no_replica(fitting: ModuleType) -> Non
 def test_a_time_of_zero_or_less_is_an_error_with_a_message(
     fitting: ModuleType, seconds: float
 ) -> None:
-    """Noise may say that work takes no time; a profile may not."""
     with pytest.raises(fitting.FitError, match=r"a step of no requests comes out at .* quiet"):
         fitting.above_zero("a step of no requests", seconds)
 

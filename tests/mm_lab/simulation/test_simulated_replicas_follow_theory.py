@@ -88,7 +88,6 @@ def test_a_request_alone_takes_its_prompt_and_its_steps() -> None:
 
 
 def test_two_requests_share_steps() -> None:
-    """The second prompt stops the first answer; then both get a token per step of 0.03 s."""
     meters = lived([Request(0.0, 0, 0, 11), Request(0.0, 0, 0, 11)], 2)
 
     assert meters.first_tokens == [pytest.approx(0.1), pytest.approx(0.2)]
@@ -96,7 +95,6 @@ def test_two_requests_share_steps() -> None:
 
 
 def test_a_full_queue_refuses() -> None:
-    """Two slots and three places: of eight at once three wait and five are refused."""
     meters = lived([Request(0.0, 0, 0, 5) for _ in range(8)], 5)
 
     assert (meters.refusals, meters.good + len(meters.misses)) == (5, 8)
@@ -154,7 +152,6 @@ def test_without_a_node_a_replica_waits_unpaid() -> None:
 
 
 def test_a_replica_that_goes_finishes_its_requests() -> None:
-    """Scaling down fails no request: the pod drains, and is paid for until it is empty."""
     trace = [Request(10.0 + number / 100, 0, 0, 40) for number in range(4)]
     trace.append(Request(60.0, 0, 0, 1))
     score = simulate(trace, Constant(1, since=11, before=2), plan(2))

@@ -71,7 +71,6 @@ def test_names_are_found_in_expressions(expression: str, expected: set[str]) -> 
 
 
 def test_every_metric_requested_exists() -> None:
-    """Each name in a dashboard or rule is in a catalogue, or recorded by a rule."""
     requested = {name for _, query in every_query() for name in metrics_in(query.expression)}
     requested |= {
         name
@@ -117,7 +116,6 @@ def test_panels_fill_their_rows(dashboard: Dashboard) -> None:
 
 
 def test_every_panel_explains_itself() -> None:
-    """Each panel has a sentence, a unit and an own title within its dashboard."""
     for dashboard in every_dashboard():
         panels = [panel for row in dashboard.rows for panel in row.panels]
         assert [panel.title for panel in panels if not (panel.unit and panel.description)] == []

@@ -34,7 +34,6 @@ def expectations(*, firing: bool) -> set[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
 def test_cases_hold(case: Path, tmp_path: Path) -> None:
-    """Each case of a file ends as it says."""
     done = promtool("test", "rules", str(staged(tmp_path, case, RULES.read_text(encoding="utf-8"))))
 
     assert done.returncode == 0, done.stdout + done.stderr

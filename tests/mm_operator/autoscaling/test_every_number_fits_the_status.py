@@ -17,7 +17,6 @@ from support.ticks import START, TICK_SECONDS, tick
 
 
 def test_all_metrics_and_a_custom_query_fit() -> None:
-    """Each metric can be an objective once, which is the most there are."""
     wanted = tuple(LatencyObjective(metric, 95, 2.0) for metric in LatencyMetric)
     objectives = Objectives(1, 20, wanted, cost=WorkCost(0.1, 0, 0, 0), slots_per_replica=8)
     busy = Arrivals(30.0, 1.0, 1.0, 0.1)

@@ -25,7 +25,6 @@ def high(
 
 
 def test_two_high_ticks_add_a_quarter() -> None:
-    """One slow tick moves nothing, the second adds a quarter of the replicas."""
     decisions, _ = high(2)
 
     assert [decision.replicas for decision in decisions] == [4, 5]
@@ -49,7 +48,6 @@ def test_what_was_added_must_show_first() -> None:
 
 
 def test_pending_replicas_are_awaited() -> None:
-    """While a replica is on its way, pressure adds none."""
     decisions, _ = high(4, ready=3)
 
     assert {4} == {decision.replicas for decision in decisions}
@@ -123,7 +121,6 @@ def test_an_outlier_is_forgotten_at_the_next_look() -> None:
 def test_a_replica_goes_only_when_latencies_are_low(
     veto: Veto | None, latency: float | None
 ) -> None:
-    """Between low and high pressure nothing moves."""
     decision = one(3, traffic(0.8, latency=latency), before=0.8)
 
     assert decision.replicas == (2 if veto is None else 3)

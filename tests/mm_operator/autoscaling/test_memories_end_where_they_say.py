@@ -38,7 +38,6 @@ def test_a_load_that_falls_is_expected_to_stay() -> None:
 
 
 def test_trends_are_followed_for_five_minutes_at_most() -> None:
-    """However long a cold start takes, no one knows a load further ahead."""
     soon, late, later = (
         rise(1.7, before=1.0, cold_start_seconds=seconds) for seconds in (100.0, 300.0, 3000.0)
     )
@@ -67,7 +66,6 @@ def test_growth_is_known_from_two_looks_within_a_minute(later: float, growth: fl
 
 
 def test_demand_is_kept_in_steps_of_thirty_seconds() -> None:
-    """Of two ticks in a step the higher one stays; the third one begins the next step."""
     state = fresh(START, 4)
     for number, demand in enumerate((1.0, 1.5, 1.2, 1.1, 1.0)):
         _, state = decide(tick(number * TICK_SECONDS, 4, traffic(demand)), state, SIMPLE)

@@ -57,14 +57,12 @@ def test_the_widest_policy_holds(expected: int, current: int) -> None:
 
 
 def test_the_narrowest_policy_holds_when_requested() -> None:
-    """`selectPolicy: Min` takes the policy that changes least."""
     narrow = ScalingRules(select=SelectPolicy.MIN, policies=DOWN.policies)
 
     assert pace(1, 80, down=narrow).replicas == 76
 
 
 def test_what_moved_in_the_period_counts() -> None:
-    """Four pods a minute means four, not four each tick."""
     assert pace(1, 38, down=DOWN, changes={30.0: -2}).replicas == 36
     assert pace(1, 36, down=DOWN, changes={30.0: -4}).replicas == 36
 
@@ -74,7 +72,6 @@ def test_a_period_forgets() -> None:
 
 
 def test_doubling_is_rounded_up() -> None:
-    """Upwards, percent is rounded up, so that one replica can become two."""
     rules = ScalingRules(policies=(RatePolicy(PolicyType.PERCENT, 50, 15.0),))
 
     assert pace(9, 1, up=rules).replicas == 2
@@ -95,7 +92,6 @@ def test_a_window_up_holds_the_lowest_wish() -> None:
 
 
 def test_a_direction_can_be_forbidden() -> None:
-    """`selectPolicy: Disabled` forbids a direction and says so."""
     rules = ScalingRules(select=SelectPolicy.DISABLED)
     held = pace(3, 10, down=rules)
 

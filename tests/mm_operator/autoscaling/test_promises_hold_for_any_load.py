@@ -35,7 +35,6 @@ def ticks(draw: st.DrawFn, seen: st.SearchStrategy[Traffic | None] = BROKEN) -> 
 
 @given(st.lists(ticks(), min_size=1, max_size=20))
 def test_bounds_always_hold(run: list[Observation]) -> None:
-    """Whatever is observed, in whatever order: the number stays within the user's bounds."""
     state = fresh(START, run[0].replicas)
     for seen in run:
         decision, state = decide(seen, state, SIMPLE)
@@ -45,7 +44,6 @@ def test_bounds_always_hold(run: list[Observation]) -> None:
 
 @given(ticks(st.none()))
 def test_silence_never_lowers(seen: Observation) -> None:
-    """Without an answer the number falls only to the maximum."""
     decision, _ = decide(seen, watched(seen.replicas, 0.4, SIMPLE), SIMPLE)
 
     assert decision.replicas >= min(seen.replicas, SIMPLE.max_replicas)
@@ -60,7 +58,6 @@ def test_the_same_tick_gives_the_same_answer(seen: Observation) -> None:
 
 @given(st.integers(1, 20), DEMANDS, st.floats(0, 10))
 def test_more_load_never_means_fewer_replicas(replicas: int, demand: float, more: float) -> None:
-    """With the same past, more arriving work never gets fewer replicas."""
     state = watched(replicas, 0.4, SIMPLE)
     less, _ = decide(tick(0, replicas, traffic(demand)), state, SIMPLE)
     greater, _ = decide(tick(0, replicas, traffic(demand + more)), state, SIMPLE)
@@ -85,7 +82,6 @@ def test_no_step_down_soon_after_a_change(demands: list[float]) -> None:
 @settings(max_examples=10)  # hours of ticks each
 @given(DEMANDS, st.integers(1, 20))
 def test_a_constant_load_comes_to_rest(demand: float, replicas: int) -> None:
-    """Under a constant load the replicas stop moving, and stay."""
     decisions = followed([demand] * 800, replicas=replicas, objectives=SIMPLE)
 
     assert len({decision.replicas for decision in decisions[-100:]}) == 1

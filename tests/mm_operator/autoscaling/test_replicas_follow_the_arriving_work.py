@@ -31,7 +31,6 @@ from support.ticks import COST, SIMPLE, START, one, tick, traffic, watched
     },
 )
 def test_demand_over_utilisation_is_the_number(expected: int, demand: float) -> None:
-    """Work of N full replicas at half load each takes twice N replicas, within the bounds."""
     running = 1 if demand < 1 else 3
     assert expected == one(running, traffic(demand), before=demand).replicas
 
@@ -51,7 +50,6 @@ def test_a_load_at_the_edge_of_a_replica_is_no_further_replica(pods: int) -> Non
 
 
 def test_images_and_words_cost_what_was_measured() -> None:
-    """Each kind of token counts with its own seconds; answers count by their mean length."""
     cost = WorkCost(0.01, 0.001, 0.0001, 0.002)
     arrivals = Arrivals(requests=2, image_tokens=1000, text_tokens=500)
 
@@ -59,7 +57,6 @@ def test_images_and_words_cost_what_was_measured() -> None:
 
 
 def test_refused_requests_are_demand() -> None:
-    """A full queue that refuses half of the requests does not hide half of the work."""
     assert work(Arrivals(2, 0, 0), 0, COST) == work(Arrivals(1, 0, 0, refused=1), 0, COST)
 
 
@@ -138,7 +135,6 @@ def test_a_rise_that_ended_is_not_followed_on() -> None:
 
 
 def test_a_burst_counts_before_the_steady_window_shows_it() -> None:
-    """The fast window leads the steady one, up to three times."""
     assert one(3, traffic(1.0, fast=2.5), before=1.0).replicas == 5
     assert one(3, traffic(1.0, fast=9.0), before=1.0).replicas == 6
 
@@ -187,14 +183,12 @@ def test_without_a_replica_all_that_comes_piles_up() -> None:
 
 
 def test_headroom_comes_on_top() -> None:
-    """Warm replicas are beyond what the demand needs."""
     decision = one(2, traffic(1.0), before=1.0, objectives=replace(SIMPLE, warm_replicas=2))
 
     assert (decision.replicas, decision.reason) == (4, ScalingReason.WARM_REPLICAS)
 
 
 def test_the_custom_query_may_request_more() -> None:
-    """The answer of the user's own query is replicas, rounded up."""
     decision = one(2, replace(traffic(1.0), custom_replicas=4.2), before=1.0)
 
     assert (decision.replicas, decision.reason) == (5, ScalingReason.CUSTOM_QUERY)
@@ -212,7 +206,6 @@ def test_the_numbers_are_reported() -> None:
 
 
 def test_an_idle_model_needs_nothing_but_its_minimum() -> None:
-    """No request, no latency: that is an idle model, not a silent Prometheus."""
     seen = Traffic(Arrivals(0, 0, 0), Arrivals(0, 0, 0), mean_output_tokens=None, in_flight=0)
     decision, _ = decide(tick(0, 1, seen), watched(1, 0.0, SIMPLE), SIMPLE)
 

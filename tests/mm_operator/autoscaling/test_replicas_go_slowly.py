@@ -8,7 +8,6 @@ from support.ticks import SIMPLE, START, TICK_SECONDS, followed, one, tick, traf
 
 
 def test_half_go_when_all_is_quiet() -> None:
-    """Quiet for long: at most half of the replicas go at once, with the reason."""
     decision = one(12, traffic(0.4))
 
     assert (decision.replicas, decision.reason) == (6, ScalingReason.CONSOLIDATION)
@@ -57,7 +56,6 @@ def test_a_new_leader_steps_down_only_after_it_watched() -> None:
 
 
 def test_a_new_leader_follows_a_rise_at_once() -> None:
-    """Starting again is no reason to let requests wait."""
     decision, _ = decide(tick(0, 2, traffic(2.0)), fresh(START, 2), SIMPLE)
 
     assert decision.replicas == 4
@@ -90,7 +88,6 @@ def test_a_recommendation_without_effect_stays() -> None:
 
 
 def test_a_lower_maximum_holds_at_once() -> None:
-    """The user's bounds win over every veto."""
     bounded = replace(SIMPLE, max_replicas=2)
     decision, _ = decide(tick(0, 6, traffic(4.0)), fresh(START, 6), bounded)
 
@@ -98,7 +95,6 @@ def test_a_lower_maximum_holds_at_once() -> None:
 
 
 def test_a_higher_minimum_holds_at_once() -> None:
-    """The user's bounds win when the load needs less, too."""
     decision = one(1, traffic(0.4), objectives=replace(SIMPLE, min_replicas=3))
 
     assert (decision.replicas, decision.reason) == (3, ScalingReason.AT_MINIMUM)

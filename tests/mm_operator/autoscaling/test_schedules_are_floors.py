@@ -43,7 +43,6 @@ def test_a_duration_is_elapsed_time() -> None:
 
 
 def test_the_highest_of_several_holds() -> None:
-    """Overlapping schedules do not add up."""
     more = ScheduleFloor("sale", "0 0 2 11 *", 24 * HOUR, 9, "Europe/Berlin")
     found = floor_of((WORK, more), berlin(2, 12))
 
@@ -51,7 +50,6 @@ def test_the_highest_of_several_holds() -> None:
 
 
 def test_a_schedule_raises_the_replicas() -> None:
-    """The floor holds whatever the load, and is the reason reported."""
     always = replace(SIMPLE, schedules=(ScheduleFloor("always", "* * * * *", HOUR, 6),))
     decision = one(2, traffic(0.4), objectives=always)
 
@@ -76,7 +74,6 @@ def test_a_schedule_holds_in_silence() -> None:
     },
 )
 def test_what_is_wrong_is_reported(expected: str, schedule: ScheduleFloor) -> None:
-    """A schedule that cannot be read is explained, and requests nothing."""
     problem = problem_of(schedule)
 
     assert expected in problem

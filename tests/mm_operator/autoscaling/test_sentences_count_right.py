@@ -67,13 +67,11 @@ def waiting(pods: int) -> Observation:
     },
 )
 def test_one_is_singular(decision: Decision, expected: str) -> None:
-    """Nouns and verbs follow the count."""
     assert expected in sentences(decision)
     assert not list(_wrong(sentences(decision)))
 
 
 def test_a_step_down_is_reported_in_good_grammar() -> None:
-    """One replica carries; several carry."""
     low = followed([0.4] * 80, replicas=3, objectives=SIMPLE)
     messages = [one.message for one in low if one.replicas < one.current]
 
@@ -83,7 +81,6 @@ def test_a_step_down_is_reported_in_good_grammar() -> None:
 
 
 def test_counts_are_short() -> None:
-    """Two digits where a part of a replica matters, entire ones above."""
     counts = (0.0, 0.95, 1, 1.04, 2.44, 12.4, 150)
 
     assert [replicas(one) for one in counts] == [

@@ -34,7 +34,6 @@ def test_the_fallback_never_lowers() -> None:
 
 
 def test_silence_is_reported() -> None:
-    """The decision says that metrics are gone, and why."""
     decision = one(4, None, traffic_problem="Prometheus answered 503.")
 
     assert not decision.metrics_available
@@ -77,7 +76,6 @@ def test_a_pod_that_was_just_made_is_not_scarcity() -> None:
 
 
 def test_replicas_without_a_gpu_may_go() -> None:
-    """When the load is gone, pods that wait for a GPU do not keep the others from going."""
     decision = one(4, traffic(0.4), ready=3, unschedulable=1, unschedulable_seconds=900.0)
 
     assert decision.replicas == 3

@@ -23,7 +23,6 @@ def spec(*sources: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_inspection_reads_every_adapter() -> None:
-    """One argument each; a claim of its own is mounted read-only, the checkpoint's is there."""
     job = children(fresh(spec(OWN, OTHER, HUB, BUCKET)))["Job/inspect"]
     pod = job["spec"]["template"]["spec"]
     arguments = pod["containers"][0]["args"]

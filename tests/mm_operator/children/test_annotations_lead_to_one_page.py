@@ -60,7 +60,6 @@ def _pods(settings: PlanSettings, network: str) -> list[dict[str, Any]]:
 
 
 async def test_each_pod_is_scraped_once(tmp_path: Path) -> None:
-    """Of all named ports of a pod one page is a target, and none where a PodMonitor finds them."""
     pods = [*_pods(SETTINGS, "127.1.0"), *_pods(MONITORED, "127.2.0")]
     found = [target for pod in pods for target in discovered(pod)]
     assert len(found) == 2 * (2 + 2)  # named ports of a server and its gateway, and of an encoder

@@ -44,13 +44,11 @@ def tried(api: Api, *manifests: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("stage", RECORDED)
 def test_objects_are_accepted(api: Api, stage: str) -> None:
-    """No unknown field, no wrong value, no warning about Pod Security."""
     said = tried(api, *RECORDED[stage])
     assert (said.count("serverside-applied"), "arning" in said) == (len(RECORDED[stage]), False)
 
 
 def test_pods_pass_pod_security(api: Api) -> None:
-    """A pod of each template is admitted where `restricted` is enforced."""
     pods = []
     for manifest in (one for found in RECORDED.values() for one in found):
         template = manifest.get("spec", {}).get("template")
@@ -67,7 +65,6 @@ def test_pods_pass_pod_security(api: Api) -> None:
 
 
 def test_other_pods_are_refused(api: Api) -> None:
-    """The namespace really enforces: a pod without our security context does not pass."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

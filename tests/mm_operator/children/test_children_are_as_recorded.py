@@ -84,7 +84,6 @@ DISAGGREGATED: dict[str, Any] = {
     },
 )
 def test_children(name: str, stage: tuple[Snapshot, Plan], golden: Golden) -> None:
-    """The objects of a stage are the recorded ones."""
     texts = [
         f"# {key}\n{yaml.safe_dump(one, sort_keys=True, width=100)}"
         for key, one in children(stage).items()

@@ -74,14 +74,12 @@ def test_encoders_pull_what_they_open() -> None:
 
 
 def test_stores_are_distinguished() -> None:
-    """The same engine in a bucket and on a claim are two engines to the cluster."""
     names = {children(inspected(spec))["Job/build"]["metadata"]["name"] for spec in ({}, STORE)}
     assert len(names) == 2
 
 
 @pytest.mark.parametrize("built", [False, True])
 def test_claims_need_no_pull(built: bool) -> None:  # noqa: FBT001 (a stage)
-    """Without a bucket nothing is pulled and nothing names a key."""
     text = str(children(inspected({}, built=built)))
     assert "MM_STORE_" not in text
     assert "'pull'" not in text

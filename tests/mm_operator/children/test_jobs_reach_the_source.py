@@ -60,7 +60,6 @@ def test_build_fetches_the_commit_that_was_inspected() -> None:
 
 @pytest.mark.parametrize("command", ["inspect", "build"])
 def test_hub_is_reached_with_a_secret(command: str) -> None:
-    """The token comes from the Secret's key, the mirror from the spec."""
     expected = {
         "HF_ENDPOINT": "https://hub.example.org",
         "HF_TOKEN": {"name": "hub", "key": "read"},
@@ -91,14 +90,12 @@ def test_bucket_is_reached_with_a_secret(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["inspect", "build"])
 def test_remote_sources_mount_nothing(command: str) -> None:
-    """No volume stands for a source that is no claim."""
     mounts = {one["mountPath"] for one in containers(s3=BUCKET)[command]["volumeMounts"]}
     assert "/mnt/source" not in mounts
 
 
 @pytest.mark.parametrize("command", ["inspect", "build"])
 def test_cache_of_the_hub_is_mounted(command: str) -> None:
-    """A cache on a claim is mounted read-only, and the Hub is never queried."""
     cache = {**HUB, "cache": {"claimName": "hub", "path": "models"}}
     container = containers(huggingFace=cache)[command]
     mount = {"name": "source", "mountPath": "/mnt/source", "readOnly": True}
@@ -108,7 +105,6 @@ def test_cache_of_the_hub_is_mounted(command: str) -> None:
 
 
 def test_public_sources_need_no_secret() -> None:
-    """Without references there is no variable to fill."""
     hub = containers(huggingFace={"repo": "acme/llava"})["build"]
     bucket = containers(s3={"bucket": "weights"})["build"]
     assert (environment_of(hub), environment_of(bucket)) == ({}, {})

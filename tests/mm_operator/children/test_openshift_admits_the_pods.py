@@ -50,7 +50,6 @@ ALL = pods(LEFT | DISAGGREGATED) | {
 
 @pytest.mark.parametrize("pod", [pytest.param(pod, id=name) for name, pod in ALL.items()])
 def test_a_pod_is_admitted(api: Api, pod: dict[str, Any]) -> None:
-    """No user, no group: the namespace gives them; everything else is within the rules."""
     said = admitted(api, pod)
     assert "created (server dry run)" in said, said
 

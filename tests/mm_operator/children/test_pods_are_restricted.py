@@ -20,7 +20,6 @@ CONTAINERS = [
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_container_security(container: dict[str, Any]) -> None:
-    """No privileges, no capabilities, no root, a read-only root file system."""
     expected = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -39,7 +38,6 @@ def test_container_has_a_place_to_write(container: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("pod", [pytest.param(pod, id=name) for name, pod in PODS.items()])
 def test_pod_security(pod: dict[str, Any]) -> None:
-    """The pod runs as the images' user, with the runtime's seccomp profile and no token."""
     context = pod["securityContext"]
     assert (
         context["runAsUser"],
@@ -51,13 +49,11 @@ def test_pod_security(pod: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("pod", [pytest.param(pod, id=name) for name, pod in PODS.items()])
 def test_volumes_are_of_allowed_kinds(pod: dict[str, Any]) -> None:
-    """Only claims, ConfigMaps, Secrets and empty directories are mounted."""
     kinds = {kind for volume in pod["volumes"] for kind in volume if kind != "name"}
     assert set() == kinds - {"persistentVolumeClaim", "configMap", "secret", "emptyDir"}
 
 
 def test_source_is_mounted_read_only() -> None:
-    """The user's checkpoint is never written, nor are its owners changed."""
     volumes = {volume["name"]: volume for volume in PODS["build"]["volumes"]}
     assert (volumes["source"]["persistentVolumeClaim"]) == {
         "claimName": "checkpoints",

@@ -55,7 +55,6 @@ def outward(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def test_containers_that_read_sources_and_stores_use_the_proxy() -> None:
-    """Inspection, build and pull; every container trusts the bundle."""
     found = {name: has for pod in pods(NETWORK) for name, has in outward(pod).items()}
 
     assert found == {
@@ -100,7 +99,6 @@ def test_a_model_overrides_the_operator_about_urls_of_requests(*, own: bool) -> 
 
 
 def test_the_bundle_is_mounted_where_the_variable_says() -> None:
-    """In each container, from the key that the model names."""
     for pod in pods(NETWORK):
         (volume,) = [one for one in pod["volumes"] if one["name"] == "authorities"]
         assert volume["configMap"] == {
@@ -162,7 +160,6 @@ def test_jobs_read_from_the_nearest_mirror_of_the_hub(
 def test_images_are_pulled_with_the_operators_secrets_unless_a_model_names_its_own(
     own: list[str], expected: list[str]
 ) -> None:
-    """In every pod: inspection, build, server."""
     spec = {"runtime": {"imagePullSecrets": own}}
     found = []
     for stage in (fresh(spec), inspected(spec), inspected(spec, built=True)):
@@ -238,7 +235,6 @@ def operators(stage: tuple[Snapshot, Plan], network: NetworkSpec) -> tuple[Snaps
     },
 )
 def test_a_models_own_settings_come_first(own: dict[str, Any], expected: str) -> None:
-    """Field by field: what the model leaves open is the operator's."""
     network = NetworkSpec(
         proxy=ProxySpec(http=PROXY, https=PROXY), ca_bundle=CaBundle(config_map_name="all")
     )

@@ -17,7 +17,6 @@ def objects() -> dict[str, dict[str, Any]]:
 
 
 def test_probes_query_the_metrics_port() -> None:
-    """The supervisor says whether the server is ready; it is alive while it answers."""
     pod = objects()["Deployment/server"]["spec"]["template"]["spec"]
     (server,) = (one for one in pod["initContainers"] if one["name"] == "server")
     requested = {
@@ -33,6 +32,5 @@ def test_probes_query_the_metrics_port() -> None:
 
 
 def test_the_service_leads_to_the_gateway_only() -> None:
-    """There is no Triton whose ports it could show."""
     ports = objects()["Service/server"]["spec"]["ports"]
     assert [port["name"] for port in ports] == ["http"]

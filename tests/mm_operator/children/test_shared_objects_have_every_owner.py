@@ -92,13 +92,11 @@ def test_a_model_joins_the_owners_of_the_store() -> None:
 
 
 def test_claims_of_users_are_never_made() -> None:
-    """A store of the user's is used and left alone."""
     changes = {"build": {"store": {"persistentVolumeClaim": {"claimName": "mine"}}}}
     assert "PersistentVolumeClaim/store" not in children(inspected(changes))
 
 
 def test_frozen_plans_touch_nothing() -> None:
-    """With a spec that is not understood nothing is applied and nothing is deleted."""
     snapshot, _ = inspected(built=True)
     observed = replace(snapshot.observed, refs=frozenset({Ref("Deployment", "llava")}))
     broken = replace(snapshot, spec=None, observed=observed)

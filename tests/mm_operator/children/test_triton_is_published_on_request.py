@@ -52,7 +52,6 @@ def test_probes_query_the_page_of_the_supervisor() -> None:
 
 
 def test_publishing_takes_a_service_and_a_policy_of_its_own() -> None:
-    """The gateway's Service stays as it is; the namespace's pods reach Triton, others do not."""
     objects = _objects(triton={"expose": True})
     service, policy = objects["Service/triton"], objects["NetworkPolicy/triton"]
     servers = objects["Service/server"]["spec"]["selector"]
@@ -64,7 +63,6 @@ def test_publishing_takes_a_service_and_a_policy_of_its_own() -> None:
 
 
 def test_a_published_triton_listens_everywhere() -> None:
-    """Both ports are named, so that the Service finds them."""
     server = _server(_objects(triton={"expose": True}))
     assert {_given(server)[name] for name in ("--address", "--grpc-address")} == {"0.0.0.0"}  # noqa: S104
     assert {"triton-http", "triton-grpc"} < {port["name"] for port in server["ports"]}

@@ -26,7 +26,6 @@ def server(**runtime: Any) -> dict[str, Any]:
 
 
 def test_the_command_is_the_plans() -> None:
-    """Nothing of ours runs in the container: no program, no serving plan, no manifest."""
     made = server()
     plan = inspected(CHANGES, built=True, facts=facts_of("qwen2-5-vl"))[1].serving_plan
     assert plan is not None
@@ -43,7 +42,6 @@ def test_the_command_is_the_plans() -> None:
 
 
 def test_each_container_has_its_image() -> None:
-    """spec.runtime.image is the server's; the gateway and every Job have the operator's own."""
     (gateway,) = pod(image="example.org/vllm:v0.26.0")["containers"]
 
     assert server()["image"] == VLLM_IMAGE

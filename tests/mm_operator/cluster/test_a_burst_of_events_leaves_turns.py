@@ -57,7 +57,6 @@ async def client() -> AsyncIterator[Client]:
 
 
 async def test_others_have_turns(client: Client) -> None:
-    """Between two turns of another coroutine few events are taken, however many are there."""
     sink = Counted()
     reflector = Reflector(client, CONFIG, namespace="demo", selector="", sink=sink)
     watch = asyncio.create_task(reflector.run())

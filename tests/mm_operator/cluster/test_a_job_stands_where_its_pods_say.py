@@ -36,7 +36,6 @@ def ended(kind: str) -> dict[str, Any]:
     },
 )
 def test_phase(status: dict[str, Any], pods: list[dict[str, Any]], expected: str) -> None:
-    """A Job's own end counts first; until then its pods say where it stands."""
     state = job_state({**JOB, "status": status}, pods, log_tails={})
     assert expected == state.phase
 

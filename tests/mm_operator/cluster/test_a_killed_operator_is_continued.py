@@ -44,7 +44,6 @@ PLAYED: tuple[Callable[[Api], object], ...] = (
 def test_the_successor_finishes(
     api: Api, tmp_path: Path, reached: Callable[[Api], object], played: int, *, while_down: bool
 ) -> None:
-    """One inspection and one build in all, whether the stage ended before or after the kill."""
     rest = list(PLAYED)
     with running_operator(api.cluster, tmp_path, api.namespace, lease="first") as first:
         api.apply(document(name="llava"))

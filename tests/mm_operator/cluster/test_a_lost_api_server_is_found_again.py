@@ -28,7 +28,6 @@ def applied(api: Api, model: dict[str, Any]) -> bool:
 
 
 def test_work_continues_after_an_api_server_died(api: Api, tmp_path: Path) -> None:
-    """Models applied, changed and deleted around the outage are all as they should be."""
     if not api.cluster.name:
         pytest.skip("the cluster is another user's: its API server is not ours to kill")
     with running_operator(api.cluster, tmp_path, api.namespace) as operator:

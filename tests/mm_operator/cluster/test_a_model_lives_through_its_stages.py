@@ -122,7 +122,6 @@ def at_rest(api: Api, operator: OperatorProcess) -> tuple[int, dict[str, str]]:
 
 
 def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
-    """A model becomes Ready with every child, rests without a write, and leaves nothing."""
     with running_operator(api.cluster, tmp_path, api.namespace) as operator:
         api.apply(document({"runtime": {"triton": {"expose": True}}}, name="llava"))
         make_ready(api, "llava")
@@ -145,7 +144,6 @@ def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
-    """A new operator over a Ready model sends no write at all."""
     with running_operator(api.cluster, tmp_path, api.namespace) as first:
         api.apply(document(name="llava"))
         make_ready(api, "llava")
@@ -227,7 +225,6 @@ def test_a_restart_of_the_rollout_is_left_to_kubectl(ready: tuple[Api, OperatorP
     ),
 )
 def test_deleted_children_come_back(ready: tuple[Api, OperatorProcess], child: str) -> None:
-    """A child that someone deletes is made again, without a new inspection or build."""
     api, operator = ready
     quiet(operator)
     before = children(api)
@@ -240,7 +237,6 @@ def test_deleted_children_come_back(ready: tuple[Api, OperatorProcess], child: s
 
 
 def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
-    """Models with one fingerprint share one build; the engine goes with the last of them."""
     with running_operator(api.cluster, tmp_path, api.namespace) as operator:
         for name in ("one", "two"):
             api.apply(document(name=name))
@@ -273,7 +269,6 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
 
 
 def test_failed_build_is_reported(watched: Api) -> None:
-    """A build that fails for good ends in EngineBuilt=False with step, exit code and last lines."""
     watched.apply(document(name="llava"))
     inspected(watched, "llava")
 
@@ -329,7 +324,6 @@ def test_a_build_whose_image_lacks_something_is_reported(watched: Api) -> None:
 
 
 def test_quota_is_reported_and_lifted(watched: Api) -> None:
-    """A namespace whose quota allows no pods is named in the condition; lifting it is enough."""
     watched.kubectl("create", "quota", "none", "--hard=pods=0")
     watched.apply(document(name="llava"))
 
@@ -376,8 +370,6 @@ def test_a_model_without_replicas_is_waited_for(watched: Api) -> None:
 
 
 def test_events_report_the_way_to_ready(watched: Api) -> None:
-    """`kubectl describe` shows the transitions of a model in their order."""
-
     def reported() -> str:
         return watched.kubectl("describe", "mmm", "llava").split("Events:")[1]
 

@@ -110,7 +110,6 @@ async def test_it_is_kept_while_the_leader_renews(site: Site) -> None:
 
 
 async def test_it_is_taken_after_silence(site: Site) -> None:
-    """A leader Lease that does not change has no one behind it, also one that was given back."""
     assert not await site.served.admits("team")
     site.watched()
     site.now += SILENT_SECONDS
@@ -150,7 +149,6 @@ async def test_a_refused_one_leaves_a_mark_once_a_minute(site: Site) -> None:
 
 
 async def test_a_contender_that_went_is_forgotten(site: Site) -> None:
-    """The holder names it while its mark is renewed, then takes the mark away."""
     del site.leases.held["away", "theirs"]
     assert await site.served.admits("team")
     held = site.leases.held["team", LEASE_NAME]

@@ -45,7 +45,6 @@ def cache(reported: list[Key]) -> Cache:
 
 
 def test_own_writes_start_no_reconciliation(cache: Cache, reported: list[Key]) -> None:
-    """The event that follows a write of ours is no news to the model that wrote."""
     key = Key("demo", "llava")
     cache.put_own("ConfigMap", item("a", 5, model="llava"), by=key)
     cache.put("ConfigMap", item("a", 5, model="llava"))
@@ -97,7 +96,6 @@ def test_a_written_owner_is_no_news(
 
 
 def test_dropped_owners_are_reported(cache: Cache, reported: list[Key]) -> None:
-    """A model that was taken off the owners learns of it and can join again."""
     cache.put("ConfigMap", item("engine-1", 1, owners=["one", "two"]))
     reported.clear()
 
@@ -158,7 +156,6 @@ def test_late_deletes_spare_the_successor(cache: Cache) -> None:
 
 
 def test_objects_are_trimmed(cache: Cache) -> None:
-    """Managed fields and a pod's spec are not kept: no one reads them."""
     cache.put("Pod", item("p", 1, spec={"nodeName": "n", "containers": [1]}, status={"phase": "x"}))
     held = cache.find("Pod", "demo", "p")
 

@@ -37,7 +37,6 @@ def models(reported: list[Key]) -> ModelCache:
 
 
 def test_a_status_of_ours_is_no_news(models: ModelCache, reported: list[Key]) -> None:
-    """Neither its answer nor the event that follows."""
     models.put(_seen(6, generation=1), own=True)
     models.put(_seen(6, generation=1))
     assert reported == []

@@ -37,7 +37,6 @@ def installed(release: str | None, digest: str = "another") -> dict[str, Any]:
     },
 )
 def test_releases_are_compared(found: dict[str, Any] | None, expected: Installed) -> None:
-    """A newer one belongs to another installation; everything else that differs is older."""
     assert compared(found, OWN) is expected
 
 
@@ -71,7 +70,6 @@ class ReadOnly:
 
 
 async def test_an_older_one_that_may_not_be_replaced_is_reported() -> None:
-    """It is known to be older: the metric says so, and the operator becomes ready."""
     outdated: list[bool] = []
     keeper = DefinitionKeeper(
         cast("Client", ReadOnly()), use="Upgrade", look_seconds=60, on_outdated=outdated.append

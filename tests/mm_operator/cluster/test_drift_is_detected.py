@@ -53,5 +53,4 @@ CASES = [
 
 @pytest.mark.parametrize(("live", "intent", "expected"), CASES)
 def test_drift(live: dict[str, Any], intent: dict[str, Any], expected: bool) -> None:  # noqa: FBT001  # a parameter
-    """An object covers an intent exactly when applying the intent would change nothing."""
     assert is_in_sync(live, intent) is expected

@@ -56,7 +56,6 @@ async def requested() -> AsyncIterator[tuple[Client, list[str]]]:
 async def test_each_page_is_taken_and_the_end_reports_what_stays(
     requested: tuple[Client, list[str]],
 ) -> None:
-    """Objects come before the list is complete; only its end says what is gone, and of when."""
     client, reported = requested
     received = Received()
     reflector = Reflector(client, CONFIG, namespace="demo", selector="", sink=received)

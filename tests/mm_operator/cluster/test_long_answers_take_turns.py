@@ -35,7 +35,6 @@ async def client() -> AsyncIterator[Client]:
 
 
 async def test_one_is_parsed_in_a_turn(client: Client) -> None:
-    """Between two turns of another coroutine one answer is parsed, however many are there."""
     parsed = most = before = 0
 
     async def listed() -> None:

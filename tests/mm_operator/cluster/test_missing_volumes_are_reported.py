@@ -73,7 +73,6 @@ CREATING = {"waiting": {"reason": "ContainerCreating"}}
 def test_events_become_one_trouble(
     events: list[dict[str, Any]], expected: VolumeTrouble | None
 ) -> None:
-    """The worst of them, without generated names."""
     assert volume_trouble(events, "m-abc") == expected
 
 
@@ -178,7 +177,6 @@ def reported(api: Api, kind: str, words: str) -> None:
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_a_missing_volume_becomes_the_condition(api: Api, tmp_path: Path) -> None:
-    """Of a Job and of a server, in the words of their Events; it goes once they begin."""
     inspecting = f"{labels.MODEL}=m,{labels.APP_COMPONENT}={labels.Component.INSPECT}"
     servers = f"{labels.MODEL}=m,{labels.APP_COMPONENT}={labels.Component.SERVER}"
     with empty_node(api.cluster) as node, running_operator(api.cluster, tmp_path, api.namespace):

@@ -56,7 +56,6 @@ async def closed(client: Client) -> None:
 
 
 async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
-    """At the start, over resyncs, and after a deletion that happened while kopf did not watch."""
     for name in NAMES:
         api.apply(document(name=name))
     connection = await connect(str(api.cluster.kubeconfig), None)

@@ -211,7 +211,6 @@ def test_a_lease_counts_as_long_as_its_holder_builds(
 
 
 def test_of_two_at_once_one_builds(pair: tuple[Api, Api]) -> None:
-    """Two builders that race for one engine: the API server lets one of them have the Lease."""
     api, _ = pair
 
     async def race() -> list[bool]:

@@ -63,7 +63,6 @@ class Site:
 
 
 async def test_one_write_for_many_models() -> None:
-    """Ten models that join within the delay cost one write, and each of them is woken."""
     site = Site(*OWNERS)
     writer = site.writer(0.01)
     names = [f"m{number}" for number in range(10)]

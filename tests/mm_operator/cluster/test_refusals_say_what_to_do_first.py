@@ -100,7 +100,6 @@ LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
     },
 )
 def test_the_useful_part_comes_first(error: ClusterError, reason: str, message: str) -> None:
-    """Reason and sentence of each kind of refusal; the object has its name."""
     found = stage_error("apply", error)
     assert (found.reason, found.message) == (reason, message)
 

@@ -82,7 +82,6 @@ def test_the_least_used_goes_first_whatever_the_order() -> None:
 
 
 def test_so_many_roll_at_a_time() -> None:
-    """With two turns two go, and one more each time that one is complete."""
     fleet = Fleet(2, a=1, b=2, c=3, d=4)
     fleet.lead("dcba")
     assert fleet.rolling == ["a", "b"]

@@ -39,7 +39,6 @@ def holds(kind: str, **fields: str) -> dict[str, Any]:
 
 
 def test_an_oom_kill_is_reported() -> None:
-    """The container's reason and exit code come through, and its log is requested."""
     killed = container(terminated={"exitCode": 137, "reason": "OOMKilled", "finishedAt": MADE})
     found = pod(killed, phase="Failed")
     end = pod_end(found, ("last",))
@@ -201,7 +200,6 @@ def test_the_slowest_phase_of_a_start_is_found(
 
 
 def test_an_eviction_is_reported() -> None:
-    """A pod that was disrupted before a container ended has no exit code, but a reason."""
     found = pod(phase="Failed", reason="Evicted", conditions=[holds("DisruptionTarget")])
     end = pod_end(found)
 
@@ -211,7 +209,6 @@ def test_an_eviction_is_reported() -> None:
 
 
 def test_a_message_needs_no_log() -> None:
-    """A container that wrote its termination message is not requested its log."""
     ended = container(terminated={"exitCode": 3, "message": "{}"})
 
     assert needs_log(pod(ended, phase="Failed")) == ""
@@ -248,7 +245,6 @@ def test_why_a_pod_does_not_run(found: dict[str, Any], expected: str) -> None:
 
 
 def test_a_failed_job_reports_why() -> None:
-    """Reason and message of the condition Failed, and each pod's end, oldest first."""
     early = container(terminated={"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"})
     late = container(terminated={"exitCode": 2, "finishedAt": "2026-01-01T00:01:00Z"})
     failed = holds("Failed", reason="BackoffLimitExceeded", message="too often")
@@ -325,7 +321,6 @@ def test_a_failing_init_container_is_reported_while_the_others_wait(
 def test_a_damaged_engine_is_reported_while_it_cannot_be_loaded(
     now: dict[str, Any], expected: str | None
 ) -> None:
-    """Exit code 6 counts until the container is started again."""
     end = {"exitCode": 6, "message": "a is damaged", "finishedAt": "2026-01-02T03:04:05Z"}
     server = container("server", waiting={}) | {"state": now, "lastState": {"terminated": end}}
     found = pod_state(pod(server, phase="Running"))
@@ -353,7 +348,6 @@ def test_what_a_gpu_lacked_is_known_while_the_server_waits(
 
 
 def test_a_deployment_reports_its_troubles() -> None:
-    """A refused pod and a stalled rollout come through as their messages, and whose pod it is."""
     conditions = [
         holds("ReplicaFailure", message='pods "llava-7d9f8-x2x9k" is forbidden: exceeded quota'),
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}

@@ -119,7 +119,6 @@ def test_it_is_reported_once_for_a_namespace(caplog: pytest.LogCaptureFixture) -
 
 
 def test_config_maps_are_listed_in_small_pages() -> None:
-    """A page is complete in memory before anything of it is left out."""
     assert LIST_PAGE[CONFIG.kind] <= 25
 
 

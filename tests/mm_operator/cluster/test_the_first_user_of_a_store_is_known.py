@@ -19,7 +19,6 @@ def test_an_empty_store_has_no_users() -> None:
 
 
 def test_the_next_one_follows_when_the_first_leaves() -> None:
-    """A model with two engines stays first until its last one goes."""
     users = FirstUsers()
     for engine in ([A, B], [A], [C]):
         users.add(PLACE, engine)

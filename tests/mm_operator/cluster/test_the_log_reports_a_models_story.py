@@ -24,7 +24,6 @@ def reported(log: Path, key: str) -> list[str]:
 
 
 def test_begin_and_end_of_each_stage_are_lines(api: Api, tmp_path: Path) -> None:
-    """Four lines from apply to Ready, one for a refusal, each with the model's name."""
     key = f"{api.namespace}/llava"
     with running_operator(api.cluster, tmp_path, api.namespace) as operator:
 

@@ -33,7 +33,6 @@ def planned(api: Api) -> dict[str, Any]:
 def test_the_verdict_is_a_condition(
     watched: Api, facts: ModelFacts, spec: dict[str, Any], expected: tuple[str, str]
 ) -> None:
-    """Planned is False with the verdict in a sentence; no Job but the inspection ever existed."""
     reason, words = expected
     watched.apply(document(spec, name="m"))
     inspected(watched, "m", facts)

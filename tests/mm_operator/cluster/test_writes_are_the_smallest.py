@@ -12,7 +12,6 @@ from support.shared_objects import config
 
 
 def test_none_is_no_opinion() -> None:
-    """Entries that are None are not sent: an apply would claim them."""
     intent = make_intent({**config("a"), "spec": {"x": None, "y": [{"z": None, "w": 1}]}})
 
     assert intent.body["spec"] == {"y": [{"w": 1}]}

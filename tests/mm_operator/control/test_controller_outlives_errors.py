@@ -48,7 +48,6 @@ async def leading(
 
 
 async def test_refusals_are_tried_again() -> None:
-    """A refused key is retried until it goes well; another key is not held up."""
     tries: list[str] = []
 
     async def reconcile(key: str) -> None:
@@ -64,7 +63,6 @@ async def test_refusals_are_tried_again() -> None:
 
 
 async def test_defects_are_logged_and_retried() -> None:
-    """An unexpected exception is an error of its key alone."""
     done: list[str] = []
 
     async def reconcile(key: str) -> None:
@@ -128,7 +126,6 @@ async def test_a_round_that_is_cut_off_comes_with_the_next_lead() -> None:
 
 
 async def test_recheck_comes_by_itself() -> None:
-    """A key whose decision depends on time is looked at again after that time."""
     tries: list[str] = []
 
     async def reconcile(key: str) -> float | None:

@@ -12,7 +12,6 @@ def queue(**options: float) -> WorkQueue[str]:
 
 
 async def test_adding_twice_is_adding_once() -> None:
-    """Keys that wait already are not added again, and come in the order of their first request."""
     waiting = queue()
     for key in ("a", "b", "a"):
         waiting.add(key)
@@ -22,7 +21,6 @@ async def test_adding_twice_is_adding_once() -> None:
 
 
 async def test_a_key_is_never_worked_on_twice_at_a_time() -> None:
-    """A key that is requested while it is worked on comes again when it was given back."""
     waiting = queue()
     waiting.add("a")
     key = await waiting.get()
@@ -34,7 +32,6 @@ async def test_a_key_is_never_worked_on_twice_at_a_time() -> None:
 
 
 async def test_the_earlier_of_two_delays_counts() -> None:
-    """A later request does not push an earlier one back."""
     waiting = queue()
     waiting.add_after("a", 0.01)
     waiting.add_after("a", 60)
@@ -43,7 +40,6 @@ async def test_the_earlier_of_two_delays_counts() -> None:
 
 
 async def test_now_beats_later() -> None:
-    """A key that is requested at once does not come a second time for its former delay."""
     waiting = queue()
     waiting.add_after("a", 0.01)
     waiting.add("a")
@@ -54,7 +50,6 @@ async def test_now_beats_later() -> None:
 
 
 async def test_retries_back_off_and_reset() -> None:
-    """Delays double up to their limit and start again after success."""
     waiting = queue(first_retry_seconds=1.0, longest_retry_seconds=5.0)
 
     assert [waiting.retry("a") for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]

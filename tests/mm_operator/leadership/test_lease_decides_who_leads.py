@@ -24,7 +24,6 @@ def lease(holder: str, *, version: str = "1", duration: int = 12, **spec: Any) -
     },
 )
 def test_who_may_take(holder: str, waited: float, expected: bool) -> None:  # noqa: FBT001  # a parameter
-    """A Lease may be taken when it is free, ours, or unchanged for its entire duration."""
     first = sight(lease(holder), None, now=100.0)
     again = sight(lease(holder), first, now=100.0 + waited)
 
@@ -51,7 +50,6 @@ def test_renewing_keeps_what_a_take_over_changes() -> None:
 
 
 def test_a_released_lease_can_be_taken_at_once() -> None:
-    """Giving a Lease back leaves no holder."""
     given = {"metadata": {"resourceVersion": "2"}, "spec": released(lease("me"), NOW)}
 
     assert may_take(sight(given, None, now=0.0), "other", now=0.0) is True

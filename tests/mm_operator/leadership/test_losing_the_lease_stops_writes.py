@@ -91,7 +91,6 @@ def lease() -> LeaseInMemory:
 
 
 async def test_an_unreachable_api_server_ends_the_lead(lease: LeaseInMemory) -> None:
-    """A leader that cannot renew stops by its deadline and leads again afterwards."""
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=FAST)
     task = asyncio.create_task(elector.run())
@@ -107,7 +106,6 @@ async def test_an_unreachable_api_server_ends_the_lead(lease: LeaseInMemory) -> 
 
 
 async def test_a_stolen_lease_ends_the_lead(lease: LeaseInMemory) -> None:
-    """A leader that finds another holder stops at once."""
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
@@ -138,7 +136,6 @@ async def test_the_right_to_write_ends_by_the_clock(lease: LeaseInMemory) -> Non
 
 
 async def test_ending_gives_the_lease_back(lease: LeaseInMemory) -> None:
-    """A leader that is instructed to stop leaves a Lease that anyone may take."""
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=CALM)
     task = asyncio.create_task(elector.run())
@@ -174,8 +171,6 @@ async def test_a_renewal_under_way_does_not_keep_the_lease(lease: LeaseInMemory)
 
 
 async def test_failing_work_ends_the_election(lease: LeaseInMemory) -> None:
-    """An error of the leader's work is not swallowed, and the Lease is given back."""
-
     async def fail() -> None:
         await asyncio.sleep(0)
         raise ZeroDivisionError

@@ -21,10 +21,6 @@ def leader_of(*operators: OperatorProcess) -> OperatorProcess:
 
 @pytest.mark.slow
 def test_a_killed_leader_is_replaced(api: Api, tmp_path: Path) -> None:
-    """The second replica leads some time after the first one's sudden death, and works.
-
-    That it takes less than 20 s follows from the timing: test_lease_decides_who_leads.py.
-    """
     with (
         running_operator(api.cluster, tmp_path, api.namespace) as one,
         running_operator(api.cluster, tmp_path, api.namespace) as two,
@@ -41,7 +37,6 @@ def test_a_killed_leader_is_replaced(api: Api, tmp_path: Path) -> None:
 
 
 def test_a_stopped_leader_gives_its_lease_back(api: Api, tmp_path: Path) -> None:
-    """SIGTERM ends with exit code 0 and a Lease without a holder; the other replica follows."""
     with (
         running_operator(api.cluster, tmp_path, api.namespace) as one,
         running_operator(api.cluster, tmp_path, api.namespace) as two,
@@ -56,7 +51,6 @@ def test_a_stopped_leader_gives_its_lease_back(api: Api, tmp_path: Path) -> None
 
 
 def test_only_the_leader_writes(api: Api, tmp_path: Path) -> None:
-    """A replica that does not lead sends no write, however many events it sees."""
     with (
         running_operator(api.cluster, tmp_path, api.namespace) as one,
         running_operator(api.cluster, tmp_path, api.namespace) as two,

@@ -39,7 +39,6 @@ def build_status(cluster: ImaginedCluster, name: str) -> dict[str, Any]:
 
 
 def test_progress_of_a_running_build_is_reported() -> None:
-    """Phase, step, progress and start are those of the pod that runs."""
     cluster = two_models()
     cluster.follow("engine-", progress(percent=43), started=STARTED)
     reported = build_status(cluster, "one")
@@ -55,7 +54,6 @@ def test_progress_of_a_running_build_is_reported() -> None:
 
 
 def test_bytes_are_reported_where_they_are_moved() -> None:
-    """A download says how much there is beside how far it came."""
     cluster = two_models()
     moved = progress(percent=43, total_bytes=27 << 29, step="fetch", number=1)
     cluster.follow("engine-", moved, started=STARTED)
@@ -102,14 +100,12 @@ def test_the_second_model_reuses_without_a_job() -> None:
 
 
 def test_the_builder_itself_reuses_nothing() -> None:
-    """Of two models, the one whose Job built the engine says nothing of reuse."""
     cluster = two_models()
     cluster.built()
     assert "reusedFrom" not in build_status(cluster, "one")
 
 
 def test_an_engine_of_the_store_is_reported() -> None:
-    """A build that found the engine there says that it came from the store."""
     cluster = two_models()
     cluster.delete("two")
     cluster.built(reused=True)
@@ -117,7 +113,6 @@ def test_an_engine_of_the_store_is_reported() -> None:
 
 
 def test_each_step_becomes_one_event() -> None:
-    """Steps are reported once, as they finish, by the model whose build it is and by no other."""
     cluster = two_models()
     cluster.follow("engine-", progress(), started=STARTED)
     cluster.follow("engine-", progress(number=4, step="verify"), started=STARTED)
@@ -151,13 +146,11 @@ def test_a_changed_percentage_alone_is_no_event() -> None:
     },
 )
 def test_the_newest_complete_line_counts(log: str, step: str | None) -> None:
-    """The log's end may hold anything; damaged lines are passed over."""
     found = last_progress(log)
     assert (found.step if found else None) == step
 
 
 def test_statuses_of_waiters_are_derived_alike() -> None:
-    """Deriving the status of a waiting model twice gives the same one."""
     cluster = two_models()
     cluster.follow("engine-", progress(), started=STARTED)
     snapshot: Snapshot = cluster.snapshot("two")
@@ -165,13 +158,11 @@ def test_statuses_of_waiters_are_derived_alike() -> None:
 
 
 def test_jobs_report_their_model() -> None:
-    """A build Job names its model for people; its phase follows the Job."""
     cluster = two_models()
     job = cluster.jobs[cluster.job("engine-")]
     assert (job.phase, job.annotations[labels.MADE_FOR]) == (JobPhase.PENDING, "one")
 
 
 def test_results_of_older_runtimes_are_read() -> None:
-    """A recorded result without size and versions is a result."""
     text = f'{{"fingerprint": "{PRINT}", "manifestSha256": "{PRINT}"}}'
     assert BuildResult.from_json(text).stored_bytes is None

@@ -62,7 +62,6 @@ def build_end(snapshot: Snapshot) -> PodEnd:
 
 
 def test_the_first_failed_inspection_reports_its_cause() -> None:
-    """Between two pods of one Job the cause is in Ready, Planned and Degraded, once."""
     found = reported(inspecting(JobPhase.PENDING, failed_pods=1, ends=(inspect_end(),)))
     cause = "The repository cannot be reached (ConnectError); it is retried automatically"
     waits = ("False", "SourceUnavailable", f"{cause}: it waits for its next pod")
@@ -74,7 +73,6 @@ def test_the_first_failed_inspection_reports_its_cause() -> None:
 
 
 def test_the_first_failed_build_reports_its_cause() -> None:
-    """Between two pods of one Job the cause is in EngineBuilt, Ready and Degraded, once."""
     end = build_end(building(JobPhase.PENDING))
     found = reported(building(JobPhase.PENDING, failed_pods=1, ends=(end,)))
     cause = (

@@ -38,7 +38,6 @@ def judged(trtllm: TrtllmBuild | None, **made: Any) -> BuildDecision:
     },
 )
 def test_what_fits_is_served(trtllm: TrtllmBuild | None, made: dict[str, Any]) -> None:
-    """Equal GPU and version, or none to compare, change nothing."""
     assert judged(trtllm, **made).step is Step.DONE
 
 
@@ -50,7 +49,6 @@ def test_what_fits_is_served(trtllm: TrtllmBuild | None, made: dict[str, Any]) -
     },
 )
 def test_what_does_not_fit_is_reported(made: dict[str, Any], words: tuple[str, ...]) -> None:
-    """Both sides are named with what to do; the record stays for others to judge."""
     decision = judged(TRTLLM, **made)
     assert (decision.step, decision.reason) == (Step.FAILED, "EngineMismatch")
     assert [word for word in (*words, "ConfigMap engine-x") if word not in decision.message] == []

@@ -22,13 +22,11 @@ DELAYS = Backoff(first=30, longest=600)
     },
 )
 def test_delays_grow_and_count_from_the_end(attempt: int, passed: int, left: int) -> None:
-    """Twice as long with each attempt, up to a bound; what has passed since the end counts."""
     now = EPOCH + timedelta(seconds=passed)
     assert DELAYS.seconds_left(attempt=attempt, finished_at=EPOCH, now=now) == left
 
 
 def test_an_unknown_end_is_now() -> None:
-    """A Job without a time of its end waits the entire delay."""
     assert DELAYS.seconds_left(attempt=1, finished_at=None, now=EPOCH) == 30
 
 

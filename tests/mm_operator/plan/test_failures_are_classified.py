@@ -199,7 +199,6 @@ def test_inspect_failures(job: JobState, reason: str, words: str) -> None:
 
 
 def test_changed_source_is_recognised() -> None:
-    """Only the reason SourceChanged requests a new inspection."""
     report = BuildFailure(
         reason=BuildReason.SOURCE_CHANGED, step="fetch", exit_code=4, message="", retryable=False
     )

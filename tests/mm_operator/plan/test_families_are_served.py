@@ -26,7 +26,6 @@ def _planned(family: str, engine: dict[str, Any] | None = None) -> EnginePlan:
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - SERVED))
 def test_others_are_refused_by_name(family: str) -> None:
-    """With the field and the backends that serve it; without any, with what plans it."""
     refused, others = reference_plan(facts_of(family)).errors[0], FAMILIES[family].backends
 
     assert family in refused.message
@@ -84,7 +83,6 @@ LIMITS = ("max_multimodal_len", "max_input_len", "max_seq_len", "max_batch_size"
     ],
 )
 def test_limits(family: str, engine: dict[str, Any], expected: dict[str, int]) -> None:
-    """Real models, with the numbers of their family."""
     limits = _planned(family, engine).build_plan.engine.limits.model_dump()
     assert expected == {name: limits[name] for name in expected}
 

@@ -85,7 +85,6 @@ def test_every_family_is_built_from_its_plan(family: str) -> None:
 
 @pytest.mark.parametrize("family", BUILT_ONLY)
 def test_what_is_not_served_takes_no_gpu(family: str) -> None:
-    """A family that no server has engines for is refused with the way to them or to an answer."""
     status, kinds = reported(family, refused=True)
 
     assert condition(status, "Planned")["reason"] == Reason.NOT_SUPPORTED
@@ -111,7 +110,6 @@ def test_a_family_without_engines_is_refused_by_name(family: str) -> None:
 
 @pytest.mark.parametrize("tensor", [1, 2])
 def test_a_built_engine_is_served_on_its_gpus(tensor: int) -> None:
-    """Once the engine is there, one pod takes a GPU of the product for each rank."""
     changes = {**TRTLLM, "engine": {"backend": "TensorRT", "parallelism": {"tensor": tensor}}}
     snapshot, plan = inspected(changes, built=True, facts=facts_of("llava"), gpu_nodes=NODES)
     made = {child["kind"]: child for child in build(snapshot, plan)}
@@ -183,7 +181,6 @@ def test_operator_and_mmctl_plan_the_same(family: str) -> None:
 
 
 def test_status_has_the_numbers() -> None:
-    """GPU, memory of each rank, fraction, pool and limits are those of the plan."""
     status, _ = reported("llava", {"engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}}})
     plan = planned("llava", {"parallelism": {"tensor": 2}})
     assert plan.memory is not None
@@ -209,7 +206,6 @@ def test_status_has_the_numbers() -> None:
 
 
 def test_too_big_is_reported_with_what_would_fit() -> None:
-    """The condition says what is missing and the smallest changes; the status has them all."""
     small = node("a", L4, **{"nvidia.com/gpu.memory": "16000"})
     status, kinds = reported("llava", gpu_nodes=(small,), refused=True)
     verdict = condition(status, "Planned")
@@ -280,7 +276,6 @@ def test_too_big_is_reported_with_what_would_fit() -> None:
 def test_what_cannot_be_planned_is_a_condition(
     changes: dict[str, Any], fields: dict[str, Any], reason: str, words: str
 ) -> None:
-    """Planned is False with a reason, and the message says what to do."""
     status, kinds = reported("llava", changes, refused=True, **fields)
     planned_ = condition(status, "Planned")
 

@@ -166,7 +166,6 @@ def test_inspect_jobs(job: JobState, step: Step, reason: str, words: str) -> Non
     },
 )
 def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int) -> None:
-    """The next attempt is due after a delay counted from the end of the last one."""
     job = inspect_job(JobPhase.FAILED, attempt, finished_at=EPOCH)
     before, due = (
         decide(replace(seen(job), now=EPOCH + timedelta(seconds=seconds + offset)))
@@ -334,7 +333,6 @@ def test_engine_of_others_is_looked_at_again() -> None:
 
 
 def test_result_of_another_engine_is_not_taken() -> None:
-    """A result counts only when it names the fingerprint that was requested."""
     text = BuildResult(fingerprint="f" * 64, manifest_sha256="a" * 64).to_json()
     end = PodEnd("a", succeeded=True, exit_code=0, message=text)
     assert Step.START is decide(building(JobPhase.SUCCEEDED, ends=(end,))).build.step
@@ -366,7 +364,6 @@ def test_attempts_are_read(expected: int, text: str) -> None:
 
 
 def test_the_highest_attempt_is_the_current_one() -> None:
-    """Older attempts that still exist do not count."""
     jobs = [inspect_job(JobPhase.FAILED, attempt) for attempt in (2, 10, 1)]
     assert (jobs[1], None) == (latest(jobs), latest([]))
 
@@ -380,7 +377,6 @@ def test_the_highest_attempt_is_the_current_one() -> None:
     },
 )
 def test_damaged_records_count_as_missing(data: dict[str, str]) -> None:
-    """A document that someone damaged is made again."""
     assert None is read_inspection(ConfigState("a", "b", data=data))
 
 
@@ -405,5 +401,4 @@ def test_another_source_is_inspected_from_the_start() -> None:
     },
 )
 def test_reports_that_say_nothing(text: str) -> None:
-    """A termination message without facts or error is no report."""
     assert None is read_inspect_result(text)

@@ -73,7 +73,6 @@ def limits_of(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> di
     },
 )
 def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, int]) -> None:
-    """Limits follow from the family's defaults, the checkpoint's positions and the spec."""
     actual = limits_of(facts, changes)
     assert expected == {name: actual[name] for name in expected}
 
@@ -140,7 +139,6 @@ def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, 
     ],
 )
 def test_refusals(facts: ModelFacts, changes: dict[str, Any], path: str, words: str) -> None:
-    """What contradicts the checkpoint is refused with field, numbers and a way out."""
     refused = reference_plan(facts, changes).errors[0]
     assert (path, True) == (refused.path, words in refused.message)
 
@@ -191,7 +189,6 @@ def test_a_pool_that_the_spec_names_has_that_reason(name: str) -> None:
 
 
 def test_what_the_spec_names_is_taken() -> None:
-    """Numbers of the spec are the plan's, and the reason says so."""
     changes = {
         "engine": {"dtype": "float16"},
         "vision": {"maxBatchSize": 3},
@@ -264,7 +261,6 @@ def test_adapters_are_bounded_by_the_widest_matrix(changes: dict[str, int], wide
 
 
 def test_text_only_model_has_no_vision_plan() -> None:
-    """Without images there is no vision engine, and without a tower no bytes for one."""
     made = planned(tiny_facts(vision=None))
     assert (made.build_plan.engine.vision, host_of(tiny_facts(vision=None)).vision_bytes) == (
         None,

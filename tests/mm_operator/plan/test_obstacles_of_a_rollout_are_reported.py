@@ -45,7 +45,6 @@ CRASHING = {"waiting": "CrashLoopBackOff"}
     },
 )
 def test_pods_that_are_refused(state: dict[str, str], expected: str) -> None:
-    """The API server's own words."""
     message = f"pods are refused: {state['replica_failure']}"
     assert first_obstacle(deployment(**state), ()) == (expected, message)
 

@@ -34,7 +34,6 @@ def pod(**fields: object) -> PodState:
     },
 )
 def test_which_pods_are_replaced(fields: dict[str, object], expected: bool) -> None:  # noqa: FBT001
-    """Only those that no start of their container has helped."""
     assert is_stuck(pod(**fields)) is expected
 
 

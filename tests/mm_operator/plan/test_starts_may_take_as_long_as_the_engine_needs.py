@@ -17,7 +17,6 @@ _SEVENTY = 140 * 10**9
     },
 )
 def test_by_bytes(host_bytes: int, expected: int) -> None:
-    """Never less than a small engine gets, never more than six hours, in between by bytes."""
     assert expected == start_seconds(host_bytes)
 
 

@@ -43,7 +43,6 @@ def fingerprint(cluster: ImaginedCluster, model: str) -> str:
 
 
 def test_a_built_model_sweeps_its_store() -> None:
-    """The sweep keeps what is in use and is given the time; without the field there is none."""
     cluster = ImaginedCluster()
     served(cluster, "quiet", {})
     assert sweeps(cluster) == []
@@ -102,7 +101,6 @@ def test_engines_of_every_model_are_kept() -> None:
 
 
 def test_one_model_sweeps_for_all() -> None:
-    """Of the models that share a store the first by name sweeps; after it, the next."""
     cluster = ImaginedCluster()
     for name in ("alpha", "beta"):
         served(cluster, name, HOUR)
@@ -151,7 +149,6 @@ def test_a_claim_whose_users_are_not_known_is_not_swept(identity: str) -> None:
 
 
 def test_the_time_of_unused_engines_rolls_no_pod() -> None:
-    """Changing the field starts neither a build nor pods."""
     cluster = ImaginedCluster()
     served(cluster, "llava", {})
     cluster.pods_ready("llava")

@@ -81,7 +81,6 @@ async def requested(endpoint: Endpoint) -> list[Any]:
 
 
 async def test_the_operators_own_secret_opens_it(guarded: tuple[str, Path], tmp_path: Path) -> None:
-    """Authority, client certificate and password from one mounted Secret are enough."""
     address, certificates = guarded
     folder = secret(tmp_path, certificates)
     own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
@@ -173,7 +172,6 @@ async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Pat
 async def test_a_damaged_secret_is_reported(
     tmp_path: Path, keys: dict[str, str], sentence: str
 ) -> None:
-    """Keys that do not fit together are reported before anything is queried."""
     for name, content in keys.items():
         (tmp_path / name).write_text(content)
     own = OwnPrometheus(OwnPrometheusSettings(("https://a",), credentials=str(tmp_path)))

@@ -26,7 +26,6 @@ def objectives(**spec: Any) -> Objectives:
 
 
 def test_bounds_and_latencies_are_those_of_the_spec() -> None:
-    """Replicas, percentiles and targets, in seconds."""
     found = objectives(
         minReplicas=2,
         maxReplicas=6,
@@ -50,7 +49,6 @@ def test_schedules_become_floors() -> None:
 
 
 def test_the_fallback_counts_ticks() -> None:
-    """Its replicas, and after how many ticks without metrics."""
     found = objectives(fallback={"failures": 7, "replicas": 5})
 
     assert (found.fallback_replicas, found.fallback_ticks) == (5, 7)

@@ -28,7 +28,6 @@ FALLEN_BACK = scaled(type="Fallback", status="True", reason="FallbackExists")
     },
 )
 def test_it_is_a_sentence(found: dict[str, Any], expected: str) -> None:
-    """The object, its condition and where to look are named."""
     assert expected in trouble(found, LATER)
 
 

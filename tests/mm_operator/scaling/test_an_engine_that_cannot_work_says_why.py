@@ -21,7 +21,6 @@ READS = KedaSettings(addresses=("http://prometheus",))
 def test_an_engine_that_cannot_work_says_why(
     keda: KedaSettings | None, missing: str, engine: str, expected: str
 ) -> None:
-    """What is missing is named with the setting that brings it; nothing missing is silence."""
     spec = AutoscalingSpec.model_validate({"engine": engine})
     reported = engine_problem(spec, keda, lambda: missing)
 

@@ -54,7 +54,6 @@ def autoscaler(kind: str, target: str, *owners: tuple[str, str]) -> dict[str, An
 async def test_who_moves_replicas_beside_the_engine(
     found: dict[str, Any], engine: str, expected: str
 ) -> None:
-    """Whatever targets the model or its Deployment, and is not the engine's own object."""
     client: Any = Listed(found)
     conflicts = ConflictingAutoscalers(client)
     await conflicts.refresh([MODEL])

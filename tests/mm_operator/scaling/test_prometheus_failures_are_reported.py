@@ -93,7 +93,6 @@ async def fine(request: web.Request) -> web.Response:
     },
 )
 async def test_a_bad_answer_is_a_sentence(answer: Answer, sentence: str) -> None:
-    """Each failure is reported with a message of its own, with the address."""
     async with server(answer) as address:
         with pytest.raises(MetricsError) as reported:
             await query(Endpoint((address,)), seconds=1 if answer is hang else 60)
@@ -149,7 +148,6 @@ def test_damaged_authorities_are_reported() -> None:
 
 
 def test_secrets_do_not_show() -> None:
-    """An endpoint in a log or a traceback shows its addresses only."""
     endpoint = Endpoint(("http://a",), token="secret", key="private")
 
     assert repr(endpoint) == "Endpoint(http://a)"

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.cluster
 def test_load_raises_replicas_and_the_reason_is_reported(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    """Three requests in flight in a model of one slot: more replicas, shown in status and Event."""
     with operated(api, tmp_path) as operator:
         start(api, scaled(prometheus))
         load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
@@ -42,7 +41,6 @@ def reasons(api: Api) -> set[str]:
 def test_silence_restart_and_other_hands_move_nothing(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    """Without metrics, and after a restart of the operator, replicas stay; the cause is shown."""
     with operated(api, tmp_path):
         start(api, scaled(prometheus))
         load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
@@ -83,7 +81,6 @@ def test_silence_restart_and_other_hands_move_nothing(
 def test_recommendations_move_nothing(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    """In mode Recommend the status says what would be done, and replicas stay."""
     with operated(api, tmp_path):
         start(api, scaled(prometheus, mode="Recommend"))
         load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)

@@ -71,7 +71,6 @@ def read(
 
 
 def test_rates_gauges_and_lengths_are_summed() -> None:
-    """Two pods: arrivals and requests in flight add up, the answer's length is a mean."""
     other = replace(READY, name="b", uid="2")
     traffic = read([*samples(), *samples("b", output=30.0)], READY, other).traffic
 
@@ -173,7 +172,6 @@ def test_what_is_not_known_is_reported(
 
 
 def test_percentiles_are_prometheus_own() -> None:
-    """Linear within a bucket, as `histogram_quantile`; attainment from the same buckets."""
     histogram = buckets("fast", b0_25=50, b0_5=90, b1=100, inf=100)
     reading = read(samples(), histograms=histogram)
 
@@ -275,7 +273,6 @@ def test_what_is_no_number_is_left_out() -> None:
     },
 )
 def test_a_query_of_ones_own_must_answer_one_number(document: object, sentence: str) -> None:
-    """Anything but one number of replicas is reported as what it is."""
     with pytest.raises(MetricsError, match=sentence):
         read_number(document)
 

@@ -53,7 +53,6 @@ def test_numbers_alone_wait_and_decisions_do_not() -> None:
 
 
 def test_an_idle_model_is_not_written_again() -> None:
-    """Nothing changes, so nothing is written, however long it lasts."""
     follower = Follower({}, NOW, 1)
     views = [tick(follower, NOW + 15 * n, in_flight=0.0) for n in range(100)]
 
@@ -81,7 +80,6 @@ def test_a_change_of_the_future_is_one_of_now() -> None:
 
 
 def test_a_change_back_within_minutes_is_a_reversal() -> None:
-    """Up and down within a quarter of an hour count, later they do not."""
     follower = Follower({}, NOW, 1)
     follower.moved(1, 2, "up", NOW)
     follower.moved(2, 1, "down", NOW + 60)
@@ -147,7 +145,6 @@ def test_a_repair_is_no_start(changes: dict[str, Any]) -> None:
 
 
 def test_a_schedule_that_cannot_be_read_is_reported() -> None:
-    """The condition says which schedule is wrong and how to write it; the rest is followed."""
     bad = {"name": "day", "start": "99 8 * * *", "duration": "1h", "minReplicas": 2}
     spec = SPEC.model_copy(update={"schedules": [Schedule.model_validate(bad)]})
     objectives = objectives_of(spec, slots_per_replica=1)

@@ -59,7 +59,6 @@ def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
 
 
 def test_a_comparison_is_in_the_status() -> None:
-    """Before what pods found by fewer prompts; their difference would come first."""
     for pods in (None, BY_PODS):
         shown = status_of(AGREES, pods=pods)["evaluation"]
         assert (shown["prompts"], shown["reference"]["dtype"]) == (20, "float32")

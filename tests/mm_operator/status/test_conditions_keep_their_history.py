@@ -12,7 +12,6 @@ LATER = EPOCH + timedelta(hours=1)
 
 
 def test_order_is_that_of_the_types() -> None:
-    """However aspects are given, people read them in one order."""
     made = set_conditions([], [PLANNED, READY], generation=2, now=EPOCH)
     assert [(one["type"], one["observedGeneration"]) for one in made] == [
         ("Ready", 2),
@@ -33,13 +32,11 @@ def test_time_moves_on_a_flip_only() -> None:
 
 
 def test_same_aspects_change_nothing() -> None:
-    """Setting conditions twice is setting them once."""
     before = set_conditions([], [READY, PLANNED], generation=1, now=EPOCH)
     assert before == set_conditions(before, [READY, PLANNED], generation=1, now=LATER)
 
 
 def test_long_messages_are_cut() -> None:
-    """A message never outgrows the limit, and says that it was cut."""
     long = Condition(ConditionType.READY, "False", "PodsCrashing", "x" * 10_000)
     (made,) = set_conditions([], [long], generation=1, now=EPOCH)
     assert (len(made["message"]), made["message"][-10:]) == (MESSAGE_LIMIT, " ... (cut)")

@@ -124,7 +124,6 @@ def test_time_slices_in_place_of_mps_are_reported() -> None:
 
 @cases("servers", {"no-server-reports": (), "all-is-well": (QUIET,)})
 def test_without_trouble_nothing_is_reported(servers: tuple[ServerState, ...]) -> None:
-    """A server that found no pool full changes no condition."""
     found = degraded(*served(*servers))
 
     assert (found["status"], found["reason"]) == ("False", "AsExpected")

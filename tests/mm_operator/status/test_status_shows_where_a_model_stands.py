@@ -169,7 +169,6 @@ def test_replicas_are_shown_as_ready_of_wanted(ready: int, wanted: int, expected
 
 
 def test_errors_of_the_cluster_make_a_model_degraded() -> None:
-    """What the API server refused is reported as it is worded."""
     errors = (StageError("apply", "QuotaExceeded", "Job x: exceeded quota"),)
     status = derive(*fresh(), Outcome(errors=errors))
     (degraded,) = [one for one in status["conditions"] if one["type"] == "Degraded"]
@@ -182,7 +181,6 @@ def test_errors_of_the_cluster_make_a_model_degraded() -> None:
 
 @cases("stage", {"fresh": fresh(), "building": inspected(), "serving": serving()})
 def test_status_is_what_the_api_takes(stage: tuple[Snapshot, Plan]) -> None:
-    """Every status is one of the API's type, and deriving it again changes nothing."""
     snapshot, plan = stage
     status = derive(snapshot, plan, NOTHING)
     MultimodalModelStatus.model_validate(status)
@@ -226,7 +224,6 @@ def test_job_and_attempts_stay_known_after_the_job_is_gone() -> None:
 
 
 def test_models_without_vision_say_so() -> None:
-    """A plan without a vision tower mentions no images."""
     facts = (tiny_facts(), llava_7b_facts(), tiny_facts(vision=None))
     reported = []
     for found in facts:

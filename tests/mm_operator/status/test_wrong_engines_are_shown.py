@@ -82,7 +82,6 @@ def test_a_good_engine_has_its_figures() -> None:
 
 
 def test_an_engine_that_is_no_longer_planned_is_left_out() -> None:
-    """A pod of a former revision compares another engine."""
     stage = served(WRONG.model_copy(update={"fingerprint": OTHER}))
     assert "evaluation" not in derive(*stage, Outcome())
     assert conditions(*stage)["Ready"][1] != "EvaluationFailed"
@@ -92,14 +91,12 @@ def test_an_engine_that_is_no_longer_planned_is_left_out() -> None:
 def test_what_was_found_stays_while_no_pod_says_anything(
     now: EvaluationReport | None, expected: str
 ) -> None:
-    """An operator that has just started writes no other status; a pod that compares again does."""
     stage = served(now, before=WRONG)
     found = conditions(*stage)["Ready"]
     assert (found[1] == "EvaluationFailed") == (expected == "EvaluationFailed")
 
 
 def test_a_report_of_another_version_is_passed() -> None:
-    """A status that cannot be read counts as none."""
     snapshot, plan = served(None)
     strange = replace(snapshot, status={**snapshot.status, "evaluation": {"prompts": "many"}})
     assert "evaluation" not in derive(strange, plan, Outcome())

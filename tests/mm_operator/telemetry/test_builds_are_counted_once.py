@@ -69,5 +69,4 @@ FETCHED = {'build_step_seconds_count{step="fetch"} 1.0', 'build_step_seconds_sum
     },
 )
 def test_samples(statuses: list[dict[str, Any]], expected: set[str]) -> None:
-    """Each change is counted once; a status that stays the same counts nothing."""
     assert expected == counted(*statuses)

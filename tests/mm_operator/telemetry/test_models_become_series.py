@@ -49,7 +49,6 @@ def model(spec: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_conditions_replicas_and_objectives_are_series() -> None:
-    """Every number of a model is a series with its namespace and name."""
     lines = [
         line for line in scraped([model(SPEC, STATUS)]).splitlines() if line.startswith("mm_model_")
     ]
@@ -108,7 +107,6 @@ def test_an_odd_model_breaks_no_scrape(spec: dict[str, Any], status: dict[str, A
 
 
 def test_samples_use_the_catalogue_only() -> None:
-    """Each sample has as many label values as its metric has labels."""
     labels = {metric.name: metric.labels for metric in MODEL_METRICS}
     samples = list(samples_of("demo", "tiny", SPEC, STATUS))
 
@@ -119,7 +117,6 @@ def test_samples_use_the_catalogue_only() -> None:
 
 
 def test_prometheus_finds_nothing_to_complain_of() -> None:
-    """The names and help texts pass Prometheus' own linter."""
     ours = "\n".join(
         line
         for line in scraped([model(SPEC, STATUS)]).splitlines()

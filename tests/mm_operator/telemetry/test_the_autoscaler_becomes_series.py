@@ -74,7 +74,6 @@ def decided(*readings: tuple[float, Reading]) -> Follower:
 
 
 def test_every_number_has_its_series() -> None:
-    """One decision, one change and its way back: each metric of the catalogue has a value."""
     follower = decided((NOW, READING))
     decision = follower.decision
     follower.moved(1, 2, "Demand", NOW)
@@ -102,7 +101,6 @@ def test_every_number_has_its_series() -> None:
 
 
 def test_silence_is_reported() -> None:
-    """Without metrics availability is 0 and the age is that of the last decision with them."""
     silent = decided((NOW, READING), (NOW + 600, Reading(None, "Prometheus is away.")))
     found = scraped(silent)
 

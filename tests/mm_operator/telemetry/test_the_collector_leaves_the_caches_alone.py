@@ -62,7 +62,6 @@ class Cyclic:
 
 @pytest.mark.usefixtures("thresholds")
 async def test_garbage_is_not_frozen() -> None:
-    """A cycle that no one holds any more is freed before what is alive is frozen."""
     gone = weakref.ref(Cyclic())
     left: list[bool] = []
     task = asyncio.create_task(

@@ -28,7 +28,6 @@ async def test_a_long_stall_is_one_large_lag() -> None:
 
 
 async def test_a_blocked_loop_is_seen() -> None:
-    """A coroutine that blocks a real loop for 0.3 s leaves a lag of most of that."""
     lags: list[float] = []
     watch = asyncio.create_task(watch_loop(lags.append))
     await eventually_async(lambda: len(lags) > 1)

@@ -19,7 +19,6 @@ from support.cases import cases
 
 
 def test_every_metric_of_the_catalogue_is_there() -> None:
-    """The catalogue and what is served agree, with help and after use."""
     metrics = Metrics()
     metrics.reconciled("ok", 0.1)
     metrics.failed("apply")
@@ -65,7 +64,6 @@ async def test_probes_come_by_either_family() -> None:
     },
 )
 async def test_http_answers(path: str, status: int, words: str) -> None:
-    """Health and readiness answer by status and say why with a message."""
     runner, port = await serve(
         0,
         alive=lambda: "",

@@ -87,13 +87,11 @@ def test_adapters_have_uids_and_digests() -> None:
 def test_adapters_that_cannot_be_served_are_refused(
     family: str, facts: ModelFacts, code: str
 ) -> None:
-    """An unknown adapter and a family without a converter for adapters: reported before any Job."""
     plan = planned(family, {"lora": LORA}, facts=facts)
     assert [(error.path, error.code) for error in plan.errors] == [("spec.engine.lora", code)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_has_the_flags(version: str) -> None:
-    """trtllm-build of each version knows what is passed."""
     passed: set[Any] = {"lora_plugin", "lora_dir", "lora_target_modules", "max_lora_rank"}
     assert passed <= flags_of("trtllm-build", version_of(version))

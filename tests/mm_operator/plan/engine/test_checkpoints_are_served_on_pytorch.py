@@ -37,7 +37,6 @@ def served(family: str = "qwen2-vl", version: str = "1.1.0", **engine: Any) -> M
     ],
 )
 def test_every_flag_exists(family: str, version: str) -> None:
-    """No command has a flag that trtllm-serve of this version does not take."""
     plan = served(family, version, parallelism={"tensor": 2})
     assert plan.serve is not None
     used = {word[2:] for word in plan.serve.argv if word.startswith("--")}

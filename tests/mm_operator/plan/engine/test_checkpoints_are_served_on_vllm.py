@@ -58,7 +58,6 @@ def flags_of(plan: ModelPlan) -> dict[str, list[str]]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("family", ["llava", "qwen2-5-vl"])
 def test_every_flag_exists(family: str, version: str) -> None:
-    """No command has a flag that this version's own parser does not take, in its kind."""
     flags = flags_of(on_vllm(family, version, parallelism={"tensor": 2}, vision=DISAGGREGATED))
     for name, values in flags.items():
         kind = kind_of(name, version) or kind_of(name.removeprefix("no-"), version)
@@ -146,7 +145,6 @@ def test_a_share_for_less_than_a_sequence_is_refused() -> None:
 
 
 def test_fields_reach_the_command() -> None:
-    """Limits, split, prefix cache, code of a checkpoint and what the spec adds, last."""
     flags = flags_of(
         on_vllm(
             "qwen2-5-vl",
@@ -170,7 +168,6 @@ def test_fields_reach_the_command() -> None:
 
 
 def test_keys_of_one_byte_take_half() -> None:
-    """--kv-cache-dtype fp8 is counted."""
     wide, half = on_vllm("llava"), on_vllm("llava", extraArgs=["--kv-cache-dtype", "fp8"])
     assert wide.memory is not None
     assert half.memory is not None
@@ -196,7 +193,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_arguments_are_refused_by_name(case: str) -> None:
-    """The message has the argument, what is wrong with it, and a way out."""
     arguments, code, message = REFUSED[case]
     (problem,) = on_vllm("llava", "0.26.0", extraArgs=arguments).errors
 
@@ -332,7 +328,6 @@ def test_keys_and_values_lie_in_the_pods_memory() -> None:
 def test_what_is_planned_for_gpus_alone_is_refused(
     engine: dict[str, Any], runtime: dict[str, Any], vision: dict[str, Any], path: str
 ) -> None:
-    """With the field, and why the plan is one for processors."""
     problems = [
         one for one in on_cpu(engine, runtime, vision=vision).errors if one.path == f"spec.{path}"
     ]
@@ -341,7 +336,6 @@ def test_what_is_planned_for_gpus_alone_is_refused(
 
 
 def test_a_memory_limit_below_the_terms_does_not_fit() -> None:
-    """In bytes, before a pod is started."""
     plan = on_cpu({}, {"resources": {"limits": {"memory": "8Gi"}}})
     assert plan.fit is not None
 

@@ -22,7 +22,6 @@ def program_of(argv: list[str], family: str) -> str:
     ("family", "version"), [(family, one) for family in WITH_ENGINES for one in versions_of(family)]
 )
 def test_every_flag_exists(family: str, version: str) -> None:
-    """No command has a flag that the program of this version does not take."""
     plans = [planned(family, version=version)]
     if FAMILIES[family].trtllm.tensor_parallel:
         plans.append(planned(family, {"parallelism": {"tensor": 2}}, version=version))
@@ -62,7 +61,6 @@ def test_every_flag_exists(family: str, version: str) -> None:
     },
 )
 def test_scripts_and_keys_move(version: str, convert: str, vision: str, key: str) -> None:
-    """Paths and template keys are those of the version."""
     plan = planned("llava", version=version)
     assert plan.convert is not None
     assert plan.serving is not None
@@ -75,7 +73,6 @@ def test_scripts_and_keys_move(version: str, convert: str, vision: str, key: str
 
 
 def test_opt_moved_to_contrib() -> None:
-    """One converter went another way in 0.20."""
     plan = planned("blip2-opt", version="1.0.0")
     assert plan.convert is not None
     assert plan.convert.argv[1] == "examples/models/contrib/opt/convert_checkpoint.py"

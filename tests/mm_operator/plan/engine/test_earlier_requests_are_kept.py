@@ -58,7 +58,6 @@ def test_what_is_kept_is_memory_of_the_plan(base: dict[str, Any], gpu: GpuModel 
 
 
 def test_the_reason_is_reported() -> None:
-    """A person sees where the memory goes."""
     plan = found(REUSE)
     assert isinstance(plan, EnginePlan)
     assert [one.reason for one in plan.reasons if one.field == "kvCache.reuse"] == [

@@ -28,7 +28,6 @@ def test_the_cache_moves_with_the_images() -> None:
 
 
 def test_an_engine_stays_the_same() -> None:
-    """Where images are encoded is no part of what is built."""
     one, disaggregated = _reference(), _reference(placement="Disaggregated")
     assert one.fingerprint == disaggregated.fingerprint
     assert (one.serving_plan.encoders, disaggregated.serving_plan.encoders.addresses) == (

@@ -24,7 +24,6 @@ def on_pytorch(
 @pytest.mark.parametrize("name", ["scout", "qwen3"])
 @pytest.mark.parametrize("expert", [1, 2, 4])
 def test_ranks_share_the_experts(name: str, expert: int) -> None:
-    """Four ranks hold the weights once, with embedding, norms and routers on each."""
     facts = facts_of_experts(name)
     total = weights_bytes(facts, GENERIC, Split(), dtype="bfloat16", quantization=None)
     split = Split(ranks=4, expert_ranks=expert)

@@ -32,5 +32,4 @@ def _codes(image: str | None, **changes: Any) -> list[str]:
     },
 )
 def test_warnings(changes: dict[str, Any], image: str | None, expected: list[str]) -> None:
-    """What a plan warns of follows from image and spec."""
     assert expected == _codes(image, **changes)

@@ -33,7 +33,6 @@ def test_fingerprint_is_stable() -> None:
     },
 )
 def test_engine_fields_change_it(changes: dict[str, Any]) -> None:
-    """What changes the engine's bytes leads to another engine."""
     assert fingerprint(changes)[:16] != BASE
 
 
@@ -86,7 +85,6 @@ def _commands(**changes: Any) -> TrtllmBuild:
     },
 )
 def test_commands_are_covered(changes: dict[str, Any], *, same: bool) -> None:
-    """Version, commands, adapters and kind of GPU change an engine; the GPU's memory does not."""
     made = planned_engine(reference_inputs(tiny_facts()))
     engine = made.build_plan.engine
     found = engine_fingerprint(engine, _commands(**changes))
@@ -118,7 +116,6 @@ def test_adapters_must_be_inspected() -> None:
 
 
 def test_key_order_does_not_matter() -> None:
-    """Equal content has an equal digest, however it was put together."""
     assert (
         canonical_json({"b": 1, "a": "ü"}),
         digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1}),

@@ -95,7 +95,6 @@ def test_on_is_refused_where_it_cannot_be(
     ("guided", "backend"), [("Auto", "xgrammar"), ("On", "xgrammar"), ("Off", None)]
 )
 def test_trtllm_serve_has_the_option(guided: str, backend: str | None) -> None:
-    """Without it the server answers as if no form had been requested."""
     engine = {"backend": "PyTorch", "guidedDecoding": guided}
     plan = planned("qwen2-vl", engine, version="1.2.1")
     assert plan.errors == []

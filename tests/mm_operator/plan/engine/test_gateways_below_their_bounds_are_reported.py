@@ -45,7 +45,6 @@ def test_the_limit_is_compared_with_the_plans_own_number(planner: Any) -> None:
 
 
 def test_smaller_images_fit_into_less() -> None:
-    """The warning goes with the limits that the message names."""
     resources = {"limits": {"memory": "2600Mi"}}
     assert _reported(_reference({"resources": resources}))
     assert not _reported(_reference({"resources": resources, "maxImagePixels": 25_000_000}))

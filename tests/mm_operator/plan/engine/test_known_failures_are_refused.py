@@ -160,7 +160,6 @@ def test_every_backend_that_would_do_is_named(
 
 
 def test_every_problem_is_reported_at_once() -> None:
-    """A spec with three mistakes gets three messages."""
     plan = planned(
         "llava",
         {"quantization": "FP8", "parallelism": {"pipeline": 3}, "plugins": {"x": "y"}},

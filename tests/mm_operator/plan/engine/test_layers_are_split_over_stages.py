@@ -13,7 +13,6 @@ SPLIT = tuple(name for name, family in FAMILIES.items() if family.trtllm.pipelin
 @pytest.mark.parametrize("family", SPLIT)
 @pytest.mark.parametrize("quantization", [None, "INT8WeightOnly"])
 def test_stages_hold_the_model_together(family: str, quantization: str | None) -> None:
-    """Every weight is on one stage; only norms and their like are counted on both."""
     (stack,) = stacks(facts_of(family), family_of(family))
     sizes = {"dtype_bytes": 2, "quantization": quantization}
     complete = stack.rank_bytes(Split(), **sizes)

@@ -52,7 +52,6 @@ def test_cache_of_a_token(family: str, own: int, crossing: int) -> None:
     },
 )
 def test_weights(family: str, expected: int) -> None:
-    """Both engines hold the shared embedding, and a tied output matrix is stored besides."""
     assert gpu_of(planned(family)).weights_bytes == expected
 
 
@@ -130,7 +129,6 @@ def test_output_of_the_encoder(family: str, engine: dict[str, int], expected: in
 @settings(max_examples=60, deadline=None)
 @given(family=FAMILY, ranks=st.sampled_from([1, 2, 3, 4, 6, 8]), quantized=st.booleans())
 def test_shards_sum_to_the_total(family: str, ranks: int, *, quantized: bool) -> None:
-    """N ranks together hold the entire once, and what is replicated n times."""
     facts = facts_of(family)
     heads = (facts.text.attention_heads, facts.text.key_value_heads, facts.text.vocabulary_size)
     if any(count % ranks for count in heads) or facts.text.intermediate_size % ranks:
@@ -151,7 +149,6 @@ def test_shards_sum_to_the_total(family: str, ranks: int, *, quantized: bool) ->
 @settings(max_examples=80, deadline=None)
 @given(family=FAMILY, field=st.sampled_from(["batch", "length", "images", "beams"]), data=st.data())
 def test_more_never_takes_less(family: str, field: str, data: st.DataObject) -> None:
-    """Memory grows with batch, length, images and beams."""
     facts = facts_of(family)
     less, more = sorted(data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12))))
     if field == "images":

@@ -52,7 +52,6 @@ def fingerprint(engine: dict[str, Any] | None = None, **more: Any) -> str | None
     },
 )
 def test_what_changes_no_engine_changes_no_fingerprint(more: dict[str, Any]) -> None:
-    """Two specs that differ only in serving share one engine."""
     assert fingerprint(**more) == fingerprint()
 
 
@@ -72,12 +71,10 @@ def test_what_changes_no_engine_changes_no_fingerprint(more: dict[str, Any]) -> 
     },
 )
 def test_what_changes_an_engine_changes_the_fingerprint(more: dict[str, Any]) -> None:
-    """Everything that changes an engine's bytes gives another one."""
     assert fingerprint(**more) != fingerprint()
 
 
 def test_the_golden_files_are_the_families() -> None:
-    """No golden file is left of a family that went away."""
     recorded = {path.stem for path in (Path(__file__).parent / "golden").glob("*.yaml")}
 
     assert recorded == set(MODELS)
@@ -85,5 +82,4 @@ def test_the_golden_files_are_the_families() -> None:
 
 @pytest.mark.parametrize("family", MODELS)
 def test_same_inputs_same_plan(family: str) -> None:
-    """Nothing but the inputs decides: the text of two plans is equal."""
     assert planned(family).to_json() == planned(family).to_json()

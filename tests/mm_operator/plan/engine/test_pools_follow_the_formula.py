@@ -32,7 +32,6 @@ def test_requests_are_bounded(expected: tuple[int, str], cap: int, queue: int) -
     },
 )
 def test_cuda_pool(expected: int, output: int, live: int, factor: float) -> None:
-    """Room for the tables of all live requests with a margin, in Triton's units, and 1 MiB."""
     assert expected == cuda_pool_bytes(live, output, factor)
 
 

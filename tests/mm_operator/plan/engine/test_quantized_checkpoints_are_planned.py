@@ -58,7 +58,6 @@ def test_weights_take_what_the_checkpoint_stores(tmp_path: Path, kind: str, expe
 
 
 def test_kept_matrices_take_sixteen_bits(tmp_path: Path) -> None:
-    """Each number of a perceptron's last matrix takes 12 bits more, and its scales are counted."""
     all_of_them = weights(plan(quantized(tmp_path / "all")))
     kept = weights(plan(quantized(tmp_path / "kept", kept="down_proj")))
 

@@ -114,7 +114,6 @@ def test_a_group_is_refused_once() -> None:
     ],
 )
 def test_unknown_options_are_refused(options: dict[str, Any], key: str, near: str) -> None:
-    """The message names what is near, where anything is."""
     code, path, message = refusal(options)
 
     assert (code, path) == ("OptionUnknown", key)
@@ -157,7 +156,6 @@ def test_values_of_other_types_are_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", [None, {}, 1])
 def test_a_group_is_an_object(value: object) -> None:
-    """Switched off, empty or a number: the message names what lies in it."""
     code, path, message = refusal({"cuda_graph_config": value})
 
     assert (code, path) == ("OptionValue", "cuda_graph_config")

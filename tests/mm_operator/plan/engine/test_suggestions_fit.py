@@ -33,7 +33,6 @@ def applied(suggestion: Suggestion) -> dict[str, Any]:
     },
 )
 def test_suggestions_are_true(family: str, gpu: str, engine: dict[str, Any]) -> None:
-    """Each suggestion, written into the spec, gives a plan that fits with the memory it says."""
     plan = planned(family, engine, gpu=gpu)
     assert plan.fit is not None
     assert plan.fit.verdict == "DoesNotFit"
@@ -50,7 +49,6 @@ def test_suggestions_are_true(family: str, gpu: str, engine: dict[str, Any]) -> 
 
 
 def test_the_smallest_change_is_suggested() -> None:
-    """One request more than suggested would not fit."""
     plan = planned("llava", gpu="l4-24gb")
     assert plan.fit is not None
     first = plan.fit.suggestions[0]
@@ -78,7 +76,6 @@ def test_a_suggestion_says_what_stands_there_now() -> None:
 
 
 def test_short_by_is_exact() -> None:
-    """A GPU that is bigger by the missing bytes holds the model to the last one."""
     plan = planned("llava", gpu="l4-24gb")
     assert plan.fit is not None
     assert plan.gpu is not None

@@ -90,7 +90,6 @@ def test_what_no_share_does_is_reported_before_a_gpu_is_taken() -> None:
 
 
 def test_a_written_share_is_kept() -> None:
-    """What the spec says is planned, with a warning where it is too little."""
     fast = planned("llava", {}, vision={"threadPercentage": 60, "imagesPerSecond": 200})
     slow = planned("llava", {}, vision={"threadPercentage": 10, "imagesPerSecond": 200})
     reported = [
