@@ -66,6 +66,14 @@ def serving(api: Api, model: str) -> None:
         set_status(api, pod, ready_status(pod))
 
 
+def make_ready(api: Api, model: str) -> None:
+    """Play the kubelet's part until a model is Ready."""
+    inspected(api, model)
+    built(api)
+    serving(api, model)
+    api.reaches(model, "Ready", "True")
+
+
 def wait_for_pod(api: Api, selector: str) -> dict[str, Any]:
     found = eventually(lambda: pods(api, selector))
     assert found, f"no pod of {selector} was made"

@@ -12,6 +12,7 @@ import yaml
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import kubectl, namespace, read
 from support.definition import install_definition
+from support.eventually import eventually
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,22 @@ class Api:
 
     def read(self, *arguments: str) -> dict[str, Any]:
         return read(self.cluster, "-n", self.namespace, *arguments)
+
+    def condition(self, model: str, kind: str) -> dict[str, Any]:
+        """Return a condition of a model; empty before it is written."""
+        found = (self.read("mmm", model).get("status") or {}).get("conditions", ())
+        return next((dict(one) for one in found if one["type"] == kind), {})
+
+    def reaches(self, model: str, kind: str, expected: str, words: str = "") -> dict[str, Any]:
+        """Wait until a condition has a status or reason, and words in its message; return it."""
+
+        def reached() -> dict[str, Any]:
+            found = self.condition(model, kind)
+            if expected not in {found.get("status"), found.get("reason")}:
+                return {}
+            return found if words in found["message"] else {}
+
+        return eventually(reached, showing=lambda: self.condition(model, kind))
 
     def names(self, kind: str, *chosen: str) -> list[str]:
         return sorted(one["metadata"]["name"] for one in self.read(kind, *chosen)["items"])

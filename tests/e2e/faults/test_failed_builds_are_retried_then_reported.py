@@ -105,19 +105,10 @@ def test_step_exit_code_and_last_lines_are_reported(failing: Space, name: str) -
     assert fault.exit_code in {None, build.get("exitCode")}
     assert failing.condition(name, "Degraded").reason == fault.reason
     assert len(pods) == RETRIES + 1
+    chosen = f"involvedObject.name={name},type=Warning,reason={fault.reason}"
+    assert eventually(lambda: failing.get("events", "--field-selector", chosen).get("items"))
     begun = datetime.fromisoformat(pods[1]["metadata"]["creationTimestamp"])
     assert (begun - failed_at(pods[0])).total_seconds() >= PAUSE_SECONDS
-
-
-def test_the_failure_is_an_event(failing: Space) -> None:
-    """`kubectl describe` shows the warning, with the model as its subject."""
-    name = "out-of-memory"
-    failing.wait(name, "EngineBuilt", lambda one: one.reason == FAULTS[name].reason)
-    chosen = f"involvedObject.name={name},type=Warning,reason={FAULTS[name].reason}"
-
-    found = eventually(lambda: failing.get("events", "--field-selector", chosen).get("items"))
-
-    assert found
 
 
 def test_another_job_follows_by_itself(failing: Space) -> None:

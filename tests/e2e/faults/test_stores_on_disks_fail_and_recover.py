@@ -262,6 +262,12 @@ def lose(engine: Path) -> None:
     (engine / WEIGHTS).unlink()
 
 
+def flip(engine: Path) -> None:
+    data = bytearray((engine / WEIGHTS).read_bytes())
+    data[len(data) // 2] ^= 1
+    (engine / WEIGHTS).write_bytes(data)
+
+
 def garble(engine: Path) -> None:
     """Overwrite the manifest with zeros, as a file system after a loss of power may."""
     (engine / MANIFEST_NAME).write_bytes(b"\0" * 64)
@@ -272,6 +278,7 @@ def garble(engine: Path) -> None:
     {
         "truncated": (cut_short, "model.safetensors has 100 bytes; expected"),
         "lost": (lose, "model.safetensors is missing"),
+        "flipped": (flip, "model.safetensors is damaged: sha256"),
         # The digest of the build is compared before a manifest is read.
         "garbled": (garble, f"{MANIFEST_NAME} is not the manifest of the recorded build"),
     },

@@ -61,7 +61,7 @@ def test_the_successor_finishes(
         for step in rest:
             step(api)
 
-        eventually(lambda: ready(api), showing=lambda: get(api, "mmm", "llava")["status"])
+        api.reaches("llava", "Ready", "True")
         attempts = get(api, "mmm", "llava")["status"]["build"].get("attempts", 1)
         jobs = api.read("jobs")["items"]
         assert attempts == 1
@@ -80,8 +80,3 @@ def job_uid(jobs: list[dict[str, dict[str, str]]]) -> str:
     found = [job["metadata"]["uid"] for job in jobs if "engine" in job["metadata"]["name"]]
     assert len(found) <= 1
     return "".join(found)
-
-
-def ready(api: Api) -> bool:
-    conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

@@ -18,6 +18,7 @@ from support.absent_kubelet import (
     end_pod,
     get,
     inspected,
+    make_ready,
     serving,
     wait_for_pod,
 )
@@ -33,26 +34,6 @@ pytestmark = pytest.mark.cluster
 
 
 POLL_SECONDS = 0.2
-
-
-def condition(api: Api, name: str, kind: str) -> dict[str, Any]:
-    found = get(api, "mmm", name).get("status", {}).get("conditions", [])
-    return next((one for one in found if one["type"] == kind), {})
-
-
-def reaches(api: Api, name: str, kind: str, reason: str) -> None:
-    eventually(
-        lambda: condition(api, name, kind).get("reason") == reason,
-        showing=lambda: f"{kind} is {condition(api, name, kind)}, expected {reason}",
-    )
-
-
-def make_ready(api: Api, name: str) -> None:
-    """Play the kubelet's part until a model is Ready."""
-    inspected(api, name)
-    built(api)
-    serving(api, name)
-    eventually(lambda: condition(api, name, "Ready").get("status") == "True")
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +226,7 @@ def test_two_models_build_once(api: Api, tmp_path: Path) -> None:
         built(api)
         for name in ("one", "two"):
             serving(api, name)
-            reaches(api, name, "EngineBuilt", "BuildSucceeded")
+            api.reaches(name, "EngineBuilt", "BuildSucceeded")
         engines = [name for name in children(api) if name.startswith("ConfigMap/engine-")]
         assert len(engines) == 1
         for shared in (engines[0], "PersistentVolumeClaim/multimodal-store"):
@@ -276,8 +257,7 @@ def test_failed_build_is_reported(watched: Api) -> None:
         watched, exit_code=3, reason=BuildReason.VERIFICATION_FAILED, message="differs by 0.5"
     )
 
-    reaches(watched, "llava", "EngineBuilt", "VerificationFailed")
-    message = condition(watched, "llava", "EngineBuilt")["message"]
+    message = watched.reaches("llava", "EngineBuilt", "VerificationFailed")["message"]
     assert all(word in message for word in ("export", "3", "differs by 0.5", "last line"))
 
 
@@ -296,10 +276,8 @@ def test_an_image_without_the_program_is_reported_at_once(watched: Api) -> None:
 
     end_pod(watched, pod, message=NO_PROGRAM, exit_code=128, reason="StartError")
 
-    reaches(watched, "llava", "Planned", "ImageNotUsable")
-    reported = condition(watched, "llava", "Planned")["message"]
-    assert "has no program mm-runtime" in reported
-    assert "spec.build.image" in reported
+    found = watched.reaches("llava", "Planned", "ImageNotUsable", "has no program mm-runtime")
+    assert "spec.build.image" in found["message"]
 
     def ended() -> tuple[int, set[str]]:
         [job] = watched.read("jobs", "-l", selector)["items"]
@@ -319,25 +297,20 @@ def test_a_build_whose_image_lacks_something_is_reported(watched: Api) -> None:
         watched, exit_code=3, reason=BuildReason.IMAGE_NOT_USABLE, message="torch: (none) (build)"
     )
 
-    reaches(watched, "llava", "EngineBuilt", "ImageNotUsable")
-    assert "torch: (none)" in condition(watched, "llava", "EngineBuilt")["message"]
+    watched.reaches("llava", "EngineBuilt", "ImageNotUsable", "torch: (none)")
 
 
 def test_quota_is_reported_and_lifted(watched: Api) -> None:
     watched.kubectl("create", "quota", "none", "--hard=pods=0")
     watched.apply(document(name="llava"))
 
-    eventually(
-        lambda: "exceeded quota" in condition(watched, "llava", "Planned").get("message", ""),
-        showing=lambda: condition(watched, "llava", "Planned"),
-    )
-    degraded = condition(watched, "llava", "Degraded")
-    assert (degraded["status"], degraded["reason"]) == ("True", "QuotaExceeded")
-    assert "exceeded quota" in degraded["message"]
+    watched.reaches("llava", "Planned", "False", "exceeded quota")
+    degraded = watched.reaches("llava", "Degraded", "QuotaExceeded", "exceeded quota")
+    assert degraded["status"] == "True"
 
     watched.kubectl("delete", "quota", "none")
     inspected(watched, "llava")
-    reaches(watched, "llava", "Planned", "PlanComplete")
+    watched.reaches("llava", "Planned", "PlanComplete")
 
 
 @pytest.mark.slow
@@ -347,11 +320,8 @@ def test_a_quota_on_limits_is_reported_and_kept(watched: Api) -> None:
     limits = {"resources": {"limits": {"cpu": 2, "memory": "4Gi"}}}
     watched.kubectl(*quota)
     watched.apply(document(name="llava"))
-    eventually(
-        lambda: "must specify limits.cpu" in condition(watched, "llava", "Planned")["message"],
-        showing=lambda: condition(watched, "llava", "Planned"),
-    )
-    assert condition(watched, "llava", "Degraded")["reason"] == "QuotaExceeded"
+    watched.reaches("llava", "Planned", "False", "must specify limits.cpu")
+    watched.reaches("llava", "Degraded", "QuotaExceeded")
 
     spec = {"build": limits, "runtime": limits, "gateway": limits}
     watched.apply(document(spec, name="llava"))

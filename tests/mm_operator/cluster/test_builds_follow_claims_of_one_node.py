@@ -8,7 +8,7 @@ import pytest
 
 from mm_api import labels
 from mm_operator.cluster.claims import Attached, attached_by
-from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
+from support.absent_kubelet import built, inspected, serving, wait_for_pod
 from support.cases import cases
 from support.clusters import apply, kubectl
 from support.eventually import eventually
@@ -122,13 +122,7 @@ def test_a_store_of_one_pod_is_refused(api: Api, tmp_path: Path) -> None:
     apply(api.cluster, claim)
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document({"build": {"store": STORE}}, name="first"))
-        planned = eventually(lambda: _condition(api, "Planned"))
-    assert planned
+        planned = eventually(lambda: api.condition("first", "Planned"))
     assert (planned["status"], planned["reason"]) == ("False", "NotSupported")
     assert "claim engines is ReadWriteOncePod" in planned["message"]
     assert not api.names("jobs")
-
-
-def _condition(api: Api, kind: str) -> dict[str, Any] | None:
-    found = get(api, "mmm", "first").get("status", {}).get("conditions", ())
-    return next((one for one in found if one["type"] == kind), None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
+from support.absent_kubelet import get, inspected, make_ready, wait_for_pod
 from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
@@ -29,20 +29,6 @@ EVIL: dict[str, Any] = {
 EVIL_TEXT = json.dumps(EVIL)
 
 
-def condition(api: Api, kind: str) -> dict[str, Any]:
-    found = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
-    return next((one for one in found if one["type"] == kind), {})
-
-
-def make_ready(api: Api) -> None:
-    """Play the kubelet's part until the model is Ready."""
-    api.apply(document(name="llava"))
-    inspected(api, "llava")
-    built(api)
-    serving(api, "llava")
-    eventually(lambda: condition(api, "Ready").get("status") == "True")
-
-
 def config_maps(api: Api) -> list[dict[str, Any]]:
     mark = "app.kubernetes.io/managed-by=multimodal-operator"
     found: list[dict[str, Any]] = api.read("configmaps", "-l", mark)["items"]
@@ -55,10 +41,11 @@ def write(api: Api, name: str, data: dict[str, str]) -> None:
 
 def test_a_held_revision_is_not_read_from_a_config_map(watched: Api) -> None:
     """Pod templates in every ConfigMap change neither a held Deployment nor its scaling."""
-    make_ready(watched)
+    watched.apply(document(name="llava"))
+    make_ready(watched, "llava")
     before = get(watched, "deployment", "llava")["spec"]["template"]
     watched.apply(document(OTHER, name="llava"))
-    eventually(lambda: condition(watched, "EngineBuilt").get("status") == "False")
+    watched.reaches("llava", "EngineBuilt", "False")
     for config in config_maps(watched):
         write(watched, config["metadata"]["name"], {"pod.json": EVIL_TEXT, "encoder.json": "{}"})
 
@@ -70,7 +57,8 @@ def test_a_held_revision_is_not_read_from_a_config_map(watched: Api) -> None:
 
 def test_numbers_of_a_revision_stay_within_their_bounds(watched: Api) -> None:
     """A record that someone wrote over counts as lost: the Deployment keeps what it has."""
-    make_ready(watched)
+    watched.apply(document(name="llava"))
+    make_ready(watched, "llava")
     before = get(watched, "deployment", "llava")["spec"]["template"]
     (record,) = [one for one in config_maps(watched) if "revision.json" in one["data"]]
     forged = {**json.loads(record["data"]["revision.json"]), "startSeconds": 10**9}

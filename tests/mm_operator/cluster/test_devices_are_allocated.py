@@ -13,7 +13,7 @@ from mm_api import labels
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_devcluster.cluster import ClusterInfo
 from mm_operator.names import STORE_CLAIM
-from support.absent_kubelet import built, get, inspected, pods, serving
+from support.absent_kubelet import built, inspected, pods, serving
 from support.clusters import apply, kubectl
 from support.eventually import eventually
 from support.gpu_nodes import H100, node_object
@@ -116,8 +116,7 @@ def waiting(api: Api) -> list[Any]:
 
 
 def rolling_out(api: Api) -> str:
-    found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
-    return next((str(one["message"]) for one in found if one["type"] == "RollingOut"), "")
+    return str(api.condition("m", "RollingOut").get("message", ""))
 
 
 def test_devices_are_claimed_one_after_the_other(api: Api, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mm_operator.cluster.pods import pod_end, waits_on_its_node
 from mm_operator.cluster.resources import POD
 from mm_operator.cluster.volume_events import volume_trouble
 from mm_operator.model import VolumeFault, VolumeTrouble
-from support.absent_kubelet import built, get, inspected, serving, wait_for_pod
+from support.absent_kubelet import built, inspected, serving, wait_for_pod
 from support.bound_pods import bind, empty_node
 from support.cases import cases
 from support.eventually import eventually
@@ -157,21 +157,16 @@ def report_event(api: Api, pod: dict[str, Any], reason: str, message: str) -> No
     api.kubectl("create", "-f", "-", stdin=json.dumps(body))
 
 
-def condition(api: Api, kind: str) -> dict[str, Any]:
-    found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
-    return next((one for one in found if one["type"] == kind), {})
-
-
 def reported(api: Api, kind: str, words: str) -> None:
     """Wait until a condition and Degraded name a volume."""
 
     def said() -> bool:
-        one, degraded = condition(api, kind), condition(api, "Degraded")
+        one, degraded = api.condition("m", kind), api.condition("m", "Degraded")
         reasons = {one.get("reason"), degraded.get("reason")}
         return reasons == {"VolumeUnavailable"} and words in one["message"]
 
-    eventually(said, showing=lambda: (condition(api, kind), condition(api, "Degraded")))
-    assert condition(api, "Degraded")["status"] == "True"
+    eventually(said, showing=lambda: (api.condition("m", kind), api.condition("m", "Degraded")))
+    assert api.condition("m", "Degraded")["status"] == "True"
 
 
 @pytest.mark.slow
@@ -196,4 +191,4 @@ def test_a_missing_volume_becomes_the_condition(api: Api, tmp_path: Path) -> Non
         reported(api, "RollingOut", 'the pod: secret "tokens" not found')
 
         serving(api, "m")
-        eventually(lambda: condition(api, "Degraded").get("reason") == "AsExpected")
+        api.reaches("m", "Degraded", "AsExpected")

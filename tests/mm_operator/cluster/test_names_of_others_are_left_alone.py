@@ -49,17 +49,6 @@ CLAIM = foreign(
 )
 
 
-def degraded(api: Api) -> dict[str, Any]:
-    """Return the condition that says what needs a person, empty before it is written."""
-    found = get(api, "mmm", MODEL).get("status", {}).get("conditions", [])
-    return next((one for one in found if one["type"] == "Degraded"), {})
-
-
-def is_ready(api: Api) -> bool:
-    found = get(api, "mmm", MODEL).get("status", {}).get("conditions", [])
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in found)
-
-
 def content(one: dict[str, Any]) -> dict[str, Any]:
     metadata = one["metadata"]
     marks = {name: metadata.get(name) for name in ("uid", "labels", "ownerReferences")}
@@ -92,19 +81,16 @@ def test_a_foreign_object_is_named_and_left_alone(
     watched.apply(document(name=MODEL))
     for step in PLAYED[:before]:
         step(watched)
-    eventually(
-        lambda: degraded(watched).get("reason") == "NameTaken", showing=lambda: degraded(watched)
-    )
-    assert f"{kind} {name} exists already" in degraded(watched)["message"]
+    watched.reaches(MODEL, "Degraded", "NameTaken", f"{kind} {name} exists already")
     assert content(get(watched, kind, name)) == original
 
     watched.kubectl("delete", kind, name)
 
     for step in PLAYED[before:]:
         step(watched)
-    eventually(lambda: is_ready(watched), showing=lambda: degraded(watched))
+    watched.reaches(MODEL, "Ready", "True")
     assert content(get(watched, kind, name)) != original
-    assert degraded(watched)["status"] == "False"
+    assert watched.condition(MODEL, "Degraded")["status"] == "False"
 
 
 def test_nothing_is_made_beside_a_foreign_object(watched: Api) -> None:
@@ -113,9 +99,7 @@ def test_nothing_is_made_beside_a_foreign_object(watched: Api) -> None:
     watched.apply(document(name=MODEL))
     for step in PLAYED[:2]:
         step(watched)
-    eventually(
-        lambda: degraded(watched).get("reason") == "NameTaken", showing=lambda: degraded(watched)
-    )
+    watched.reaches(MODEL, "Degraded", "NameTaken")
 
     assert watched.names("deployments") == []
 
@@ -135,7 +119,7 @@ def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str,
         api.apply(document(name=MODEL))
         for step in PLAYED:
             step(api)
-        eventually(lambda: is_ready(api))
+        api.reaches(MODEL, "Ready", "True")
         assert first.stop() == 0  # its Lease is free at once
     api.kubectl("delete", "jobs", "--all")  # what a build left is nowhere but in the ConfigMap
     listed = api.read(kind)["items"]
@@ -153,8 +137,8 @@ def test_what_lost_its_labels_is_still_ours(api: Api, tmp_path: Path, kind: str,
         after = get(api, kind, before["metadata"]["name"])
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert after.get("data") == before.get("data")
-        assert is_ready(api)
-        assert degraded(api)["status"] == "False"
+        assert api.condition(MODEL, "Ready").get("status") == "True"
+        assert api.condition(MODEL, "Degraded")["status"] == "False"
 
 
 def test_labels_of_ours_do_not_give_a_foreign_object_away(watched: Api) -> None:
@@ -175,8 +159,5 @@ def test_labels_of_ours_do_not_give_a_foreign_object_away(watched: Api) -> None:
     watched.apply(document(name=MODEL))
     inspected(watched, MODEL)
 
-    eventually(
-        lambda: degraded(watched).get("reason") == "NameTaken", showing=lambda: degraded(watched)
-    )
-    assert "is controlled by ConfigMap database" in degraded(watched)["message"]
+    watched.reaches(MODEL, "Degraded", "NameTaken", "is controlled by ConfigMap database")
     assert content(get(watched, "configmap", f"{MODEL}-facts")) == original

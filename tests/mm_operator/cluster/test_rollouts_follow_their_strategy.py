@@ -25,38 +25,27 @@ def teams(api: Api) -> list[str]:
     return sorted(one["metadata"]["labels"]["team"] for one in pods(api, SERVERS))
 
 
-def rolling_out(api: Api) -> dict[str, Any]:
-    found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
-    return next((one for one in found if one["type"] == "RollingOut"), {})
-
-
 def test_a_rollout_without_room_says_who_holds_it(watched: Api) -> None:
     """Rolling waits beside its own old pod and says so; Recreate then ends it, and it starts."""
     watched.apply(document(spec("first"), name="m"))
     inspected(watched, "m")
     built(watched)
     serving(watched, "m")
-    eventually(lambda: rolling_out(watched).get("reason") == "RolloutComplete")
+    watched.reaches("m", "RollingOut", "RolloutComplete")
 
     watched.apply(document(spec("second"), name="m"))
     eventually(lambda: teams(watched) == ["first", "second"])
     for pod in pods(watched, f"{SERVERS},team=second"):
         unscheduled = {"type": "PodScheduled", "status": "False", "message": FULL}
         set_status(watched, pod, {"conditions": [{**unscheduled, "reason": "Unschedulable"}]})
-    eventually(
-        lambda: (
-            "own 1 pod of the former revision holds nvidia.com/gpu"
-            in rolling_out(watched).get("message", "")
-        ),
-        showing=lambda: rolling_out(watched),
-    )
-    assert rolling_out(watched)["reason"] == "PodsUnschedulable"
+    holds = "own 1 pod of the former revision holds nvidia.com/gpu"
+    watched.reaches("m", "RollingOut", "PodsUnschedulable", holds)
 
     watched.apply(document(spec("second", strategy="Recreate"), name="m"))
     eventually(lambda: teams(watched) == ["second"], showing=lambda: teams(watched))
     assert get(watched, "deployment", "m")["spec"]["strategy"] == {"type": "Recreate"}
     serving(watched, "m")
-    eventually(lambda: rolling_out(watched).get("reason") == "RolloutComplete")
+    watched.reaches("m", "RollingOut", "RolloutComplete")
 
 
 def test_a_refusal_of_the_former_revision_hides_nothing(watched: Api) -> None:
@@ -64,18 +53,15 @@ def test_a_refusal_of_the_former_revision_hides_nothing(watched: Api) -> None:
     watched.apply(document({"runtime": {"priorityClassName": "does-not-exist"}}, name="m"))
     inspected(watched, "m")
     built(watched)
-    eventually(lambda: "does-not-exist" in rolling_out(watched).get("message", ""))
+    watched.reaches("m", "RollingOut", "FailedCreate", "does-not-exist")
 
     watched.apply(document({}, name="m"))
     (pod,) = eventually(lambda: pods(watched, SERVERS))
     bind(watched, pod, "a-node")
     set_status(watched, pod, {"conditions": [{"type": "PodScheduled", "status": "True"}]})
-    eventually(
-        lambda: rolling_out(watched).get("reason") == "PodsStarting",
-        showing=lambda: rolling_out(watched),
-    )
+    starting = watched.reaches("m", "RollingOut", "PodsStarting")
     assert "does-not-exist" in str(get(watched, "deployment", "m")["status"]["conditions"])
-    assert "does-not-exist" not in rolling_out(watched)["message"]
+    assert "does-not-exist" not in starting["message"]
 
 
 def test_without_a_surge_an_old_pod_goes_first(watched: Api) -> None:
@@ -86,7 +72,7 @@ def test_without_a_surge_an_old_pod_goes_first(watched: Api) -> None:
     built(watched)
     eventually(lambda: teams(watched) == ["first", "first"])
     serving(watched, "m")
-    eventually(lambda: rolling_out(watched).get("reason") == "RolloutComplete")
+    watched.reaches("m", "RollingOut", "RolloutComplete")
 
     watched.apply(document({**spec("second", **rollout), "replicas": 2}, name="m"))
     eventually(lambda: teams(watched) == ["first", "second"], showing=lambda: teams(watched))

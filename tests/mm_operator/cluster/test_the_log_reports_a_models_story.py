@@ -33,19 +33,15 @@ def test_begin_and_end_of_each_stage_are_lines(api: Api, tmp_path: Path) -> None
                 found = found.get(name, {})
             return found
 
-        def condition(kind: str, what: str) -> str:
-            conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
-            return next((one[what] for one in conditions if one["type"] == kind), "")
-
         api.apply(document(name="llava"))
         inspected(api, "llava")
         eventually(lambda: status("build", "attempts") == 1)
         built(api)
-        eventually(lambda: condition("RollingOut", "status") == "True")
+        api.reaches("llava", "RollingOut", "True")
         serving(api, "llava")
-        eventually(lambda: condition("RollingOut", "reason") == "RolloutComplete")
+        api.reaches("llava", "RollingOut", "RolloutComplete")
         api.apply(document({"engine": {"maxInputLen": 100_000}}, name="llava"))
-        eventually(lambda: condition("Planned", "reason") == "InvalidSpec")
+        api.reaches("llava", "Planned", "InvalidSpec")
 
         eventually(lambda: "Refused" in reported(operator.log, key))
         lines = reported(operator.log, key)

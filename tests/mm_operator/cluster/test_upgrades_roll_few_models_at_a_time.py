@@ -38,17 +38,12 @@ def images(api: Api) -> dict[str, str]:
     return {model: image(api, model) for model in REPLICAS}
 
 
-def condition(api: Api, model: str, kind: str = "RollingOut") -> dict[str, Any]:
-    found = get(api, "mmm", model).get("status", {}).get("conditions", [])
-    return next((one for one in found if one["type"] == kind), {})
-
-
 def said(api: Api, model: str) -> str:
-    return str(condition(api, model).get("message", ""))
+    return str(api.condition(model, "RollingOut").get("message", ""))
 
 
 def reasons(api: Api) -> dict[str, str]:
-    return {model: condition(api, model).get("reason", "") for model in REPLICAS}
+    return {model: api.condition(model, "RollingOut").get("reason", "") for model in REPLICAS}
 
 
 def fresh(api: Api, model: str, tag: str) -> list[dict[str, Any]]:
@@ -90,9 +85,9 @@ def answer(api: Api, model: str, tag: str) -> None:
         for pod in fresh(api, model, tag):
             if "Ready" not in str(pod["status"].get("conditions")):
                 set_status(api, pod, ready_status(pod))
-        return condition(api, model).get("reason") == "RolloutComplete"
+        return api.condition(model, "RollingOut").get("reason") == "RolloutComplete"
 
-    eventually(all_answer, showing=lambda: condition(api, model))
+    eventually(all_answer, showing=lambda: api.condition(model, "RollingOut"))
 
 
 def become(api: Api, expected: dict[str, str], read: Any = images) -> None:
@@ -131,8 +126,8 @@ def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> N
         assert first.stop() == 0  # its Lease is free at once
     with running_operator(api.cluster, tmp_path, api.namespace, arguments=(NEXT,)) as second:
         become(api, {"busy": "test", "idle": "next", "other": "test"})
-        eventually(lambda: condition(api, "busy").get("reason") == "WaitingForTurn")
-        assert condition(api, "busy", "Ready")["status"] == "True"
+        api.reaches("busy", "RollingOut", "WaitingForTurn")
+        assert api.condition("busy", "Ready")["status"] == "True"
         answer(api, "idle", "next")
         become(api, {"busy": "test", "idle": "next", "other": "next"})
         crash(api, "other", "next")
@@ -141,7 +136,7 @@ def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> N
             {"busy": "RolloutsStopped", "idle": "RolloutComplete", "other": "PodsCrashing"},
             reasons,
         )
-        assert f"{api.namespace}/other failed" in condition(api, "busy")["message"]
+        assert f"{api.namespace}/other failed" in api.condition("busy", "RollingOut")["message"]
         assert second.stop() == 0
 
     with running_operator(api.cluster, tmp_path, api.namespace, arguments=(REPAIRED,)):
@@ -171,5 +166,5 @@ def test_the_next_upgrade_goes_by_turns_while_controllers_are_behind(
             for model in ("busy", "other"):
                 eventually(lambda one=model: "rolls out at a time" in said(api, one))
         for model in ("busy", "other"):
-            eventually(lambda one=model: condition(api, one)["reason"] == "WaitingForTurn")
+            api.reaches(model, "RollingOut", "WaitingForTurn")
         become(api, {"busy": "next", "idle": "repaired", "other": "next"})

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from mm_api.documents.model_facts import ModelFacts
-from support.absent_kubelet import get, inspected
+from support.absent_kubelet import inspected
 from support.cases import cases
-from support.eventually import eventually
 from support.model_configs import facts_of
 from support.model_documents import document
 from support.model_namespace import Api
@@ -16,11 +15,6 @@ from support.models import llava_7b_facts
 pytestmark = pytest.mark.cluster
 
 TOO_SMALL = {"runtime": {"resources": {"limits": {"memory": "4Gi"}}}}
-
-
-def planned(api: Api) -> dict[str, Any]:
-    found = get(api, "mmm", "m").get("status", {}).get("conditions", [])
-    return next((one for one in found if one["type"] == "Planned"), {})
 
 
 @cases(
@@ -36,10 +30,6 @@ def test_the_verdict_is_a_condition(
     reason, words = expected
     watched.apply(document(spec, name="m"))
     inspected(watched, "m", facts)
-    eventually(lambda: planned(watched).get("reason") == reason, showing=lambda: planned(watched))
-
-    condition = planned(watched)
-    assert condition["status"] == "False"
-    assert words in condition["message"]
+    assert watched.reaches("m", "Planned", reason, words)["status"] == "False"
     assert not [job for job in watched.names("jobs") if "engine-" in job]
     assert watched.names("deployments") == []

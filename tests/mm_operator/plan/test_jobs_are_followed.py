@@ -161,8 +161,6 @@ def test_inspect_jobs(job: JobState, step: Step, reason: str, words: str) -> Non
     {
         "first": (1, 30),
         "second": (2, 60),
-        "never-above-ten-minutes": (6, 600),
-        "no-overflow": (1000, 600),
     },
 )
 def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int) -> None:
@@ -336,10 +334,6 @@ def test_result_of_another_engine_is_not_taken() -> None:
     text = BuildResult(fingerprint="f" * 64, manifest_sha256="a" * 64).to_json()
     end = PodEnd("a", succeeded=True, exit_code=0, message=text)
     assert Step.START is decide(building(JobPhase.SUCCEEDED, ends=(end,))).build.step
-
-
-def test_result_is_taken_from_the_pod_before_its_job_ends() -> None:
-    """Pods may be deleted, with what they said: an eviction deletes also one that ends well."""
     plan = decide(inspected()).build_plan
     assert plan is not None
     result = BuildResult(fingerprint=plan.fingerprint, manifest_sha256="a" * 64)

@@ -30,11 +30,6 @@ def loopback() -> str:
     return f"127.{64 + randbelow(190)}.{randbelow(255)}.{2 + randbelow(250)}"
 
 
-def degraded(api: Api) -> dict[str, Any]:
-    conditions = get(api, "mmm", "llava").get("status", {}).get("conditions", [])
-    return next((one for one in conditions if one["type"] == "Degraded"), {})
-
-
 @pytest.mark.slow
 def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) -> None:
     """The pod's server says it, the operator queries and reports; a new pod ends it."""
@@ -55,18 +50,18 @@ def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) 
         serving(api, "llava")
         (pod,) = pods(api, SERVERS)
         set_status(api, pod, {"podIP": address, "podIPs": [{"ip": address}]})
-        eventually(lambda: degraded(api).get("status") == "False")
+        api.reaches("llava", "Degraded", "False")
 
         server.watch(lambda _line: None)(f"W0102 memory.cc:183] {FULL_POOLS['cuda']}")
 
-        eventually(lambda: degraded(api)["reason"] == "MemoryPoolExhausted")
-        assert "Set spec.runtime.memoryPools.cuda to 128Mi" in degraded(api)["message"]
+        enough = "Set spec.runtime.memoryPools.cuda to 128Mi"
+        api.reaches("llava", "Degraded", "MemoryPoolExhausted", enough)
         warned = ("get", "events", "--field-selector=reason=MemoryPoolExhausted,type=Warning")
         eventually(lambda: json.loads(api.kubectl(*warned, "-o", "json"))["items"])
 
         api.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", "--grace-period=0")
         # No scheduler runs here: what is next to be reported is that the new pod has no node.
-        eventually(lambda: degraded(api)["reason"] != "MemoryPoolExhausted")
+        eventually(lambda: api.condition("llava", "Degraded")["reason"] != "MemoryPoolExhausted")
 
 
 def test_a_wrong_engine_becomes_a_condition_with_its_figures(api: Api, tmp_path: Path) -> None:
@@ -89,7 +84,7 @@ def test_a_wrong_engine_becomes_a_condition_with_its_figures(api: Api, tmp_path:
         serving(api, "llava")
         (pod,) = pods(api, SERVERS)
         set_status(api, pod, {"podIP": address, "podIPs": [{"ip": address}]})
-        eventually(lambda: degraded(api).get("status") == "False")
+        api.reaches("llava", "Degraded", "False")
         fingerprint = get(api, "mmm", "llava")["status"]["plan"]["fingerprint"]
         difference = FirstDifference(
             prompt="What color is it?",
@@ -111,11 +106,11 @@ def test_a_wrong_engine_becomes_a_condition_with_its_figures(api: Api, tmp_path:
         )
         said.append(wrong)
 
-        eventually(lambda: degraded(api)["reason"] == "EvaluationFailed")
-        assert "'What color is it?' (adapter 0), token 2" in degraded(api)["message"]
+        figures = "'What color is it?' (adapter 0), token 2"
+        api.reaches("llava", "Degraded", "EvaluationFailed", figures)
         written = get(api, "mmm", "llava")["status"]["evaluation"]
         assert EvaluationReport.model_validate(written) == wrong
 
         said.append(EvaluationReport(**figures, agreed=20, failed_prompts=0))
-        eventually(lambda: degraded(api)["reason"] == "AsExpected")
+        api.reaches("llava", "Degraded", "AsExpected")
         assert "firstDifference" not in get(api, "mmm", "llava")["status"]["evaluation"]
