@@ -1,14 +1,22 @@
-"""What a request holds is counted in tokens, by lengths and headers; nothing has no weight."""
+"""What a request holds and an answer has is counted in tokens; replicas have as much to do."""
 
+import asyncio
 import base64
 import io
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import httpx
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from mm_router.answer_tokens import AnswerTokens
+from mm_router.catalog import Model
 from mm_router.demand import (
     ANSWER_TOKENS,
     IMAGE_TOKENS,
@@ -24,8 +32,14 @@ from mm_router.demand import (
     demand_of,
 )
 from mm_router.image_headers import pixels_of
+from mm_router.placement import FREE
 from mm_router.reading import read_form
 from support.cases import cases
+from support.eventually import eventually_async
+from support.gateways import MODEL, serve, toy_gateway
+from support.routers import address_of, route
+from support.scripted_engine import ScriptedEngine
+from support.simulated_replicas import by_requests, by_tokens, simulate
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -238,3 +252,183 @@ def test_a_form_weighs_as_much_as_its_audio() -> None:
     reading = read_form(body, "multipart/form-data; boundary=b")
 
     assert reading.demand.audio == 49
+
+
+TOY = Model("blue", MODEL)
+SECONDS = 60
+
+WORD = "word" * 75
+LONG = "word" * (FREE - 96)
+"""One token of the toy's; by its length almost as many as are a replica's load. The toy takes no
+longer text."""
+
+
+def test_replicas_have_more_even_work_than_by_requests() -> None:
+    """Of short and long requests in one run; nine of ten that met their first replica still do."""
+    tokens = simulate(by_tokens, seed=1, requests=2000)
+    requests = simulate(by_requests, seed=1, requests=2000)
+
+    assert tokens.spread_seconds < 0.9 * requests.spread_seconds
+    assert tokens.busiest_seconds < 0.95 * requests.busiest_seconds
+    assert tokens.affinity > 0.85 * requests.affinity
+
+
+def body(prompt: str, **parameters: Any) -> dict[str, Any]:
+    """Return a request with the key that all have here: their first characters are the same."""
+    return {"model": MODEL, "prompt": prompt, "max_tokens": 8, **parameters}
+
+
+def _run(engines: list[ScriptedEngine], count: int) -> bool:
+    return sum(one.running for one in engines) == count
+
+
+async def test_short_requests_go_around_a_long_one(tmp_path: Path) -> None:
+    """The first replica of their key has a long prompt: the other one answers, all of them."""
+    engines = [ScriptedEngine(gate=asyncio.Event()) for _ in range(2)]
+    async with AsyncExitStack() as stack:
+        addresses = []
+        for number, engine in enumerate(engines):
+            gateway = toy_gateway(tmp_path / str(number), engine, max_concurrency=16)
+            addresses.append(address_of(await stack.enter_async_context(serve(gateway))))
+        router = await stack.enter_async_context(route({TOY: addresses}))
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(base_url=router.url, timeout=SECONDS)
+        )
+        async with asyncio.TaskGroup() as sending:
+            tasks = []
+            sent = [body(LONG, max_tokens=100), *[body(WORD)] * 4]
+            for count, one in enumerate(sent, 1):
+                request = client.post("/v1/completions", json=one)
+                tasks.append(sending.create_task(request))
+                await eventually_async(partial(_run, engines, count))
+                if count == 1:
+                    engines.sort(key=lambda one: one.running)
+            counts = [one.running for one in engines]
+            outstanding = router.count("mm_router_outstanding_tokens", model="blue/toy")
+            for engine in engines:
+                assert engine.gate is not None
+                engine.gate.set()
+
+        assert [task.result().status_code for task in tasks] == [200] * 5
+        assert counts == [4, 1]
+        assert outstanding > FREE
+        assert router.count("mm_router_outstanding_tokens", model="blue/toy") == 0
+
+
+async def test_a_prompt_is_done_with_the_first_token(tmp_path: Path) -> None:
+    """Of a stream that has begun only the answer is left."""
+    engine = ScriptedEngine(gate=asyncio.Event())
+    assert engine.gate is not None
+    async with (
+        serve(toy_gateway(tmp_path, engine)) as running,
+        route({TOY: [address_of(running)]}) as router,
+        httpx.AsyncClient(base_url=router.url, timeout=SECONDS) as client,
+        client.stream("POST", "/v1/completions", json=body(LONG, stream=True)) as answer,
+    ):
+        events = answer.aiter_lines()
+        await anext(events)
+        assert router.count("mm_router_outstanding_tokens", model="blue/toy") == 8
+        engine.gate.set()
+        assert [line async for line in events][-2] == "data: [DONE]"
+        await eventually_async(
+            lambda: router.count("mm_router_outstanding_requests", model="blue/toy") == 0
+        )
+        assert router.count("mm_router_outstanding_tokens", model="blue/toy") == 0
+
+
+PROMPT = 40
+
+
+def event(**content: Any) -> bytes:
+    return b"data: " + orjson.dumps(content) + b"\n\n"
+
+
+def delta(**content: Any) -> bytes:
+    return event(choices=[{"index": 0, "delta": content}], usage=None)
+
+
+@cases(
+    "content expected",
+    {
+        "stated": (b'{"usage": {"prompt_tokens": 5, "total_tokens": 8}}', 8),
+        "seconds": (b'{"usage": {"type": "duration", "seconds": 3}}', PROMPT + 12),
+        "text": (b"eight at", PROMPT + 2),
+        "other-json": (b"[]", PROMPT + 1),
+        "malformed": (b'{"usage": {"total_tokens": "8"}}', PROMPT + 8),
+        "long": (b" " * (1 << 21) + b"{}", PROMPT + (1 << 19) + 1),
+    },
+)
+def test_complete_answers(content: bytes, expected: int) -> None:
+    tokens = AnswerTokens(PROMPT)
+    tokens.take_complete(content)
+    assert tokens.used == expected
+
+
+@cases(
+    "events expected",
+    {
+        "nothing": ([], PROMPT),
+        "comment": ([b": keep-alive\n\n"], PROMPT),
+        "chat": ([delta(role="assistant"), delta(content="word")], PROMPT + 1),
+        "short": ([delta(content="a"), delta(reasoning_content="b")], PROMPT + 2),
+        "call": (
+            [delta(tool_calls=[{"function": {"name": "f", "arguments": '{"a":1}'}}])],
+            PROMPT + 2,
+        ),
+        "completion": ([event(choices=[{"text": "eight at"}])], PROMPT + 2),
+        "response": (
+            [
+                event(type="response.output_text.delta", delta="eight at"),
+                event(type="response.output_text.done", text="eight at"),
+            ],
+            PROMPT + 2,
+        ),
+        "response-with-usage": (
+            [event(type="response.completed", response={"usage": {"total_tokens": 9}})],
+            9,
+        ),
+        "usage": (
+            [delta(content="a"), event(choices=[], usage={"total_tokens": 7}), b"data: [DONE]\n\n"],
+            7,
+        ),
+        "usage-of-each": (
+            [
+                event(choices=[{"delta": {"content": "a"}}], usage={"total_tokens": 6}),
+                event(choices=[{"delta": {"content": "b"}}], usage={"total_tokens": 7}),
+            ],
+            7,
+        ),
+        "parts": ([b"data: {", b'"x": 1}\n\n', b"data: 7\n\n"], PROMPT),
+    },
+)
+def test_streams(events: list[bytes], expected: int) -> None:
+    apart, joined = AnswerTokens(PROMPT), AnswerTokens(PROMPT)
+    for one in events:
+        apart.take_events(one)
+    joined.take_events(b"".join(events))
+
+    assert apart.used == expected
+    if b'"x"' not in b"".join(events):
+        assert joined.used == expected
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers(-(2**60), 2**60) | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["choices", "delta", "usage", "response", "text", "tool_calls", "function"]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+    )
+)
+def test_any_answer_is_counted(content: Any) -> None:
+    """What no gateway sends costs no request its answer."""
+    tokens = AnswerTokens(PROMPT)
+    tokens.take_events(b"data: " + orjson.dumps(content, default=str) + b"\n\n")
+    assert tokens.used >= 0

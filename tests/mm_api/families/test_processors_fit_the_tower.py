@@ -1,4 +1,4 @@
-"""Files of image processors: read as transformers reads them, and refused beside another tower."""
+"""Image processors and lines of images: read as transformers does, refused beside another tower."""
 
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,13 @@ import pytest
 from mm_api.checkpoint.parts import processor_of
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
+from mm_api.families.image_layouts.lines import LINES as LAYOUT
 from mm_api.families.processor_files import check_processor
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
 from mm_runtime.inspect.checkpoint import InspectOptions
-from support.model_configs import MODELS, WITH_IMAGES, folder_of
+from support.cases import cases
+from support.model_configs import MODELS, WITH_IMAGES, facts_of, folder_of, planned
 
 OF_PIXELS = ("qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen2-5-omni")
 FILE = "preprocessor_config.json"
@@ -126,3 +128,42 @@ def test_plans_refuse_them(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="patch_size is 16"):
         facts_of_folder(folder, InspectOptions())
+
+
+LINES = [name for name in WITH_IMAGES if FAMILIES[name].layout.title == LAYOUT.title]
+
+
+@pytest.mark.parametrize("family", LINES)
+@cases(
+    "processor words",
+    {
+        "patch": ({"patch_size": {"height": 9, "width": 9}}, "of two checkpoints"),
+        "oblong": ({"patch_size": {"height": 14, "width": 16}}, "two checkpoints"),
+        "odd": ({"size": {"longest_edge": 1541}}, "expected a multiple"),
+        "too-large": ({"size": {"longest_edge": 15_680}}, "up to vision_config"),
+        "no-number": ({"size": {"longest_edge": "all"}}, "whole number"),
+    },
+)
+def test_sizes_that_do_not_fit(family: str, processor: dict[str, Any], words: str) -> None:
+    """Files of two checkpoints, or a processor that the tower has no positions for, are refused."""
+    files = MODELS[family].files
+    given = {**files["preprocessor_config.json"], **processor}
+
+    with pytest.raises(CheckpointError, match=words):
+        FAMILIES[family].read(files["config.json"], given)
+
+
+@pytest.mark.parametrize("family", LINES)
+def test_lines_have_room_for_their_ends(family: str) -> None:
+    """A prompt that has room for features alone has none for the tokens that end their lines."""
+    vision = facts_of(family).vision
+    assert vision is not None
+    record = FAMILIES[family]
+    needed = vision.features_per_image + record.layout.frame_tokens(vision) + record.template_tokens
+
+    found = [
+        [error.code for error in planned(family, {"maxInputLen": length}).errors]
+        for length in (needed, needed + 1)
+    ]
+
+    assert found == [["InputLenTooShort"], []]

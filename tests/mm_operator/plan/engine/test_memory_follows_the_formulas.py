@@ -1,4 +1,4 @@
-"""Bytes per GPU: known numbers, and properties that hold for every spec."""
+"""Bytes per GPU and pool: known numbers, what was measured, and properties of every spec."""
 
 from typing import Any
 
@@ -6,12 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_api.families import FAMILIES
+from mm_api.families.image_layouts.layout import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
+from mm_api.v1alpha1.vision import VisionEngine
+from mm_api.vision_runs import SCORES_OF_A_RUN, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.fit import TERMS
+from mm_operator.plan.engine.host_memory import host_vision_bytes
+from mm_operator.plan.engine.pools import bound_of, cuda_pool_bytes, shm_bytes
+from mm_operator.plan.engine.processes import pipeline_processes
+from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.units import MIB
 from mm_operator.plan.engine.weights import Attention, Linear, Split, Stack, stacks
 from support.cases import cases
-from support.model_configs import FOLDERS, WITH_ENGINES, facts_of, planned
+from support.model_configs import FOLDERS, WITH_ENGINES, facts_of, planned, reference_plan
+from support.models import spec_of
 
 FAMILY = st.sampled_from(sorted({*FOLDERS} & {*WITH_ENGINES}))
 
@@ -206,3 +216,156 @@ def test_something_bounds_the_requests(spec: dict[str, Any], bounded_by: str, li
     pool = planned("llava", **spec).pool
     assert pool is not None
     assert (pool.bounded_by, pool.live_requests) == (bounded_by, live)
+
+
+SIDES = (32, 48, 56, 64)
+"""Patches along a side of the image."""
+
+PEAKS = {
+    ("qwen2-vl", "ONNXRuntime"): (171, 441, 770, 1236),
+}
+"""Of SIDES."""
+
+WITHOUT_SCORES = {"qwen2-vl": (41, 104)}
+"""The same with Torch, of the first and the last of SIDES."""
+
+
+def _planned(family: str, engine: VisionEngine, side: int) -> int:
+    """Return the planned MiB of one image, without weights."""
+    patch = 14
+    vision = VisionFacts(
+        hidden_size=256,
+        layers=3,
+        image_size=side * patch,
+        patch_size=patch,
+        features_per_image=side**2,
+        attention_heads=16,
+    )
+    record = FAMILIES["mistral3"]  # patches of a square: Qwen2-VL's are bounded by its notes
+    facts = facts_of(family).model_copy(update={"vision": vision})
+    target = Target("m", spec_of({"vision": {"engine": engine}}), facts, record)
+    return (host_vision_bytes(target, 1) - 12 * 256**2 * 3 * 4) >> 20
+
+
+@pytest.mark.parametrize("number", range(len(SIDES)), ids=[f"{side}-patches" for side in SIDES])
+@pytest.mark.parametrize(("family", "engine"), PEAKS, ids=[name for name, _ in PEAKS])
+def test_scores_of_onnx_runtime(family: str, engine: VisionEngine, number: int) -> None:
+    """What is planned for an image is never below what it took."""
+    assert PEAKS[family, engine][number] <= _planned(family, engine, SIDES[number])
+
+
+@pytest.mark.parametrize("family", WITHOUT_SCORES)
+def test_one_operation_stores_none(family: str) -> None:
+    """With Torch the largest image grew the process by less than one copy of its scores."""
+    small, large = WITHOUT_SCORES[family]
+    vision = facts_of(family).vision
+    assert vision is not None
+
+    assert score_bytes(FAMILIES[family], vision, "Torch") == 0
+    assert (small, large) < (16 * 32**4 * 4 >> 20, 16 * 64**4 * 4 >> 20)
+
+
+def test_images_of_many_scores_run_one_by_one() -> None:
+    """32 of the largest images of Mistral Small 3.1 would take 1.2 TB."""
+    vision, family = facts_of("mistral3").vision, FAMILIES["mistral3"]
+    assert vision is not None
+
+    assert score_bytes(family, vision, "ONNXRuntime") == 16 * (110 * 110) ** 2 * 4
+    assert entries_of_a_run(family, vision, "ONNXRuntime", 32) == 1
+    assert entries_of_a_run(family, vision, "Torch", 32) == 32
+
+
+def test_images_of_few_scores_share_a_run() -> None:
+    """As many as fit: LLaVA's have 577 positions."""
+    vision, family = facts_of("llava").vision, FAMILIES["llava"]
+    assert vision is not None
+    one = 16 * 577**2 * 4
+
+    assert entries_of_a_run(family, vision, "ONNXRuntime", 32) == SCORES_OF_A_RUN // one == 12
+    assert entries_of_a_run(family, vision, "ONNXRuntime", 4) == 4
+
+
+def test_a_limit_that_scores_exceed_names_the_field() -> None:
+    """The bytes, the field, and the engine that stores none of them; which then fits."""
+    limits = {"runtime": {"resources": {"limits": {"memory": "20Gi"}}}}
+    engine = {"engine": {"maxBatchSize": 1}}
+    refused = reference_plan(facts_of("qwen2-vl"), limits | engine)
+    served = reference_plan(facts_of("qwen2-vl"), limits | engine | {"vision": {"engine": "Torch"}})
+
+    assert refused.fit is not None
+    assert refused.fit.verdict == "DoesNotFit"
+    assert "5,159,780,352 bytes are attention scores of one image" in refused.fit.message
+    assert "spec.vision.engine: Torch does not store" in refused.fit.message
+    assert served.fit is not None
+    assert served.fit.verdict == "Fits"
+
+
+def test_many_scores_are_a_warning() -> None:
+    """Without a limit, too: the pod requests what they take."""
+    found = reference_plan(facts_of("qwen2-vl"))
+
+    assert [one.code for one in found.warnings] == ["VisionScores"]
+    assert reference_plan(facts_of("qwen2-vl"), {"vision": {"engine": "Torch"}}).warnings == []
+
+
+@cases(
+    "expected cap queue",
+    {
+        "engine-and-queue-bound": ((24, "ExecutorQueue"), 100, 16),
+        "both-bound-alike": ((24, "GatewayConcurrency"), 24, 16),
+        "gateway-bounds": ((10, "GatewayConcurrency"), 10, 16),
+        "endless-queue-leaves-the-gateway": ((100, "GatewayConcurrency"), 100, 0),
+        "no-gateway-leaves-the-queue": ((24, "ExecutorQueue"), 0, 16),
+    },
+)
+def test_requests_are_bounded(expected: tuple[int, str], cap: int, queue: int) -> None:
+    """The smaller of the gateway's number and of what is decoded or waits inside the engine."""
+    assert expected == bound_of(cap, queue, 8)
+
+
+@cases(
+    "expected output live factor",
+    {
+        "never-below-64-mib": (64 * MIB, 163_840, 9, FIXED_SIZE_FACTOR),
+        "llava-1.5-7b": (181 * MIB, 4_718_592, 32, FIXED_SIZE_FACTOR),
+        "sizes-vary": (217 * MIB, 4_718_592, 32, VARIABLE_SIZE_FACTOR),
+        "rounded-up-to-512": (195_691_008, 4_718_593, 33, FIXED_SIZE_FACTOR),
+    },
+)
+def test_cuda_pool(expected: int, output: int, live: int, factor: float) -> None:
+    assert expected == cuda_pool_bytes(live, output, factor)
+
+
+@cases(
+    "expected image_size output ranks",
+    {
+        "never-below-256-mib": (256 * MIB, 56, 8192, 1),
+        "llava-1.5-7b": (312 * MIB, 336, 4_718_592, 1),
+        "ranks-talk-to-each-other": ((312 + 1024) * MIB, 336, 4_718_592, 2),
+    },
+)
+def test_shared_memory(expected: int, image_size: int, output: int, ranks: int) -> None:
+    """Shared memory holds pixels twice and features of every live request."""
+    actual = shm_bytes(
+        images=1,
+        image_size=image_size,
+        output_bytes=output,
+        live_requests=32,
+        pipeline_processes=0,
+        ranks=ranks,
+    )
+    assert expected == actual
+
+
+@cases(
+    "expected requested streaming",
+    {
+        "planned": (1, None, True),
+        "ensemble-has-its-own-without-streaming": (2, None, False),
+        "as-requested": (6, 3, False),
+        "none": (0, 0, False),
+    },
+)
+def test_pipeline_processes(expected: int, requested: int | None, *, streaming: bool) -> None:
+    """Processes of one request each are those of every model that runs the steps."""
+    assert expected == pipeline_processes(requested, streaming=streaming)
