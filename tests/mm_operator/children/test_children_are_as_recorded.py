@@ -7,6 +7,8 @@ import yaml
 from mm_operator.model import Plan, Snapshot
 from support.cases import cases
 from support.golden import Golden
+from support.gpu_nodes import H100, node
+from support.model_configs import facts_of
 from support.staged import children, fresh, inspected
 
 EVERYTHING: dict[str, Any] = {
@@ -63,8 +65,73 @@ DISAGGREGATED: dict[str, Any] = {
         "featureCacheBytes": "64Mi",
         "resources": {"requests": {"cpu": 1}, "limits": {"memory": "2Gi"}},
     },
-    "runtime": {"nodeSelector": {"pool": "serving"}},
+    "runtime": {
+        "nodeSelector": {"pool": "serving"},
+        "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 2}],
+    },
 }
+
+HUB: dict[str, Any] = {
+    "repo": "acme/llava",
+    "revision": "v1",
+    "endpoint": "https://hub.example.org",
+    "tokenSecretRef": {"name": "hub", "key": "read"},
+}
+BUCKET: dict[str, Any] = {
+    "bucket": "weights",
+    "prefix": "team/a",
+    "region": "eu-central-1",
+    "endpoint": "https://s3.example.org",
+    "credentialsSecretRef": {"name": "keys"},
+}
+PROXY = "http://proxy.example.org:3128"
+REMOTE: dict[str, Any] = {
+    "model": {"source": {"persistentVolumeClaim": None, "huggingFace": HUB}},
+    "build": {"store": {"s3": BUCKET}},
+    "network": {
+        "proxy": {
+            "http": PROXY,
+            "https": PROXY,
+            "noProxy": [".svc", "10.0.0.0/8"],
+            "requestUrls": True,
+        },
+        "caBundle": {"configMapName": "authorities", "key": "all.pem"},
+    },
+    "vision": {"placement": "Disaggregated"},
+}
+CACHED = {**HUB, "cache": {"claimName": "hub", "path": "models"}}
+CHECKPOINTS = {"claimName": "checkpoints", "path": "llava"}
+ADAPTERS: list[dict[str, Any]] = [
+    {"persistentVolumeClaim": {"claimName": "checkpoints", "path": "adapters/one.tar.gz"}},
+    {"persistentVolumeClaim": {"claimName": "tuned", "path": "two"}},
+    {"huggingFace": {"repo": "another/three", "revision": "v1"}},
+    {"s3": {"bucket": "adapters", "prefix": "four"}},
+]
+LORA = [{"name": f"a{number}", "source": source} for number, source in enumerate(ADAPTERS)]
+GPU = {"runtime": {"gpu": {"product": H100}}}
+PYTORCH = {
+    "engine": {"backend": "PyTorch", "maxImagesPerRequest": 1},
+    "build": {"trtllmVersion": "1.1.0"},
+    **GPU,
+}
+VLLM = {"engine": {"backend": "VLLM"}, **GPU}
+ENCODERS = {"vision": {"placement": "Disaggregated", "engine": "Torch"}}
+DEVICES: dict[str, Any] = {
+    "engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}},
+    "build": {"trtllmVersion": "0.20.0"},
+    "runtime": {
+        "gpu": {
+            "deviceClassName": "gpu.nvidia.com",
+            "deviceSelectors": ["device.attributes['gpu.nvidia.com'].index < 4"],
+        }
+    },
+    "vision": {"placement": "Disaggregated"},
+}
+ON_A_NODE: dict[str, Any] = {"gpu_nodes": (node("a", H100),), "facts": facts_of("llava")}
+
+
+def of_source(source: dict[str, Any], **engine: object) -> dict[str, Any]:
+    return {"model": {"source": {"persistentVolumeClaim": None, **source}}, "engine": engine}
 
 
 @cases(
@@ -80,6 +147,32 @@ DISAGGREGATED: dict[str, Any] = {
         "encoders-in-pods-of-their-own": (
             "disaggregated-serving",
             inspected(DISAGGREGATED, built=True),
+        ),
+        "inspection-of-the-hub": ("remote-fresh", fresh(REMOTE)),
+        "build-into-a-bucket": ("remote-building", inspected(REMOTE, commit="0123" * 10)),
+        "pods-pull-from-a-bucket": (
+            "remote-serving",
+            inspected(REMOTE, built=True, commit="0123" * 10),
+        ),
+        "inspection-of-a-cache": ("cached-fresh", fresh(of_source({"huggingFace": CACHED}))),
+        "inspection-of-a-bucket": ("bucket-fresh", fresh(of_source({"s3": BUCKET}))),
+        "inspection-of-adapters": (
+            "adapters-fresh",
+            fresh(of_source({"persistentVolumeClaim": CHECKPOINTS}, backend="TensorRT", lora=LORA)),
+        ),
+        "pods-of-pytorch": (
+            "pytorch-serving",
+            inspected(PYTORCH, built=True, facts=facts_of("qwen2-vl")),
+        ),
+        "pods-of-vllm": ("vllm-serving", inspected(VLLM, built=True, facts=facts_of("qwen2-5-vl"))),
+        "encoders-of-vllm": (
+            "vllm-encoders-serving",
+            inspected(VLLM | ENCODERS, built=True, facts=facts_of("llava")),
+        ),
+        "build-with-claimed-devices": ("devices-building", inspected(DEVICES, **ON_A_NODE)),
+        "pods-with-claimed-devices": (
+            "devices-serving",
+            inspected(DEVICES, built=True, **ON_A_NODE),
         ),
     },
 )

@@ -32,7 +32,6 @@ SPEC: dict[str, Any] = {
     "build": {"trtllmVersion": "0.20.0"},
     "runtime": {"gpu": {"deviceClassName": CLASS, "deviceSelectors": [SELECTOR]}},
 }
-PRODUCT = f'device.attributes["gpu.nvidia.com"].productName.replace(" ", "-") == "{H100}"'
 TEMPLATE = "ResourceClaimTemplate"
 
 
@@ -45,47 +44,6 @@ def request(template: dict[str, Any]) -> dict[str, Any]:
     [one] = template["spec"]["spec"]["devices"]["requests"]
     assert one["name"] == "gpu"
     return dict(one["exactly"])
-
-
-def claimed(pod: dict[str, Any]) -> str:
-    [one] = pod["resourceClaims"]
-    assert one["name"] == "gpu"
-    return str(one["resourceClaimTemplateName"])
-
-
-def test_servers_claim_a_device_a_rank() -> None:
-    """Of the planned product, in one claim; neither a label of nodes nor a resource is named."""
-    made = children(stage(built=True))
-    template, pod = (
-        made[f"{TEMPLATE}/server"],
-        made["Deployment/server"]["spec"]["template"]["spec"],
-    )
-    assert template["metadata"]["name"] == claimed(pod)
-    assert template["metadata"]["ownerReferences"][0]["kind"] == labels.KIND
-    selectors = [one["cel"]["expression"] for one in request(template)["selectors"]]
-    assert selectors == [PRODUCT, SELECTOR]
-    assert request(template) | {"selectors": []} == {
-        "deviceClassName": CLASS,
-        "allocationMode": "ExactCount",
-        "count": 2,
-        "selectors": [],
-    }
-    server = next(one for one in pod["initContainers"] if one["name"] == "server")
-    assert server["resources"]["claims"] == [{"name": "gpu"}]
-    assert "nvidia.com/gpu" not in str(server["resources"])
-    assert "nodeSelector" not in pod
-
-
-def test_a_build_claims_what_it_builds_on() -> None:
-    """One device, because ranks are built in turn; its template goes with the engine."""
-    made = children(stage())
-    template, pod = made[f"{TEMPLATE}/build"], made["Job/build"]["spec"]["template"]["spec"]
-    assert template["metadata"]["name"] == claimed(pod)
-    assert request(template)["count"] == 1
-    [owner] = template["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["uid"]) == ("ConfigMap", "uid-of-engine")
-    assert pod["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
-    assert "nodeSelector" not in pod
 
 
 @cases(
@@ -106,17 +64,6 @@ def test_a_build_that_runs_keeps_its_template(maker: str, *, made: bool) -> None
     snapshot = replace(snapshot, observed=observed)
     kinds = {one["kind"] for one in build(snapshot, decide(snapshot))}
     assert (TEMPLATE in kinds) == made
-
-
-def test_encoders_claim_one_device() -> None:
-    """They have a template of their own where servers claim another number."""
-    changes = {"vision": {"placement": "Disaggregated"}}
-    objects = build(*stage(changes, built=True))
-    counts = [request(one)["count"] for one in objects if one["kind"] == TEMPLATE]
-    assert counts == [2, 1]
-    alike = {"engine": {"parallelism": {"tensor": 1}}}
-    objects = build(*stage(merged(changes, alike), built=True))
-    assert [request(one)["count"] for one in objects if one["kind"] == TEMPLATE] == [1]
 
 
 def test_templates_of_a_former_revision_stay_with_its_pods() -> None:

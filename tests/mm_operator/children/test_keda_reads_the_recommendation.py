@@ -39,51 +39,24 @@ def staged(autoscaling: dict[str, Any], **settings: Any) -> dict[str, dict[str, 
     return children(inspected(spec, built=True, settings=keda, scaling=view()))
 
 
-def triggers(**found: dict[str, Any]) -> list[dict[str, Any]]:
-    return list(found["ScaledObject/server"]["spec"]["triggers"])
-
-
-def test_the_objects_are_as_recorded(golden: Golden) -> None:
-    spec = {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK, "prometheus": PAIR}
+@cases(
+    "name spec",
+    {
+        "two-listed-servers": (
+            "keda-serving",
+            {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK, "prometheus": PAIR},
+        ),
+        "the-operators-own-server": ("keda-own-serving", {"minReplicas": 2}),
+    },
+)
+def test_the_objects_are_as_recorded(name: str, spec: dict[str, Any], golden: Golden) -> None:
+    """A server of a spec gets no credentials; an empty answer is an error, which keeps replicas."""
+    own = {"addresses": ("http://own",), "match_labels": (("cluster", "a"),)}
+    made = staged(spec, **own, authentication="prometheus", auth_modes="bearer")
     key = "ScaledObject/server"
-    text = yaml.safe_dump(staged(spec)[key], sort_keys=True, width=100)
+    text = yaml.safe_dump(made[key], sort_keys=True, width=100)
 
-    golden.check("keda-serving.yaml", f"# {key}\n{text}")
-
-
-def test_an_error_never_lowers_replicas() -> None:
-    """Without a fallback in the spec, too: an empty answer is an error, an error keeps replicas."""
-    found = staged({"minReplicas": 2, "prometheus": {"addresses": ["http://a"]}})
-    spec = found["ScaledObject/server"]["spec"]
-
-    assert spec["fallback"] == {
-        "failureThreshold": 4,
-        "replicas": 2,
-        "behavior": "currentReplicasIfHigher",
-    }
-    assert [one["metadata"]["ignoreNullValues"] for one in spec["triggers"]] == ["false"]
-    assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (2, 4)
-
-
-def test_the_operators_own_prometheus_is_read() -> None:
-    """Where the spec names none: its addresses, its labels, the cluster's own credentials."""
-    found = staged(
-        {},
-        addresses=("http://own",),
-        match_labels=(("cluster", "a"),),
-        authentication="prometheus",
-        auth_modes="bearer",
-    )
-    [trigger] = triggers(**found)
-
-    assert trigger["authenticationRef"] == {
-        "kind": "ClusterTriggerAuthentication",
-        "name": "prometheus",
-    }
-    assert trigger["metadata"]["authModes"] == "bearer"
-    assert trigger["metadata"]["query"] == (
-        'max(mm_autoscaling_desired_replicas{model="llava",namespace="demo",cluster="a"})'
-    )
+    golden.check(f"{name}.yaml", f"# {key}\n{text}")
 
 
 @cases("most tolerance", {"ten": (10, None), "eleven": (11, "0")})
@@ -93,13 +66,6 @@ def test_one_replica_more_counts_above_ten(most: int, tolerance: str | None) -> 
     config = found["ScaledObject/server"]["spec"]["advanced"]["horizontalPodAutoscalerConfig"]
 
     assert [rules.get("tolerance") for rules in config["behavior"].values()] == [tolerance] * 2
-
-
-def test_a_listed_prometheus_gets_no_credentials() -> None:
-    """Those of the cluster are for the operator's own."""
-    found = staged({"prometheus": {"addresses": ["https://a"]}}, authentication="prometheus")
-
-    assert [one.get("authenticationRef") for one in triggers(**found)] == [None]
 
 
 @cases(

@@ -30,18 +30,6 @@ FETCHING = {
 TRUSTED = {"SSL_CERT_FILE": "/etc/multimodal-authorities/ca.crt"}
 
 
-def pods(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    found = {
-        **children(fresh(spec)),
-        **{name: one for name, one in children(inspected(spec)).items() if "Job" in name},
-        **children(inspected(spec, built=True)),
-    }
-    kinds = ("Job/", "Deployment/")
-    return [
-        one["spec"]["template"]["spec"] for name, one in found.items() if name.startswith(kinds)
-    ]
-
-
 def outward(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Return container -> variables that say how others are reached."""
     return {
@@ -51,38 +39,6 @@ def outward(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
             if variable["name"] in {*PROXIED, *TRUSTED, *FETCHING}
         }
         for one in [*pod.get("initContainers", []), *pod["containers"]]
-    }
-
-
-def test_containers_that_read_sources_and_stores_use_the_proxy() -> None:
-    found = {name: has for pod in pods(NETWORK) for name, has in outward(pod).items()}
-
-    assert found == {
-        "inspect": PROXIED | TRUSTED,
-        "build": PROXIED | TRUSTED,
-        "pull": PROXIED | TRUSTED,
-        "server": TRUSTED,
-        "gateway": TRUSTED,
-    }
-
-
-def test_urls_of_requests_are_led_through_it_where_the_model_says_so() -> None:
-    """By variables that lead no other connection of a server to the proxy; not encoders'."""
-    network = {"proxy": {**NETWORK["network"]["proxy"], "requestUrls": True}}
-    apart = {"vision": {"placement": "Disaggregated"}}
-    found = {
-        name: has
-        for spec in ({}, apart)
-        for pod in pods({**spec, "network": network})
-        for name, has in outward(pod).items()
-    }
-
-    assert found == {
-        "inspect": PROXIED,
-        "build": PROXIED,
-        "server": FETCHING,
-        "gateway": FETCHING,
-        "encoder": {},
     }
 
 
@@ -96,24 +52,6 @@ def test_a_model_overrides_the_operator_about_urls_of_requests(*, own: bool) -> 
 
     expected = {"MM_FETCH_HTTP_PROXY": PROXY} if own else {}
     assert outward(one["spec"]["template"]["spec"])["gateway"] == expected
-
-
-def test_the_bundle_is_mounted_where_the_variable_says() -> None:
-    for pod in pods(NETWORK):
-        (volume,) = [one for one in pod["volumes"] if one["name"] == "authorities"]
-        assert volume["configMap"] == {
-            "name": "authorities",
-            "items": [{"key": "all.pem", "path": "ca.crt"}],
-        }
-        for one in [*pod.get("initContainers", []), *pod["containers"]]:
-            mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
-            assert mounts["authorities"] == "/etc/multimodal-authorities"
-
-
-def test_without_a_network_nothing_is_added() -> None:
-    for pod in pods({}):
-        assert set().union(*outward(pod).values()) == set()
-        assert "authorities" not in {one["name"] for one in pod["volumes"]}
 
 
 def variables(pod: Mapping[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mm_api.contract import FEATURES_MOUNT, STORE_MOUNT, VLLM_IMAGE
+from mm_api.contract import STORE_MOUNT
 from mm_operator.model import PlanSettings
 from support.eventually import eventually_async
 from support.model_configs import facts_of
@@ -52,15 +52,6 @@ def test_a_model_has_port_80_and_nothing_else() -> None:
     assert not [name for name in objects if name.startswith("NetworkPolicy")]
 
 
-def test_probes_query_the_page_of_the_supervisor() -> None:
-    """The kubelet comes from outside, where Triton does not listen."""
-    server = _server(_objects())
-    requested = {kind: server[kind]["httpGet"]["port"] for kind in server if kind.endswith("Probe")}
-    assert requested == dict.fromkeys(
-        ("startupProbe", "livenessProbe", "readinessProbe"), "triton-metrics"
-    )
-
-
 def test_publishing_takes_a_service_and_a_policy_of_its_own() -> None:
     objects = _objects(triton={"expose": True})
     service, policy = objects["Service/triton"], objects["NetworkPolicy/triton"]
@@ -70,12 +61,6 @@ def test_publishing_takes_a_service_and_a_policy_of_its_own() -> None:
     assert [_open(policy, port) for port in (8000, 8001)] == [[{"podSelector": {}}]] * 2
     assert [_open(policy, port) for port in (8080, 8002)] == [None, None]
     assert [port["port"] for port in objects["Service/server"]["spec"]["ports"]] == [80]
-
-
-def test_a_published_triton_listens_everywhere() -> None:
-    server = _server(_objects(triton={"expose": True}))
-    assert {_given(server)[name] for name in ("--address", "--grpc-address")} == {"0.0.0.0"}  # noqa: S104
-    assert {"triton-http", "triton-grpc"} < {port["name"] for port in server["ports"]}
 
 
 def test_who_may_connect_restarts_no_pod() -> None:
@@ -171,37 +156,6 @@ async def test_each_pod_is_scraped_once(tmp_path: Path) -> None:
     assert sorted(pages) == ["http://127.1.0.1:8080/metrics", "http://127.1.0.2:8002/metrics"]
 
 
-CHANGES = {
-    "engine": {"backend": "PyTorch", "maxImagesPerRequest": 1},
-    "runtime": {"gpu": {"product": "NVIDIA-H100-80GB-HBM3"}},
-    "build": {"trtllmVersion": "1.1.0"},
-}
-
-
-def objects() -> dict[str, dict[str, Any]]:
-    return children(inspected(CHANGES, built=True, facts=facts_of("qwen2-vl")))
-
-
-def test_probes_query_the_metrics_port() -> None:
-    pod = objects()["Deployment/server"]["spec"]["template"]["spec"]
-    (server,) = (one for one in pod["initContainers"] if one["name"] == "server")
-    requested = {
-        kind: (server[kind]["httpGet"]["path"], server[kind]["httpGet"]["port"])
-        for kind in ("startupProbe", "readinessProbe", "livenessProbe")
-    }
-    assert requested == {
-        "startupProbe": ("/health/ready", "triton-metrics"),
-        "readinessProbe": ("/health/ready", "triton-metrics"),
-        "livenessProbe": ("/health/live", "triton-metrics"),
-    }
-    assert [port["name"] for port in server["ports"]] == ["triton-metrics"]
-
-
-def test_the_service_leads_to_the_gateway_only() -> None:
-    ports = objects()["Service/server"]["spec"]["ports"]
-    assert [port["name"] for port in ports] == ["http"]
-
-
 CHANGES_VLLM = {
     "engine": {"backend": "VLLM"},
     "runtime": {"gpu": {"product": "NVIDIA-H100-80GB-HBM3"}},
@@ -234,74 +188,3 @@ def test_the_command_is_the_plans() -> None:
         "/dev/shm",
         "/tmp",
     }
-
-
-def test_each_container_has_its_image() -> None:
-    (gateway,) = pod(image="example.org/vllm:v0.26.0")["containers"]
-
-    assert server()["image"] == VLLM_IMAGE
-    assert server(image="example.org/vllm:v0.26.0")["image"] == "example.org/vllm:v0.26.0"
-    assert gateway["image"] == SETTINGS.runtime_image
-
-
-def test_the_server_is_checked_from_inside() -> None:
-    """It listens on loopback, where the kubelet does not come: no port, and no check by HTTP."""
-    made = server()
-
-    assert "ports" not in made
-    assert "readinessProbe" not in made
-    for kind in ("startupProbe", "livenessProbe"):
-        assert "127.0.0.1:8000/health" in made[kind]["exec"]["command"][-1]
-    start = made["startupProbe"]
-    assert start["periodSeconds"] * start["failureThreshold"] >= 1800
-
-
-def test_it_may_write_where_the_pod_lets_it() -> None:
-    """Root is read-only and the user has no entry in the image: homes and caches are in /tmp."""
-    made = server()
-    variables = {one["name"]: one["value"] for one in made["env"]}
-
-    assert made["securityContext"]["readOnlyRootFilesystem"]
-    assert made["securityContext"]["runAsNonRoot"]
-    for name in ("HOME", "VLLM_CACHE_ROOT", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"):
-        assert variables[name].startswith("/tmp")
-    assert variables["HF_HUB_OFFLINE"] == "1"
-
-
-def test_the_gateway_shows_its_metrics() -> None:
-    """There is no supervisor's page: the gateway adds the server's own."""
-    (gateway,) = pod()["containers"]
-    place = gateway["args"].index("--server-metrics")
-
-    assert gateway["args"][place + 1] == "127.0.0.1:8000"
-
-
-def test_shared_memory_is_planned() -> None:
-    """One rank needs little; of two, each has a queue, and NCCL its buffers."""
-    (one,) = (item for item in pod()["volumes"] if item["name"] == "shm")
-
-    assert one["emptyDir"] == {"medium": "Memory", "sizeLimit": str(256 << 20)}
-
-
-def test_features_lie_in_the_pods_own_memory() -> None:
-    """Gateway and server alone have it; the encoders' pods run the operator's image on a GPU."""
-    vision = {"placement": "Disaggregated", "engine": "Torch"}
-    changes = {**CHANGES_VLLM, "vision": vision}
-    model, plan = inspected(changes, built=True, facts=facts_of("llava"))
-    made = children((model, plan))
-    assert plan.serving_plan is not None
-    served, encoder = (
-        made[f"Deployment/{one}"]["spec"]["template"]["spec"] for one in ("server", "encoder")
-    )
-    (volume,) = (one for one in served["volumes"] if one["name"] == "features")
-    having = {
-        one["name"]
-        for one in [*served["containers"], *served["initContainers"]]
-        if {"name": "features", "mountPath": FEATURES_MOUNT} in one["volumeMounts"]
-    }
-
-    assert having == {"gateway", "server"}
-    room = plan.serving_plan.features_bytes + (16 << 20)
-    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": str(room)}
-    assert [one["image"] for one in encoder["containers"]] == [SETTINGS.runtime_image]
-    assert encoder["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"

@@ -13,13 +13,6 @@ from support.cases import cases
 from support.staged import children, inspected
 
 
-def test_a_model_joins_the_owners_of_its_engine() -> None:
-    """It names itself only, and no owner is the controller: those that are there stay."""
-    metadata = children(inspected())["ConfigMap/build"]["metadata"]
-    owners = [(owner["name"], owner["controller"]) for owner in metadata["ownerReferences"]]
-    assert (owners, FORMER_OWNERS in metadata) == ([("llava", False)], False)
-
-
 def rewritten(stage: tuple[Snapshot, Plan], text: str) -> str:
     """Return the plan that is applied at a stage at which another text is recorded."""
     snapshot, plan = stage

@@ -102,27 +102,6 @@ def at_rest(api: Api, operator: OperatorProcess) -> tuple[int, dict[str, str]]:
     return writes, before
 
 
-def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
-    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
-        api.apply(document({"runtime": {"triton": {"expose": True}}}, name="llava"))
-        make_ready(api, "llava")
-        model = get(api, "mmm", "llava")
-        rest = at_rest(api, operator)
-
-        assert model["status"]["url"] == f"http://llava.{api.namespace}.svc/v1"
-        assert {"Deployment/llava", "Service/llava"} <= children(api)
-        assert "PersistentVolumeClaim/multimodal-store" in children(api)
-        assert "NetworkPolicy/llava-triton" in children(api)
-        assert operator.get("/readyz") == "ok"
-        assert (quiet(operator, seconds=3.0), versions(api)) == rest
-
-        api.kubectl("delete", "mmm", "llava")
-
-        # The garbage collector looks for new kinds, this one included, every 30 s.
-        eventually(lambda: not children(api), seconds=90, showing=lambda: children(api))
-        assert "finalizers" not in model["metadata"]
-
-
 @pytest.mark.slow
 def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
     with running_operator(api.cluster, tmp_path, api.namespace) as first:
@@ -353,3 +332,25 @@ def test_events_report_the_way_to_ready(watched: Api) -> None:
     assert events.index("Inspect") < events.index("PlanComplete")
     assert events.index("PlanComplete") < events.index("BuildSucceeded")
     assert events.index("BuildSucceeded") < events.index("RolloutComplete")
+
+
+def test_apply_to_ready_to_gone(api: Api, tmp_path: Path) -> None:
+    with running_operator(api.cluster, tmp_path, api.namespace) as operator:
+        api.apply(document({"runtime": {"triton": {"expose": True}}}, name="llava"))
+        make_ready(api, "llava")
+        model = get(api, "mmm", "llava")
+        rest = at_rest(api, operator)
+
+        assert model["status"]["url"] == f"http://llava.{api.namespace}.svc/v1"
+        assert {"Deployment/llava", "Service/llava"} <= children(api)
+        assert "PersistentVolumeClaim/multimodal-store" in children(api)
+        assert "NetworkPolicy/llava-triton" in children(api)
+        assert operator.get("/readyz") == "ok"
+        assert (quiet(operator, seconds=3.0), versions(api)) == rest
+
+        api.kubectl("delete", "mmm", "llava")
+
+        # The garbage collector looks for new kinds, this one included, every 30 s: after the tests
+        # above it knows them.
+        eventually(lambda: not children(api), seconds=90, showing=lambda: children(api))
+        assert "finalizers" not in model["metadata"]

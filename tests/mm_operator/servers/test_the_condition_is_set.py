@@ -106,8 +106,8 @@ def test_a_wrong_engine_becomes_a_condition_with_its_figures(api: Api, tmp_path:
         )
         said.append(wrong)
 
-        figures = "'What color is it?' (adapter 0), token 2"
-        api.reaches("llava", "Degraded", "EvaluationFailed", figures)
+        where = "'What color is it?' (adapter 0), token 2"
+        api.reaches("llava", "Degraded", "EvaluationFailed", where)
         written = get(api, "mmm", "llava")["status"]["evaluation"]
         assert EvaluationReport.model_validate(written) == wrong
 
