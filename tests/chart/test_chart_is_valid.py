@@ -1,7 +1,6 @@
 """The chart renders, is clean for Helm's linter, and its generated files are fresh."""
 
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import helm_python as helm
@@ -28,40 +27,6 @@ def test_linter_finds_nothing(values: dict[str, object]) -> None:
     assert [one for one in result["messages"] if one["severity"] >= WARNING] == []
 
 
-def test_default_release_has_these_objects() -> None:
-    assert Counter(item["kind"] for item in rendered()) == {
-        "ClusterRole": 3,
-        "ClusterRoleBinding": 1,
-        "ConfigMap": 5,
-        "Deployment": 1,
-        "Lease": 1,
-        "NetworkPolicy": 1,
-        "PodDisruptionBudget": 1,
-        "Role": 1,
-        "RoleBinding": 1,
-        "Service": 1,
-        "ServiceAccount": 1,
-        "ValidatingAdmissionPolicy": 1,
-        "ValidatingAdmissionPolicyBinding": 1,
-    }
-
-
-def test_everything_optional_can_be_switched_off() -> None:
-    values = {
-        "rbac": {"create": False, "aggregateToUsers": False},
-        "serviceAccount": {"create": False, "name": "mine"},
-        "service": {"enabled": False},
-        "podDisruptionBudget": {"enabled": False},
-        "admissionPolicy": {"enabled": False},
-        "networkPolicy": {"enabled": False},
-        "observability": {"dashboards": {"enabled": False}},
-    }
-    objects = rendered(values)
-
-    assert [item["kind"] for item in objects] == ["Deployment", "Lease"]
-    assert objects[0]["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
-
-
 def test_cluster_wide_objects_carry_the_namespace_of_the_release() -> None:
     """Two releases of one name in different namespaces do not meet in one object."""
     kinds = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy")
@@ -69,48 +34,6 @@ def test_cluster_wide_objects_carry_the_namespace_of_the_release() -> None:
 
     assert len(names) > len(kinds)
     assert [name for name in names if not name.startswith(f"{NAMESPACE}-")] == []
-
-
-def test_single_replica_has_no_budget() -> None:
-    kinds = [item["kind"] for item in rendered({"operator": {"replicas": 1}})]
-
-    assert "PodDisruptionBudget" not in kinds
-
-
-def test_every_value_reaches_the_objects() -> None:
-    output = yaml.safe_dump(rendered(EXHAUSTIVE))
-    texts = [
-        "mm-operator",
-        "team-a",
-        "team-b",
-        "name: registry",
-        "registry.example/operator@sha256:",
-        "imagePullPolicy: Always",
-        "replicas: 3",
-        "--workers=9",
-        "--max-rolling-models=3",
-        "--definition=Upgrade",
-        "--log-level=debug",
-        "memory: 1Gi",
-        "kubernetes.io/arch: amd64",
-        "key: infra",
-        "nodeAffinity",
-        "system-cluster-critical",
-        "example.org/note",
-        "team: platform",
-        "--runtime-image=registry.example/runtime:1",
-        "serviceAccountName: mm",
-        "example.org/role",
-        "port: 80",
-        "prometheus.io/scrape",
-        "--watch-nodes",
-        "port: 16443",
-        "port: 9091",
-        "port: 3128",
-        "team: monitoring",
-    ]
-
-    assert [text for text in texts if text not in output] == []
 
 
 def test_exhaustive_values_are_all_values() -> None:

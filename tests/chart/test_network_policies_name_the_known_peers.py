@@ -98,9 +98,3 @@ def test_no_pod_reaches_a_job(component: str, *, expected: bool) -> None:
 
     assert allows(policies, model_pod(component), "ingress", STRANGER, port=8000) is expected
     assert allows(policies, model_pod(component), "egress", API_SERVER, port=443)
-
-
-def test_none_is_made_where_it_is_switched_off() -> None:
-    off = {"networkPolicy": {"enabled": False}, "watchNamespaces": ["team-a"]}
-
-    assert of_kind("NetworkPolicy", off) == []

@@ -10,7 +10,6 @@ from support.cases import cases
 from support.chart import CHART, EXHAUSTIVE, of_kind, rendered
 from support.prometheus import promtool
 
-MONITORS = {"PrometheusRule", "PodMonitor", "ServiceMonitor"}
 ON = {
     "observability": {
         "rules": {"enabled": True},
@@ -67,38 +66,6 @@ def test_rules_are_what_prometheus_takes(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(rule["spec"]))
 
     assert promtool("check", "rules", str(file)).returncode == 0
-
-
-def test_monitors_are_optional() -> None:
-    """Without their definitions nothing of the Prometheus operator may be in a release."""
-    assert MONITORS & {item["kind"] for item in rendered()} == set()
-    assert {item["kind"] for item in rendered(ON)} >= MONITORS
-
-
-def test_pods_of_models_are_monitored() -> None:
-    """One port of a serving pod is scraped: the gateway's page has Triton's series too."""
-    [everywhere] = of_kind("PodMonitor", ON)
-    [some] = of_kind("PodMonitor", EXHAUSTIVE)
-    [gateway] = everywhere["spec"]["podMetricsEndpoints"]
-
-    assert everywhere["spec"]["namespaceSelector"] == {"any": True}
-    assert some["spec"]["namespaceSelector"] == {"matchNames": ["team-a", "team-b"]}
-    assert gateway["port"] == "http"
-
-
-def test_the_operator_is_scraped_once() -> None:
-    """Annotations lead plain Prometheus to the operator, unless a ServiceMonitor does."""
-    [plain] = of_kind("Service")
-    [monitored] = of_kind("Service", ON)
-    [off] = of_kind("Service", {"observability": {"scrapeAnnotations": False}})
-
-    assert plain["metadata"]["annotations"] == {
-        "prometheus.io/path": "/metrics",
-        "prometheus.io/port": "8080",
-        "prometheus.io/scrape": "true",
-    }
-    assert "annotations" not in monitored["metadata"]
-    assert "annotations" not in off["metadata"]
 
 
 def test_a_monitor_without_a_service_is_refused() -> None:

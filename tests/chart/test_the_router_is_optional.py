@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from mm_router.key_admission import read_limits
 from mm_router.settings import Settings, parse_settings
 from mm_router.splits import read_splits
 from support.cases import cases
-from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind, rendered
+from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, rendered
 from support.clusters import kubectl, namespace
 from support.eventually import eventually
 from support.network_policies import Direction, Peer, allows
@@ -54,52 +53,6 @@ def test_nothing_is_made_where_it_is_off() -> None:
     assert "router" not in yaml.safe_dump(rendered({}))
 
 
-@cases(
-    "values expected",
-    {
-        "every-namespace": (
-            ON,
-            {
-                "ClusterRole": 1,
-                "ClusterRoleBinding": 1,
-                "ConfigMap": 1,
-                "Deployment": 1,
-                "NetworkPolicy": 1,
-                "PodDisruptionBudget": 1,
-                "Service": 1,
-                "ServiceAccount": 1,
-            },
-        ),
-        "one-namespace": (
-            SOME,
-            {
-                "Role": 1,
-                "RoleBinding": 1,
-                "ConfigMap": 1,
-                "Deployment": 1,
-                "HTTPRoute": 1,
-                "NetworkPolicy": 1,
-                "PodDisruptionBudget": 1,
-                "PodMonitor": 1,
-                "Service": 1,
-                "ServiceAccount": 1,
-            },
-        ),
-        "least": (
-            {
-                "router": {"enabled": True, "replicas": 1},
-                "rbac": {"create": False},
-                "networkPolicy": {"enabled": False},
-            },
-            {"ConfigMap": 1, "Deployment": 1, "Service": 1, "ServiceAccount": 1},
-        ),
-    },
-)
-def test_objects_follow_the_values(values: dict[str, Any], expected: dict[str, int]) -> None:
-    """Roles where namespaces are named, else a ClusterRole; a route only on request."""
-    assert Counter(item["kind"] for item in objects(values)) == expected
-
-
 def test_arguments_are_understood() -> None:
     (default,) = one("Deployment", ON)["spec"]["template"]["spec"]["containers"]
     (changed,) = one("Deployment", SOME)["spec"]["template"]["spec"]["containers"]
@@ -118,17 +71,6 @@ def test_arguments_are_understood() -> None:
         drain_seconds=30,
         log_level="debug",
     )
-
-
-def test_every_value_reaches_the_objects() -> None:
-    output = yaml.safe_dump(objects(SOME))
-    texts = [
-        *("replicas: 3", "high", "memory: 6Gi", "pool: edge", "key: edge", "LoadBalancer"),
-        *("port: 8443", "example.org/lb", "team: clients", "sectionName: https", "request: 600s"),
-        *("models.example.org", "terminationGracePeriodSeconds: 47", "team-a/llava-2"),
-    ]
-
-    assert [text for text in texts if text not in output] == []
 
 
 def test_rights_are_two_kinds_to_read() -> None:
@@ -198,23 +140,6 @@ def _router(values: dict[str, Any]) -> Peer:
     return Peer(labels=marks, namespace=NAMESPACE)
 
 
-def test_pods_are_restricted() -> None:
-    template = one("Deployment", ON)["spec"]["template"]["spec"]
-    (operator,) = (
-        item for item in of_kind("Deployment", ON) if item["metadata"]["name"] == RELEASE
-    )
-    theirs = operator["spec"]["template"]["spec"]
-
-    assert template["securityContext"] == theirs["securityContext"]
-    assert [container["securityContext"] for container in template["containers"]] == [
-        container["securityContext"] for container in theirs["containers"]
-    ]
-    assert template["volumes"] == [
-        {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
-        {"name": "configuration", "configMap": {"name": f"{RELEASE}-router"}},
-    ]
-
-
 @pytest.mark.parametrize("values", [ON, SOME], ids=["none", "some"])
 def test_splits_are_a_file_that_is_read(values: dict[str, Any]) -> None:
     splits = read_splits(one("ConfigMap", values)["data"]["splits.json"].encode())
@@ -246,16 +171,6 @@ def test_tokens_and_limits_reach_the_program() -> None:
         "name": "tokens",
         "secret": {"secretName": "clients", "items": [{"key": "tokens", "path": "tokens"}]},
     }
-
-
-def test_metrics_are_found_in_one_way() -> None:
-    """By annotations, or by a monitor of the Prometheus operator; both would count twice."""
-    (endpoint,) = one("PodMonitor", SOME)["spec"]["podMetricsEndpoints"]
-    template = one("Deployment", ON)["spec"]["template"]
-
-    assert endpoint["port"] == "metrics"
-    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(ROUTER_METRICS_PORT)
-    assert "annotations" not in one("Deployment", SOME)["spec"]["template"]["metadata"]
 
 
 def test_ports_are_those_of_the_program() -> None:
