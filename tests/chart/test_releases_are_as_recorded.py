@@ -70,4 +70,4 @@ def test_no_role_reads_secrets_or_has_a_wildcard(values: dict[str, Any]) -> None
 
 
 def _words(rules: list[dict[str, list[str]]]) -> set[str]:
-    return {word for rule in rules for words in rule.values() for word in words}
+    return {word for rule in rules for named in rule.values() for word in named}
