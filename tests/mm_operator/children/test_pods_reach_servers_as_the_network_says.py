@@ -11,7 +11,7 @@ from mm_operator import names
 from mm_operator.children.all import build
 from mm_operator.model import Plan, Snapshot
 from support.cases import cases
-from support.staged import children, fresh, inspected, planned
+from support.staged import fresh, inspected, planned
 
 PROXY = "http://proxy.example.org:3128"
 NETWORK: dict[str, Any] = {
