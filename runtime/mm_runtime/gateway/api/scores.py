@@ -4,8 +4,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mm_runtime.gateway.api.text_places import spans_of
-
 _LEAST = -9999.0
 """Instead of minus infinity, which JSON has not: what OpenAI and vLLM write."""
 
@@ -59,9 +57,7 @@ class HeldScores:
         self._textless += scores
         self._shown += len(shown)
         if text:
-            places = spans_of(text, self._textless, left_out=True)
-            self._place([self._seen + begin for begin, _ in places])
-            self._seen += len(text)
+            self._place(text)
         ready = []
         while self._held and self._held[0].begin < self._shown:
             ready.append(self._held.popleft())
@@ -69,17 +65,19 @@ class HeldScores:
 
     def flush(self) -> tuple[TokenScore, ...]:
         """Return the scores that wait, once no more text comes."""
-        self._place([self._seen] * len(self._textless))
+        self._place("")
         ready = tuple(self._held)
         self._held.clear()
         return ready
 
-    def _place(self, begins: Sequence[int]) -> None:
-        """Take where tokens begin that had no text."""
-        self._held += (
-            replace(score, begin=begin) for score, begin in zip(self._textless, begins, strict=True)
-        )
+    def _place(self, text: str) -> None:
+        """Take where tokens begin that had no text: what is not in it has no width."""
+        at = 0
+        for score in self._textless:
+            self._held.append(replace(score, begin=self._seen + at))
+            at += len(score.text) if text.startswith(score.text, at) else 0
         self._textless.clear()
+        self._seen += len(text)
 
 
 def of_chat(scores: Sequence[TokenScore]) -> dict[str, object]:
