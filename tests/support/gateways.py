@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
@@ -27,7 +26,6 @@ from mm_runtime.backends.triton_server import engine as triton
 from mm_runtime.gateway import server_metrics
 from mm_runtime.gateway.backends.engine import Engine
 from mm_runtime.gateway.http import reply
-from mm_runtime.gateway.http.openapi import openapi_document
 from mm_runtime.gateway.main import build_server
 from mm_runtime.gateway.wiring import Gateway, build_gateway
 from support.eventually import eventually_async
@@ -175,10 +173,7 @@ def toy_gateway(
     if trtllm_serve is not None:
         served = {"backend": "PyTorch", "trtllm_serve": trtllm_serve}
         serving = serving.model_copy(update=served)
-    with (
-        patch("mm_runtime.gateway.wiring.Decoders", KeptDecoders),
-        patch("mm_runtime.gateway.wiring.openapi_document", _document),
-    ):
+    with patch("mm_runtime.gateway.wiring.Decoders", KeptDecoders):
         return build_gateway(
             manifest=manifest or toy_manifest(adapters),
             serving=serving,
@@ -187,12 +182,6 @@ def toy_gateway(
             backend=BACKENDS[serving.backend],
             auth_token_file=auth_token_file,
         )
-
-
-@cache
-def _document(model: str, refused: frozenset[str]) -> dict[str, object]:
-    """Return the document, which takes a sixth of a second of a core, once for all gateways."""
-    return openapi_document(model, refused)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from mm_runtime.gateway.backends.backend import GatewayBackend
 from mm_runtime.gateway.backends.engine import Engine, Scorer
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.http.exchange import Endpoint, ExchangeLimits
-from mm_runtime.gateway.http.openapi import openapi_document, refused_paths
+from mm_runtime.gateway.http.openapi import refused_paths
 from mm_runtime.gateway.http.routes import Routes, build_app
 from mm_runtime.gateway.media.audio_reader import AudioReader
 from mm_runtime.gateway.media.decoding.pool import Decoders
@@ -247,7 +247,6 @@ def build_gateway(
             *(parse_transcription, parse_translation),
         )
     )
-    document = openapi_document(model.name, _refused_paths(preparation))
     routes = Routes(
         model=model,
         metrics=metrics,
@@ -258,7 +257,7 @@ def build_gateway(
         first_ready=warm_up.first_ready,
         evaluation=lambda: warm_up.evaluation,
         server_metrics=server_metrics,
-        document=document,
+        refused=_refused_paths(preparation),
     )
     return Gateway(
         app=build_app(

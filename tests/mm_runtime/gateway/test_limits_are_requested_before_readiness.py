@@ -142,15 +142,12 @@ def by_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
     return sum(min(100, height * width // 28**2) for height, width in sizes)
 
 
-def test_images_of_any_size_are_sent_at_both_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where rows follow from the size: the fewest, the most, and the most of the most that fit."""
+def test_the_largest_images_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows follow from the size: the most, and the most of the most that fit."""
     monkeypatch.setattr(PromptLayout, "rows", by_pixels)
     preparation = preparation_of(tmp_path)
 
     assert [one.name for one in probes(preparation, most_pixels=MOST_PIXELS)] == [
-        "the smallest image (28 x 28 pixels)",
         "the largest image (448 x 448 pixels)",
         # Four of 100 rows are too many for 256 tokens.
         "the most images (4 of 112 x 112 pixels)",
@@ -169,35 +166,15 @@ async def test_a_plans_bound_of_rows_holds_for_its_warm_up(
     sent = list(probes(preparation, most_pixels=MOST_PIXELS))
 
     assert [one.name for one in sent] == [
-        "the smallest image (28 x 28 pixels)",
         "the largest image (224 x 224 pixels)",
         "the most images (4 of 112 x 112 pixels)",
         f"the longest prompt ({MAX_INPUT} tokens)",
     ]
-    await preparation.prepare(sent[1].request)
+    await preparation.prepare(sent[0].request)
     # The toy's images come reduced: the largest is 4 rows at the engine.
     preparation.model = replace(preparation.model, max_features=3)
     with pytest.raises(InvalidRequestError, match="become 4 tokens together"):
-        await preparation.prepare(sent[1].request)
-
-
-def by_large_pixels(self: PromptLayout, sizes: Sequence[Size]) -> int:
-    del self
-    return sum(height * width // 100**2 for height, width in sizes)
-
-
-def test_a_typical_image_is_requested_between_the_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A photo as clients send it is another shape than both ends, and not a square."""
-    monkeypatch.setattr(PromptLayout, "rows", by_large_pixels)
-    requested = list(probes(preparation_of(tmp_path), most_pixels=MOST_PIXELS))
-
-    assert [one.name for one in requested][:3] == [
-        "the smallest image (28 x 28 pixels)",
-        "a typical image (1024 x 768 pixels)",
-        "the largest image (896 x 896 pixels)",
-    ]
+        await preparation.prepare(sent[0].request)
 
 
 @cases(
@@ -234,7 +211,7 @@ def test_a_family_without_videos_gets_no_request_for_one(tmp_path: Path) -> None
 
 
 def test_images_that_are_all_alike_are_sent_once(tmp_path: Path) -> None:
-    """Where each image has the same rows, the question's own is the smallest and the largest."""
+    """Where each image has the same rows, the question's own is the largest."""
     assert [one.name for one in probes(preparation_of(tmp_path), most_pixels=MOST_PIXELS)] == [
         "the most images (4 of 28 x 28 pixels)",
         f"the longest prompt ({MAX_INPUT} tokens)",

@@ -1,6 +1,7 @@
 """Routes of the gateway. Thin: each calls one object and writes its answer."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -24,6 +25,7 @@ from mm_runtime.gateway.errors import (
     error_response,
 )
 from mm_runtime.gateway.http.exchange import Endpoint
+from mm_runtime.gateway.http.openapi import openapi_document
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.server_metrics import ServerMetrics
@@ -53,11 +55,15 @@ class Routes:
     first_ready: Callable[[float], Awaitable[None]]
     evaluation: Callable[[], EvaluationReport | None]
     server_metrics: ServerMetrics
-    document: Mapping[str, object]
+    refused: frozenset[str]
+    """Paths that the model does not serve."""
 
     async def openapi(self, request: Request) -> Response:
         self._let_in(request)
-        return JSONResponse(self.document)
+        # Made for the first who asks, beside the loop: a pod starts without it.
+        return JSONResponse(
+            await asyncio.to_thread(openapi_document, self.model.name, self.refused)
+        )
 
     async def missing(self, request: Request) -> Response:
         """Refuse by name what clients look for and is not here."""

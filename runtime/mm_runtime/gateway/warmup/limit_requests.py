@@ -5,8 +5,6 @@ is sent once before a pod is ready. Images of one colour suffice, since the answ
 no two of a request are alike, or they would be encoded once.
 """
 
-import base64
-import io
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,16 +12,14 @@ from math import isqrt
 
 from PIL import Image
 
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.video import FRAME_ROW
 from mm_runtime.gateway.preparation import AnyRequest, Preparation
+from mm_runtime.gateway.warmup.own_requests import Asked, encoded, image_part, question
 from mm_runtime.serving.preprocess.processors.prepared import Size
 
 _WORD = "a "
 _QUESTION = "What is in the image?"
-_TYPICAL: Size = (768, 1024)
-"""What photos and screens are when they are sent: as large as chat clients leave them."""
 _LEAST_SIDE = 28
 """One block of patches of Qwen2-VL; other families make any image as large as they need it."""
 
@@ -54,33 +50,19 @@ def probes(preparation: Preparation, *, most_pixels: int) -> Iterator[Probe]:
 
 
 def _image_sizes(preparation: Preparation, most_side: int) -> dict[str, Sequence[Size]]:
-    """Return the images of each request: those that the typical one has already are left out."""
-    most = preparation.model.max_images
+    """Return the images of each request: the question that follows has a small one."""
     by_features = sorted(_sizes(most_side), key=lambda one: (preparation.features([one]), -one[0]))
     fitting = [size for size in by_features if _fits(preparation, [size])]
     if not fitting:
         return {}
-    smallest = min(fitting, key=lambda one: (preparation.features([one]), one[0]))
     found: dict[str, Sequence[Size]] = {}
-    if preparation.features([smallest]) < preparation.features([fitting[-1]]):
-        found["the smallest image"] = [smallest]
-        if _is_between(preparation, smallest, fitting[-1], most_side):
-            found["a typical image"] = [_TYPICAL]
+    if preparation.features([fitting[0]]) < preparation.features([fitting[-1]]):
         found["the largest image"] = [fitting[-1]]
-    for count in range(most, 1, -1):
+    for count in range(preparation.model.max_images, 1, -1):
         sizes = [size for size in by_features if _fits(preparation, [size] * count)]
         if sizes:
             return found | {"the most images": [sizes[-1]] * count}
     return found
-
-
-def _is_between(preparation: Preparation, smallest: Size, largest: Size, most_side: int) -> bool:
-    """Return whether the typical image has another number of features than both."""
-    height, width = _TYPICAL
-    if height * width > most_side**2:
-        return False
-    ends = preparation.features([smallest]), preparation.features([largest])
-    return ends[0] < preparation.features([_TYPICAL]) < ends[1]
 
 
 def _longest_video(preparation: Preparation, most_side: int) -> Sequence[Size]:
@@ -123,7 +105,7 @@ def _fits(preparation: Preparation, sizes: Sequence[Size]) -> bool:
     return preparation.rows(sizes) <= _rows_left(preparation, blank)
 
 
-def _rows_left(preparation: Preparation, blank: ChatRequest) -> int:
+def _rows_left(preparation: Preparation, blank: Asked) -> int:
     left = _most_tokens(preparation) - preparation.text_tokens(blank)
     most = preparation.model.max_features
     return left if most is None else min(left, most)
@@ -147,45 +129,23 @@ def _most_words(preparation: Preparation) -> int:
     return max(1, bisect_right(range(limit + 1), limit, lo=1, key=tokens) - 1)
 
 
-def _with_words(preparation: Preparation, words: int) -> ChatRequest | CompletionRequest:
-    text = (_WORD * words).strip()
-    if preparation.chats:
-        return _chat(preparation, [{"type": "text", "text": text}])
-    return CompletionRequest.model_validate({**_common(preparation), "prompt": text})
+def _with_words(preparation: Preparation, words: int) -> Asked:
+    return question(preparation, (_WORD * words).strip(), max_tokens=1)
 
 
-def _with_images(preparation: Preparation, sizes: Sequence[Size]) -> ChatRequest:
-    images = [
-        {"type": "image_url", "image_url": {"url": _image_url(size, shade=number)}}
-        for number, size in enumerate(sizes)
-    ]
-    return _chat(preparation, [{"type": "text", "text": _QUESTION}, *images])
+def _with_images(preparation: Preparation, sizes: Sequence[Size]) -> Asked:
+    images = [image_part(_blank(size, shade=number)) for number, size in enumerate(sizes)]
+    return question(preparation, _QUESTION, *images, max_tokens=1)
 
 
-def _with_video(preparation: Preparation, sizes: Sequence[Size]) -> ChatRequest:
-    frames = ",".join(_encoded(size, "JPEG", shade=at) for at, size in enumerate(sizes))
+def _with_video(preparation: Preparation, sizes: Sequence[Size]) -> Asked:
+    frames = ",".join(encoded(_blank(size, shade=at), "JPEG") for at, size in enumerate(sizes))
     video = {"type": "video_url", "video_url": {"url": f"data:{FRAME_ROW};base64,{frames}"}}
-    return _chat(preparation, [{"type": "text", "text": _QUESTION}, video])
+    return question(preparation, _QUESTION, video, max_tokens=1)
 
 
-def _chat(preparation: Preparation, content: Sequence[object]) -> ChatRequest:
-    messages = [{"role": "user", "content": content}]
-    return ChatRequest.model_validate({**_common(preparation), "messages": messages})
-
-
-def _common(preparation: Preparation) -> dict[str, object]:
-    return {"model": preparation.model.name, "max_tokens": 1, "temperature": 0}
-
-
-def _image_url(size: Size, *, shade: int) -> str:
-    return "data:image/png;base64," + _encoded(size, "PNG", shade=shade)
-
-
-def _encoded(size: Size, kind: str, *, shade: int) -> str:
-    buffer = io.BytesIO()
-    colour = (220, 20, shade % 256)
-    Image.new("RGB", (size[1], size[0]), colour).save(buffer, format=kind)
-    return base64.b64encode(buffer.getvalue()).decode()
+def _blank(size: Size, *, shade: int) -> Image.Image:
+    return Image.new("RGB", (size[1], size[0]), (220, 20, shade % 256))
 
 
 def _summary(sizes: Sequence[Size]) -> str:

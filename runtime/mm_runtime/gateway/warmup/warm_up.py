@@ -6,9 +6,7 @@ repeated when Triton was away in between. Nothing of it is in the users' metrics
 """
 
 import asyncio
-import base64
 import contextlib
-import io
 import logging
 import time
 from collections.abc import Callable
@@ -18,11 +16,8 @@ from PIL import Image
 
 from mm_api.documents.evaluation import EvaluationReport
 from mm_runtime.base.chat_template import Turn
-from mm_runtime.gateway.api.audio import TranscriptionRequest
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.preparation import AnyRequest
@@ -31,6 +26,13 @@ from mm_runtime.gateway.warmup.answers import Answers
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
 from mm_runtime.gateway.warmup.failures import Failures
 from mm_runtime.gateway.warmup.limit_requests import Probe, probes
+from mm_runtime.gateway.warmup.own_requests import (
+    Part,
+    audio_part,
+    image_part,
+    question,
+    transcription,
+)
 from mm_runtime.images.sample import sample_image
 from mm_runtime.serving.preprocess.audio.tones import sample_audio
 
@@ -220,29 +222,14 @@ class WarmUp:
         self._metrics.set_phase(phase)
 
     def _question(self) -> AnyRequest:
-        common = {
-            "model": self.service.model.name,
-            "max_tokens": _MAX_TOKENS,
-            "temperature": 0,
-        }
-        if self.service.preparation.accepts_audio:
-            return TranscriptionRequest.model_validate(
-                {**common, "file": encode_wav(sample_audio())}
-            )
-        if not self.service.preparation.chats:
-            return CompletionRequest.model_validate({**common, "prompt": _TEXT})
-        parts: list[dict[str, object]] = [{"type": "text", "text": "What is in the image?"}]
+        preparation = self.service.preparation
+        if preparation.accepts_audio:
+            return transcription(preparation, sample_audio(), max_tokens=_MAX_TOKENS)
+        if not preparation.chats:
+            return question(preparation, _TEXT, max_tokens=_MAX_TOKENS)
+        media: list[Part] = []
         if self.service.model.max_images:
-            parts.append({"type": "image_url", "image_url": {"url": _image_url()}})
+            media.append(image_part(Image.fromarray(sample_image())))
         if self.service.model.audio is not None:
-            data = base64.b64encode(encode_wav(sample_audio())).decode()
-            parts.append({"type": "input_audio", "input_audio": {"data": data, "format": "wav"}})
-        return ChatRequest.model_validate(
-            {**common, "messages": [{"role": "user", "content": parts}]}
-        )
-
-
-def _image_url() -> str:
-    buffer = io.BytesIO()
-    Image.fromarray(sample_image()).save(buffer, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+            media.append(audio_part(sample_audio()))
+        return question(preparation, "What is in the image?", *media, max_tokens=_MAX_TOKENS)

@@ -7,8 +7,6 @@ client that comes ends it until it is quiet again.
 """
 
 import asyncio
-import base64
-import io
 import logging
 import random
 import time
@@ -24,13 +22,11 @@ import numpy as np
 from PIL import Image
 
 from mm_runtime.gateway.admission.fair_queue import UNCOUNTED
-from mm_runtime.gateway.api.audio import TranscriptionRequest
-from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.dataplane import ChatService, Finished
-from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preparation import AnyRequest
 from mm_runtime.gateway.warmup.costs import Costs, Timed, costs_of
+from mm_runtime.gateway.warmup.own_requests import image_part, question, transcription
 from mm_runtime.gateway.warmup.quiet import Quiet
 from mm_runtime.serving.preprocess.audio.tones import tone
 
@@ -170,28 +166,13 @@ class WorkBenchmark:
         return [self._question(probe) for _ in range(probe.at_once)]
 
     def _question(self, probe: Probe) -> AnyRequest:
+        preparation, most = self._service.preparation, probe.max_tokens
+        if preparation.accepts_audio:  # the encoder pads each recording to its full window
+            samples = tone(self._random.uniform(*_HERTZ))
+            return transcription(preparation, samples, max_tokens=most)
         text = " ".join(self._random.choices(_WORDS, k=probe.words))
-        common = {
-            "model": self._service.model.name,
-            "max_tokens": probe.max_tokens,
-            "temperature": 0,
-        }
-        if (
-            self._service.preparation.accepts_audio
-        ):  # the encoder pads each recording to its full window
-            return TranscriptionRequest.model_validate(
-                {**common, "file": encode_wav(tone(self._random.uniform(*_HERTZ)))}
-            )
-        if not self._service.preparation.chats:
-            return CompletionRequest.model_validate({**common, "prompt": text})
-        parts: list[dict[str, object]] = [{"type": "text", "text": text}]
-        parts += [
-            {"type": "image_url", "image_url": {"url": _image_url(self._random.getrandbits(32))}}
-            for _ in range(probe.images)
-        ]
-        return ChatRequest.model_validate(
-            {**common, "messages": [{"role": "user", "content": parts}]}
-        )
+        images = [image_part(_image(self._random.getrandbits(32))) for _ in range(probe.images)]
+        return question(preparation, text, *images, max_tokens=most)
 
 
 def probes_of(
@@ -221,11 +202,8 @@ def _means(contents: Sequence[tuple[int, int, int]]) -> list[float]:
     return [sum(column) / len(contents) for column in zip(*contents, strict=True)]
 
 
-def _image_url(seed: int) -> str:
-    """Return an image of random blocks as a PNG data URL: no two alike, small to send."""
+def _image(seed: int) -> Image.Image:
+    """Return an image of random blocks: no two alike, small to send."""
     blocks = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     side = (_IMAGE_SIDE, _IMAGE_SIDE)
-    image = Image.fromarray(blocks).resize(side, Image.Resampling.NEAREST)
-    buffer = io.BytesIO()
-    image.save(buffer, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return Image.fromarray(blocks).resize(side, Image.Resampling.NEAREST)
