@@ -23,10 +23,6 @@ _CAUSE = "error: "
 """Begins a line of the library's about a pattern that cannot be read."""
 
 
-class UnspelledError(RequestError):
-    """No token of the vocabulary keeps to the form."""
-
-
 class Guides:
     """Makes the guides of one model's requests."""
 
@@ -118,7 +114,7 @@ class Guide:
             found = np.unpackbits(bits, bitorder="little")[: self._size]
             if not found.any():
                 # Not all vocabularies have all letters: without bytes there is no way to the rest.
-                raise UnspelledError(
+                raise RequestError(
                     "guided_decoding_guide: no token of the model's vocabulary may come after the "
                     f"{self._seen} of the answer; it cannot spell what the form needs"
                 )

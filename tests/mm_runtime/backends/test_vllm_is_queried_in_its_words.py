@@ -2,24 +2,18 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from tokenizers import Tokenizer, decoders, models
 
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
-from mm_runtime.backends.openai_server.spelling import Spelling
 from mm_runtime.backends.vllm.client import VllmDialect
 from mm_runtime.backends.vllm.forms import VllmForms
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.stated_form import (
-    AnyObject,
     Choice,
-    JsonSchema,
-    Pattern,
     StatedForm,
 )
 from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDialect
@@ -27,8 +21,6 @@ from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import LIKELIEST, Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import EngineFailedError, GatewayError, InvalidRequestError
 from mm_runtime.gateway.media.audio import decode_audio
-from mm_runtime.serving.prompts.byte_letters import byte_letters
-from mm_runtime.serving.prompts.tokens import TextCodec
 from support.families.recordings import noise
 from support.http_servers import Exchange, serve_local
 
@@ -117,12 +109,7 @@ def test_calls_have_a_form(dialect: ToolDialect, kind: str, begins: str) -> None
         VllmForms().call([Function(name="look")], dialect.with_control(5), several=True)
 
 
-async def answered(
-    status: int,
-    *events: dict[str, Any],
-    request: EngineRequest = PLAIN,
-    spelling: Spelling | None = None,
-) -> list[Text | Ended]:
+async def answered(status: int, *events: dict[str, Any]) -> list[Text | Ended]:
 
     async def answer(exchange: Exchange) -> None:
         if status != 200:
@@ -136,10 +123,9 @@ async def answered(
             f"127.0.0.1:{server.port}",
             VllmDialect("tiny"),
             request_seconds=60,
-            spelling=spelling,
         )
         try:
-            return [event async for event in engine.generate(request)]
+            return [event async for event in engine.generate(PLAIN)]
         finally:
             await engine.close()
 
@@ -167,52 +153,3 @@ async def test_errors_are_the_clients_or_not(
 ) -> None:
     with pytest.raises(kind, match=message):
         await answered(status, error)
-
-
-def _codec(folder: Path, letters: list[str]) -> TextCodec:
-    """Return a tokenizer of bytes, not all of which need be there; the first is token 10."""
-    end = {f"<{at}>": at for at in range(10)}
-    tokenizer = Tokenizer(models.BPE(end | {one: 10 + at for at, one in enumerate(letters)}, []))
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([*end])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<0>"}))
-    return TextCodec(folder)
-
-
-UNSPELLED = {
-    "choice": Choice(["{x}", "é"]),
-    "regex": Pattern("é+"),
-    "json": JsonSchema({"type": "object"}),
-    "json-object": AnyObject(),
-    "behind-a-token": Pattern("a[{é]"),
-}
-ALL = [*sorted(byte_letters().values(), key=lambda one: one != "a")]
-FEW = [one for one in ALL if one in "aĠbcdefghijklmnopqrstuvwxyz"]
-
-
-@pytest.mark.parametrize("name", UNSPELLED)
-async def test_a_form_that_cannot_be_spelled_is_the_clients(tmp_path: Path, name: str) -> None:
-    """The server fails on it, in the middle of the answer or before: a 400 names the field.
-
-    With a vocabulary of all bytes, or a form that can be spelled, it is the server's failure.
-    """
-    stated, late = UNSPELLED[name], name == "behind-a-token"
-    events = [*([{"choices": [WORD]}] if late else []), FAILED]
-
-    async def failure(words: list[str], stated: Any) -> GatewayError:
-        form = VllmForms().stated(StatedForm(stated, "structured_outputs"))
-        form = replace(form, param="structured_outputs")
-        request = replace(PLAIN, form=form)
-        codec = _codec(tmp_path, words)
-        spelling = Spelling(codec, codec.size)
-        with pytest.raises(GatewayError) as failed:
-            await answered(200, *events, request=request, spelling=spelling)
-        return failed.value
-
-    refused = await failure(FEW, stated)
-    assert isinstance(refused, InvalidRequestError)
-    assert refused.param == "structured_outputs"
-    assert f"may come after the {int(late)} of the answer" in str(refused)
-    assert isinstance(await failure(ALL, stated), EngineFailedError)
-    assert isinstance(await failure(FEW, Choice(["a red"])), EngineFailedError)

@@ -15,19 +15,16 @@ import httpx
 import pybase64
 
 from mm_runtime.backends.openai_server.body import ChatBody, MediaFile
-from mm_runtime.backends.openai_server.spelling import Spelling
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Form, Text
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import (
-    EngineFailedError,
     GatewayError,
     InvalidRequestError,
     engine_failed,
     engine_unavailable,
 )
 from mm_runtime.gateway.media.encoding_room import EncodingRoom
-from mm_runtime.serving.generate.request import GuideRequest
 
 _PATH = "/v1/chat/completions"
 _PROBE_SECONDS = 1.0
@@ -59,10 +56,6 @@ class Dialect(Protocol):
         """Return why the server refuses what it had begun to answer; None: it failed."""
         ...
 
-    def guide(self, form: Form) -> GuideRequest | None:
-        """Return a form of `body` in the words of the Reference engine; None: it has none."""
-        ...
-
 
 class OpenAiServerEngine:
     """Implements `mm_runtime.gateway.backends.engine.Engine` on a server of OpenAI's API.
@@ -70,7 +63,6 @@ class OpenAiServerEngine:
     Args:
         address: host:port.
         dialect: of the server.
-        spelling: of the model; None: a form that it cannot spell is a failure of the server.
         request_seconds: of silence that a request may have, which its own deadline ends before.
         encoding_bytes: of memory for media that are encoded and sent at one time.
     """
@@ -82,10 +74,8 @@ class OpenAiServerEngine:
         *,
         request_seconds: float,
         encoding_bytes: int = 1 << 30,
-        spelling: Spelling | None = None,
     ) -> None:
         self._dialect = dialect
-        self._spelling = spelling
         self._room = EncodingRoom(encoding_bytes)
         self._client = httpx.AsyncClient(
             base_url=f"http://{address}",
@@ -112,33 +102,7 @@ class OpenAiServerEngine:
 
         Closing the iterator closes the connection, which is how upstream detects a cancellation:
         it checks once a second.
-
-        Raises:
-            InvalidRequestError: also where the server failed on a form that no token keeps to.
         """
-        ids: list[int] = []
-        try:
-            async with aclosing(self._generated(request)) as events:
-                async for event in events:
-                    ids += event.ids if isinstance(event, Text) else ()
-                    yield event
-        except EngineFailedError:
-            if request.form is None or not await self._lacks(request.form, ids):
-                raise
-            param = request.form.param
-            raise InvalidRequestError(
-                f"`{param}`: no token of the model's vocabulary may come after the {len(ids)} of"
-                " the answer; it cannot spell what the form needs. Send another form.",
-                param=param,
-            ) from None
-
-    async def _lacks(self, form: Form, ids: list[int]) -> bool:
-        guide = self._dialect.guide(form)
-        if guide is None or self._spelling is None:
-            return False
-        return await asyncio.to_thread(self._spelling.lacks, guide, ids)
-
-    async def _generated(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         making = asyncio.ensure_future(asyncio.to_thread(self._dialect.body, request))
         try:
             body = await asyncio.shield(making)

@@ -18,7 +18,6 @@ from mm_runtime.backends.openai_server.body import (
     written_prompt,
 )
 from mm_runtime.backends.openai_server.client import MESSAGE_CHARACTERS, OpenAiServerEngine
-from mm_runtime.backends.openai_server.spelling import Spelling
 from mm_runtime.backends.trtllm.forms import JSON_SCHEMA, REGEX, forms_of_version
 from mm_runtime.base.chat_template import Media, TemplateRefusedError, Tool, Turn
 from mm_runtime.gateway.backends.backend import Capabilities
@@ -26,8 +25,6 @@ from mm_runtime.gateway.backends.engine import EngineRequest, Form
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.prompts.loading import load_turn_writer
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.generate.request import GuideKind, GuideRequest
-from mm_runtime.serving.prompts.tokens import TextCodec
 
 _FORM_ERROR = "Guided decoding error: "
 """Begins what the server says of a grammar that its library refused, since 1.2."""
@@ -85,12 +82,6 @@ class TrtllmServeDialect:
         _, found, reason = event.partition(_FORM_ERROR)
         reason = reason.partition("\\n")[0][:MESSAGE_CHARACTERS]
         return f"The model refused the form of the answer: {reason}." if found else None
-
-    def guide(self, form: Form) -> GuideRequest | None:
-        """Return a form in the Reference engine's words; its grammars have none."""
-        kinds = {JSON_SCHEMA: GuideKind.JSON_SCHEMA, REGEX: GuideKind.REGEX}
-        kind = kinds.get(form.kind)
-        return None if kind is None else GuideRequest(kind, form.text)
 
 
 def _written(
@@ -191,5 +182,4 @@ def open_trtllm_serve(
         dialect,
         request_seconds=serving.gateway.request_timeout_seconds,
         encoding_bytes=encoding_bytes(serving.gateway),
-        spelling=Spelling(TextCodec(directory.tokenizer), directory.facts.text.vocabulary_size),
     )

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,10 +23,9 @@ from mm_runtime.backends.openai_server.body import (
     written_prompt,
 )
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine, message_of
-from mm_runtime.backends.openai_server.spelling import Spelling
 from mm_runtime.backends.vllm.features import PARALLEL, FeatureFolder, HandOver
 from mm_runtime.base.chat_template import Media
-from mm_runtime.gateway.backends.engine import EngineRequest, Form
+from mm_runtime.gateway.backends.engine import EngineRequest
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.serving.directory import EngineDirectory
@@ -35,7 +33,6 @@ from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
-from mm_runtime.serving.generate.request import GuideKind, GuideRequest
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.tokens import TextCodec
 
@@ -118,18 +115,6 @@ class VllmDialect:
             return None
         return f"The model refused the request: {message_of(event.encode())}."
 
-    def guide(self, form: Form) -> GuideRequest | None:
-        """Return a form in the Reference engine's words; calls of tools have none."""
-        value = json.loads(form.text)
-        match form.kind:
-            case "regex":
-                return GuideRequest(GuideKind.REGEX, value)
-            case "choice":
-                return GuideRequest(GuideKind.REGEX, "|".join(map(re.escape, value)))
-            case "json":
-                return GuideRequest(GuideKind.JSON_SCHEMA, form.text)
-        return None
-
 
 def _key(salt: str, values: NDArray[Any]) -> str:
     """Return what the server's caches know media by: clients of other salts share none of it.
@@ -166,7 +151,6 @@ def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) ->
         dialect,
         request_seconds=serving.gateway.request_timeout_seconds,
         encoding_bytes=encoding_bytes(serving.gateway),
-        spelling=Spelling(codec, directory.facts.text.vocabulary_size),
     )
 
 
