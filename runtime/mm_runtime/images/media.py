@@ -14,7 +14,7 @@ from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
-from mm_runtime.images.colour import HdrError, png_profile, to_srgb
+from mm_runtime.images.colour import HdrError, refuse_hdr, to_srgb
 from mm_runtime.images.jpeg import decode_jpeg
 from mm_runtime.images.kinds import kind_of
 from mm_runtime.images.orientation import orientation_of
@@ -148,7 +148,8 @@ def _shown(image: ImageFile, encoded: bytes) -> Image.Image:
         clear = clear_pixels(image.parts, image)
         if clear is not None:
             image.info.pop("transparency", None)
-        shown = to_rgb(image, png_profile(image.parts.chunks, profile))
+        refuse_hdr(image.parts.chunks)
+        shown = to_rgb(image, profile)
         if clear is not None:
             shown.paste(_WHITE, mask=clear)
         return shown

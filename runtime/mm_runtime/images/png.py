@@ -114,7 +114,7 @@ def read_png(encoded: bytes) -> Png:
     return Png(_without(encoded, damaged), found)
 
 
-_KNOWN = frozenset({b"IHDR", b"PLTE", b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"cICP", b"iCCP"})
+_KNOWN = frozenset({b"IHDR", b"PLTE", b"tRNS", b"cICP"})
 
 
 def _without(encoded: bytes, parts: Sequence[slice]) -> bytes:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, cast
 from PIL import Image
 
 from mm_runtime.gateway.media.container import BadRecordingError
-from mm_runtime.gateway.media.tone_mapping import CURVES, tone_mapped
-from mm_runtime.images.colour import PRIMARIES, SRGB_CURVE, icc_profile
 from mm_runtime.images.media import check_pixels, to_rgb
 
 if TYPE_CHECKING:
     from av.buffer import Buffer
+    from av.filter.graph import Graph
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
@@ -22,9 +21,11 @@ _HD = (1280, 576)
 """Frames that are wider or higher, and do not name their matrix, have that of BT.709, smaller ones
 that of BT.601: the rule of mpv."""
 
-_WIDE = {code: PRIMARIES[code] for code in (9, 12)}
-"""Codes of BT.2020 and Display P3. Curves count as sRGB's, as in Chromium; HDR's are another
-matter."""
+_WIDE, _HDR = frozenset({9, 12}), frozenset({16, 18})
+"""Codes of H.273: primaries of BT.2020 and Display P3; curves of PQ and HLG."""
+
+_ON_A_SCREEN = "out_primaries=bt709:out_transfer=iec61966-2-1:intent=perceptual"
+"""What FFmpeg makes sRGB with. Taken as they are, frames of HDR would be grey and pale."""
 
 _FULL_RANGE = 2
 _MATRIX = struct.Struct("=9i")
@@ -58,6 +59,7 @@ class Shape:
         self._turn: Image.Transpose | None = None
         self.unknown = True
         self._size: tuple[int, int] | None = None
+        self._graphs: dict[tuple[int, int, str], Graph] = {}
         if not 1 / _MOST_STRETCHED <= self._aspect <= _MOST_STRETCHED:
             raise BadRecordingError(
                 f"the recording's pixels are {said} times as wide as high; expected 1:"
@@ -81,7 +83,7 @@ class Shape:
         Raises:
             BadImageError: it has more pixels than an image may have once it is stretched.
         """
-        image = _coloured(frame)
+        image = _coloured(self._on_a_screen(frame))
         width, height = image.size
         # As Chromium: one side grows, neither shrinks.
         if self._aspect > 1:
@@ -95,6 +97,29 @@ class Shape:
             image = image.resize(self._size, Image.Resampling.BICUBIC)
         return image if self._turn is None else image.transpose(self._turn)
 
+    def _on_a_screen(self, frame: "VideoFrame") -> "VideoFrame":
+        """Return a frame in the colours of a screen, itself where it is."""
+        if frame.color_trc not in _HDR and frame.color_primaries not in _WIDE:
+            return frame
+        setup = (frame.width, frame.height, frame.format.name)
+        # Its table takes a second of a core to make: once for a video.
+        graph = self._graphs[setup] = self._graphs.get(setup) or _graph_of(frame)
+        graph.vpush(frame)
+        return graph.vpull()
+
+
+def _graph_of(frame: "VideoFrame") -> "Graph":
+    from av.filter import Graph  # noqa: PLC0415 (see `mm_runtime.gateway.media.container`)
+
+    graph = Graph()
+    graph.threads = 1
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base
+    )
+    steps = (graph.add("scale", _ON_A_SCREEN), graph.add("format", "rgb24"))
+    graph.link_nodes(source, *steps, graph.add("buffersink")).configure()
+    return graph
+
 
 def _coloured(frame: "VideoFrame") -> Image.Image:
     """Return RGB, transparency on white, and what is brighter than a screen within its range."""
@@ -107,7 +132,4 @@ def _coloured(frame: "VideoFrame") -> Image.Image:
     matrix = "ITU709" if guessed else None
     kind = "rgba" if any(one.is_alpha for one in frame.format.components) else "rgb24"
     image = Image.fromarray(frame.reformat(format=kind, src_colorspace=matrix).to_ndarray())
-    if frame.color_trc in CURVES:
-        return tone_mapped(to_rgb(image), frame.color_trc)
-    wide = _WIDE.get(frame.color_primaries)
-    return to_rgb(image, b"" if wide is None else icc_profile(wide, SRGB_CURVE))
+    return to_rgb(image)
