@@ -15,7 +15,7 @@ from PIL import Image
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.video import FRAME_ROW
 from mm_runtime.gateway.preparation import AnyRequest, Preparation
-from mm_runtime.gateway.warmup.own_requests import Asked, encoded, image_part, question
+from mm_runtime.gateway.warmup.own_requests import PromptRequest, encoded, image_part, question
 from mm_runtime.serving.preprocess.processors.prepared import Size
 
 _WORD = "a "
@@ -105,7 +105,7 @@ def _fits(preparation: Preparation, sizes: Sequence[Size]) -> bool:
     return preparation.rows(sizes) <= _rows_left(preparation, blank)
 
 
-def _rows_left(preparation: Preparation, blank: Asked) -> int:
+def _rows_left(preparation: Preparation, blank: PromptRequest) -> int:
     left = _most_tokens(preparation) - preparation.text_tokens(blank)
     most = preparation.model.max_features
     return left if most is None else min(left, most)
@@ -129,16 +129,16 @@ def _most_words(preparation: Preparation) -> int:
     return max(1, bisect_right(range(limit + 1), limit, lo=1, key=tokens) - 1)
 
 
-def _with_words(preparation: Preparation, words: int) -> Asked:
+def _with_words(preparation: Preparation, words: int) -> PromptRequest:
     return question(preparation, (_WORD * words).strip(), max_tokens=1)
 
 
-def _with_images(preparation: Preparation, sizes: Sequence[Size]) -> Asked:
+def _with_images(preparation: Preparation, sizes: Sequence[Size]) -> PromptRequest:
     images = [image_part(_blank(size, shade=number)) for number, size in enumerate(sizes)]
     return question(preparation, _QUESTION, *images, max_tokens=1)
 
 
-def _with_video(preparation: Preparation, sizes: Sequence[Size]) -> Asked:
+def _with_video(preparation: Preparation, sizes: Sequence[Size]) -> PromptRequest:
     frames = ",".join(encoded(_blank(size, shade=at), "JPEG") for at, size in enumerate(sizes))
     video = {"type": "video_url", "video_url": {"url": f"data:{FRAME_ROW};base64,{frames}"}}
     return question(preparation, _QUESTION, video, max_tokens=1)

@@ -12,10 +12,10 @@ from mm_runtime.gateway.media.audio import Samples, encode_wav
 from mm_runtime.gateway.preparation import AnyRequest, Preparation
 
 Part = Mapping[str, object]
-Asked = ChatRequest | CompletionRequest
+PromptRequest = ChatRequest | CompletionRequest
 
 
-def question(preparation: Preparation, text: str, *media: Part, max_tokens: int) -> Asked:
+def question(preparation: Preparation, text: str, *media: Part, max_tokens: int) -> PromptRequest:
     """Return a question about media; a model that knows no conversations gets the text alone."""
     common = _common(preparation, max_tokens)
     if not preparation.chats:

@@ -203,7 +203,7 @@ def _means(contents: Sequence[tuple[int, int, int]]) -> list[float]:
 
 
 def _image(seed: int) -> Image.Image:
-    """Return an image of random blocks: no two alike, small to send."""
+    # No two alike, small to send.
     blocks = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     side = (_IMAGE_SIDE, _IMAGE_SIDE)
     return Image.fromarray(blocks).resize(side, Image.Resampling.NEAREST)
