@@ -60,7 +60,7 @@ class Routes:
 
     async def openapi(self, request: Request) -> Response:
         self._let_in(request)
-        # Made for the first who asks, beside the loop: a pod starts without it.
+        # Made with the first request, beside the loop: a pod starts without it.
         return JSONResponse(
             await asyncio.to_thread(openapi_document, self.model.name, self.refused)
         )
