@@ -62,7 +62,7 @@ def engine_limits(name: EngineName, limits: EngineLimits) -> dict[str, int]:
         values |= {"max_input_len": read, "max_seq_len": read, "max_num_tokens": tokens}
     elif read:
         values["max_encoder_input_len"] = read
-    if limits.max_multimodal_len and name != "decoder":
+    if limits.max_multimodal_len:
         values["max_multimodal_len"] = limits.max_multimodal_len
     return values
 

@@ -116,7 +116,6 @@ _ENGINE: Final[Mapping[str, Sample]] = {
     "engine.kvCache.crossFraction": Sample("0.5"),
     "engine.kvCache.reuse": Sample(value=True),
     "engine.kvCache.reuseBytes": Sample("4Gi", {"engine": {"kvCache": {"reuse": True}}}),
-    "engine.kvCache.hostBytes": Sample("1Gi"),
     "engine.lora": Sample(
         [{"name": "one", "source": {"persistentVolumeClaim": {"claimName": "adapters"}}}]
     ),

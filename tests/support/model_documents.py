@@ -180,13 +180,6 @@ RULE_EXAMPLES = (
         at("engine", {"maxNumTokens": 63, "maxInputLen": 64}),
     ),
     RuleExample(
-        "something-bounds-the-requests",
-        "spec.runtime.maxQueueSize",
-        "without a gateway runtime.maxQueueSize must be at least 1",
-        at("runtime.maxQueueSize", 0),
-        {"runtime": {"maxQueueSize": 0}, "gateway": {"enabled": False}},
-    ),
-    RuleExample(
         "store-has-a-size",
         "spec.build.store.size",
         "size must be above zero",
@@ -434,13 +427,12 @@ RULE_EXAMPLES = (
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.guidedDecoding": "On",
-    "model.family": "blip2-t5",
+    "model.family": "gemma3",
     **{f"engine.parallelism.{name}": 2 for name in ("tensor", "pipeline", "expert")},
     "engine.quantization": "FP8",
     "engine.kvCache.freeGpuMemoryFraction": "0.85",
     "engine.kvCache.crossFraction": "0.5",
     "engine.kvCache.reuseBytes": "4Gi",
-    "engine.kvCache.hostBytes": "1Gi",
     "engine.lora": [{"name": "a", "source": SMALLEST_SPEC["model"]["source"]}],
     "engine.extraArgs": ["--enforce-eager"],
     "engine.maxBeamWidth": 2,
@@ -448,7 +440,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.extraBuildArgs": ["--fast-build"],
     "engine.extraLlmApiOptions": {"stream_interval": 4},
     "vision.engine": "TensorRT",
-    "vision.instancesPerGpu": 2,
     "vision.maxBatchSize": 4,
     **{f"runtime.memoryPools.{name}": "1Gi" for name in ("cuda", "pinned")},
     "runtime.streaming": False,
@@ -468,7 +459,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.imagesPerSecond": 30,
     "vision.placement": "Disaggregated",
     "runtime.triton.expose": True,
-    "gateway.enabled": False,
     "rollout.strategy": "Canary",
 }
 """For every row of the table of unsupported fields a value that it refuses."""

@@ -164,7 +164,7 @@ class PoolPlan(Document):
 class ServingLimits(Document):
     """What keeps the number of requests at N."""
 
-    gateway_concurrency: int = Field(ge=0, description="0: there is no gateway.")
+    gateway_concurrency: int = Field(ge=1)
     triton_queue_size: int = Field(ge=0)
     triton_max_batch_size: int = Field(ge=1)
     template: dict[str, str] = Field(description="Keys of Triton's template -> values.")

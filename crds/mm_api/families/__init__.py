@@ -8,7 +8,6 @@ import: `mm_api.documents`. `#name` is a section of docs/planning-sources.md.
 from mm_api.backends import DEFAULT
 from mm_api.families.bart import BART
 from mm_api.families.blip2_opt import BLIP2_OPT
-from mm_api.families.blip2_t5 import BLIP2_T5
 from mm_api.families.byt5 import BYT5
 from mm_api.families.family import Family
 from mm_api.families.flan_t5 import FLAN_T5
@@ -38,7 +37,7 @@ from mm_api.families.whisper import WHISPER
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        *(BLIP2_OPT, BLIP2_T5, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA),
+        *(BLIP2_OPT, LLAVA, VILA, LLAVA_NEXT, LLAVA_ONEVISION, MLLAMA),
         *(QWEN2_VL, QWEN2_5_VL, INTERNVL, MISTRAL3, PIXTRAL, GEMMA3, IDEFICS3, SMOLVLM, QWEN3_VL),
         *(QWEN2_AUDIO, QWEN2_5_OMNI),
         *(T5, FLAN_T5, MT5, BYT5, BART, MBART, NMT, WHISPER),

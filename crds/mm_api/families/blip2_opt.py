@@ -19,7 +19,7 @@ def features_per_image(vision: VisionFacts) -> int:
     return vision.query_tokens or vision.features_per_image
 
 
-BLIP2_TOWER = tower_sizes(1408, 6144, 39, 16, 224, 14)
+TOWER = tower_sizes(1408, 6144, 39, 16, 224, 14)
 """Blip2VisionConfig: published checkpoints leave all of it out."""
 
 
@@ -27,27 +27,19 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
     """Return the parts of a BLIP-2 checkpoint with OPT."""
     text = dict(section(config, "text_config") or {})
     text.setdefault("model_type", "opt")
+    size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
+    queries = Sizes(config, {"num_query_tokens": 32})("num_query_tokens")
     return Dimensions(
         text_facts(text, tied_embeddings=True),
-        blip2_tower(config),
+        tower_facts(size, features_per_image=queries, query_tokens=queries),
         image_token_id=image_token(config),
     )
 
 
-def blip2_tower(config: JsonObject) -> VisionFacts:
-    """Return the vision half of a BLIP-2 checkpoint: each query token becomes a feature."""
-    size = Sizes(section(config, "vision_config") or {}, BLIP2_TOWER, "vision_config")
-    queries = Sizes(config, {"num_query_tokens": 32})("num_query_tokens")
-    return tower_facts(size, features_per_image=queries, query_tokens=queries)
-
-
-def text_type(config: JsonObject) -> str:
-    """Return the type of the language model: OPT, where a BLIP-2 checkpoint does not say it."""
+def reads_opt(config: JsonObject) -> bool:
+    """Return whether the language model is OPT, as where a BLIP-2 checkpoint does not say it."""
     text = config.get("text_config")
-    return str(text.get("model_type", "opt")) if isinstance(text, dict) else "opt"
-
-
-BLIP2_IMAGES = replace(SQUARE, features_per_image=features_per_image)
+    return not isinstance(text, dict) or text.get("model_type", "opt") == "opt"
 
 
 BLIP2_OPT = Family(
@@ -55,7 +47,7 @@ BLIP2_OPT = Family(
     title="BLIP-2 OPT",
     architectures=("Blip2ForConditionalGeneration",),
     model_type="blip-2",
-    recognised=lambda config: text_type(config) == "opt",
+    recognised=reads_opt,
     read=read,
     dtypes=("float16", "bfloat16", "float32"),
     dtype_reason="the checkpoint is stored as float32; upstream's engines are float16",
@@ -85,7 +77,7 @@ BLIP2_OPT = Family(
         splits=True,
         chat=PLAIN_CHAT.replace("MARK", "<image>"),
     ),
-    layout=BLIP2_IMAGES,
+    layout=replace(SQUARE, features_per_image=features_per_image),
     default_input_tokens=924,  # upstream's documented engine: input 924, sequence 1024
     default_output_tokens=100,
     template_tokens=1,  # no wrapper, the start token only

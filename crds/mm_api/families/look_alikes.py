@@ -22,8 +22,8 @@ class LookAlike:
 LOOK_ALIKES = (
     LookAlike(
         ("blip-2",),
-        "BLIP-2 with a language model other than OPT and T5",
-        "no backend builds it",
+        "BLIP-2 with a language model other than OPT",
+        "no backend serves it",
         "Use blip2-opt-2.7b or blip2-opt-6.7b",
     ),
     LookAlike(

@@ -90,9 +90,6 @@ class KvCache(ApiModel):
         description="Backend Reference with reuse: memory for what is kept, where the model "
         "computes; absent: as much as running requests have.",
     )
-    host_bytes: Quantity | None = Field(
-        default=None, description="Host memory that blocks are moved to; absent: none."
-    )
 
 
 class Lora(ApiModel):

@@ -61,9 +61,6 @@ class KeyLimit(ApiModel):
 class GatewaySpec(ApiModel):
     """The gateway."""
 
-    enabled: bool = Field(
-        default=True, description="Whether pods have the gateway; without it only Triton answers."
-    )
     max_image_bytes: Quantity = Field(
         default="20Mi", description="Largest encoded image, fetched or in the request."
     )

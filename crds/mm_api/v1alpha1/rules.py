@@ -73,12 +73,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     ),
     MultimodalModelSpec: (
         Rule(
-            cel="self.gateway.enabled || self.runtime.maxQueueSize > 0",
-            message="without a gateway runtime.maxQueueSize must be at least 1: an endless queue "
-            "lets in more requests than any CUDA pool holds",
-            field="runtime.maxQueueSize",
-        ),
-        Rule(
             cel="!has(self.rollout.drainTimeout) || duration(self.rollout.drainTimeout) >= "
             "duration(self.gateway.requestTimeout) + duration('2s')",
             message="drainTimeout must be at least 2s above gateway.requestTimeout, or requests "

@@ -57,9 +57,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
             "model.family",
             tuple(name for name in FAMILIES if name != family.name),
             f"{family.unserved.what} ({family.name}) is",
-            f"set engine.backend to {' or '.join(reversed(family.backends))}"
-            if family.backends
-            else "use another family, or remove the field to have it detected",
+            f"set engine.backend to {' or '.join(reversed(family.backends))}",
             backends=_REFERENCE,
         )
         for family in FAMILIES.values()
@@ -114,9 +112,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "memory of its own for earlier requests (they stay in the KV cache) is",
         _REMOVE,
         backends=("TensorRT", *_SERVERS),
-    ),
-    Unsupported(
-        "engine.kvCache.hostBytes", (), "moving KV cache blocks to host memory is", _REMOVE
     ),
     *(
         Unsupported(path, (), what, _REMOVE, backends=(*_REFERENCE, *_VLLM))
@@ -201,12 +196,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         backends=_VLLM,
     ),
     Unsupported(
-        "vision.instancesPerGpu",
-        (1,),
-        "several vision encoders on one GPU are",
-        "set vision.instancesPerGpu to 1",
-    ),
-    Unsupported(
         "runtime.gpu.count",
         (0, 1),
         "serving on several GPUs is",
@@ -283,12 +272,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "Triton's own ports are",
         "set runtime.triton.expose to false: another server answers, and no Triton runs",
         backends=_SERVERS,
-    ),
-    Unsupported(
-        "gateway.enabled",
-        (True,),
-        "serving without the gateway is",
-        "set gateway.enabled to true; runtime.triton.expose publishes Triton besides it",
     ),
     Unsupported(
         "rollout.strategy",

@@ -32,9 +32,6 @@ class VisionSpec(ApiModel):
     feature_cache_bytes: Quantity = Field(
         default=0, description="Host memory for features of images seen before; 0 keeps none."
     )
-    instances_per_gpu: int = Field(
-        default=1, ge=1, le=16, description="Copies of the encoder on one GPU."
-    )
     sharing: Sharing = Field(
         default="Auto",
         description="How encoder and language model share a GPU. Auto: MPS where it works.",

@@ -80,7 +80,7 @@ def config_of(family: str, **changes: Any) -> dict[str, Any]:
             config_of("llava", mm_vision_tower="openai/clip"), "original layout", id="old-llava"
         ),
         pytest.param(
-            config_of("blip2-opt", text_config={"model_type": "llama"}), "OPT", id="blip2-llama"
+            config_of("blip2-opt", text_config={"model_type": "t5"}), "than OPT", id="blip2-t5"
         ),
         pytest.param(config_of("qwen2-vl", hidden_size="wide"), "'wide'", id="not-a-number"),
         pytest.param(config_of("t5", num_heads=0), "num_heads is 0", id="zero"),

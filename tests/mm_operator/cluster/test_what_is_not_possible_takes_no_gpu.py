@@ -21,7 +21,7 @@ TOO_SMALL = {"runtime": {"resources": {"limits": {"memory": "4Gi"}}}}
     "facts spec expected",
     {
         "too-big": (llava_7b_facts(), TOO_SMALL, ("DoesNotFit", "4Gi is too little")),
-        "planned-family-only": (facts_of("blip2-t5"), {}, ("NotSupported", "family blip2-t5")),
+        "another-backends-family": (facts_of("gemma3"), {}, ("InvalidSpec", "compute gemma3")),
     },
 )
 def test_the_verdict_is_a_condition(

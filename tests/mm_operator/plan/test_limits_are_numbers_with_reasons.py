@@ -123,13 +123,6 @@ def test_limits(facts: ModelFacts, changes: dict[str, Any], expected: dict[str, 
             id="pool-too-small",
         ),
         pytest.param(
-            tiny_facts(family="blip2-t5"),
-            {},
-            "spec.model.source",
-            "does not serve yet: use a checkpoint of bart",
-            id="family-not-served",
-        ),
-        pytest.param(
             tiny_facts(vision=tiny_facts().vision.model_copy(update={"features_per_image": 15})),  # type: ignore[union-attr]
             {},
             "",

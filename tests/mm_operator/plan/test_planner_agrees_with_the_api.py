@@ -15,7 +15,6 @@ CODES = {
     "input-below-sequence": "InputLenNotBelowSeqLen",
     "a-token-per-request": "NumTokensBelowBatch",
     "a-prompt-fits-a-step": "NumTokensBelowInputLen",
-    "something-bounds-the-requests": "UnboundedPool",
 }
 """Rule -> code of the planner's error about the same field."""
 

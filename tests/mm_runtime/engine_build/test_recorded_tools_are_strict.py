@@ -107,7 +107,6 @@ def test_every_planned_flag_is_known(
         "family": ("t5", ["--dtype", "float16"], "is not one of this converter"),
         "heads": ("llava", ["--tp_size", "3"], "% tp_size 3 != 0"),
         "layers": ("llava", ["--pp_size", "5"], "% pp_size 5 != 0"),
-        "blip2": ("blip2-t5", [], "is not one of this converter"),
     },
 )
 def test_inputs_must_agree(

@@ -106,7 +106,7 @@ def test_trusted_code_is_noted(tmp_path: Path) -> None:
         "llava": ({"model_type": "llava"}, "llava"),
         "vila": ({"llm_cfg": {}, "vision_tower_cfg": {}}, "vila"),
         "blip2-opt": ({"model_type": "blip-2"}, "blip2-opt"),
-        "b2t5": ({"model_type": "blip-2", "text_config": {"model_type": "t5"}}, "blip2-t5"),
+        "b2t5": ({"model_type": "blip-2", "text_config": {"model_type": "t5"}}, "generic"),
         "t5": ({"model_type": "t5"}, "t5"),
         "flan": ({"model_type": "t5", "feed_forward_proj": "gated-gelu"}, "flan-t5"),
         "byt5": ({"model_type": "t5", "tokenizer_class": "ByT5Tokenizer"}, "byt5"),

@@ -95,8 +95,7 @@ def serving_plan(
         encoders=encoder_plan(model, spec, pools.planned, uid),
         gateway=_gateway(
             spec,
-            # Without a gateway nothing reads the number.
-            concurrency=pools.gateway_concurrency or limits.max_batch_size,
+            concurrency=pools.gateway_concurrency,
             images=limits.max_images_per_request,
             video_frames=parts.video_frames,
         ),

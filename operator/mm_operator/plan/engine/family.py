@@ -25,18 +25,10 @@ def family_of(name: str) -> Family:
 
 def check_served(family: Family) -> Iterator[SpecError]:
     """Yield an error for a family that the Reference engine does not compute."""
-    if family.name not in SERVED and family.backends:
+    if family.name not in SERVED:
         yield SpecError(
             "BackendFamily",
             f"backend {REFERENCE.name} does not compute {family.name}: set it to "
             f"{' or '.join(reversed(family.backends))}",
             "spec.engine.backend",
-        )
-    elif family.name not in SERVED:
-        yield SpecError(
-            reason="NotSupported",
-            path="spec.model.source",
-            message=f"the checkpoint is of the family {family.name}, which this version plans "
-            "(mmctl plan) and does not serve yet: use a checkpoint of "
-            f"{', '.join(sorted(SERVED))}",
         )

@@ -232,20 +232,11 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
     # A position of Whisper's encoder stands for two frames of its input.
     most = positions * 2 if reads_audio and positions else positions
     default = family.default_encoder_tokens
-    images = request.max_images if facts.vision else 0
-    features = family.layout.features_per_image(facts.vision) if facts.vision else 0
     read = request.max_encoder_input_len or (min(default, most) if most else default)
     if most is not None and read > most:
         raise SpecError(
             "EncoderInputLenAbovePositions",
             f"{read} is above what the encoder has positions for: use at most {most}",
-            "spec.engine.maxEncoderInputLen",
-        )
-    if read <= images * features:
-        raise SpecError(
-            "EncoderInputLenTooShort",
-            f"{read} tokens have no room for a question: {images} images take "
-            f"{images * features}; raise it, or lower spec.engine.maxImagesPerRequest",
             "spec.engine.maxEncoderInputLen",
         )
     prompt = request.max_input_len or family.decoder_input_tokens
@@ -305,12 +296,12 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
             max_seq_len=seq_len,
             max_num_tokens=steps,
             max_beam_width=request.max_beam_width,
-            max_images_per_request=images,
-            max_multimodal_len=batch * images * features,
+            max_images_per_request=0,
+            max_multimodal_len=0,
             max_encoder_input_len=read,
         ),
-        features_per_image=features,
-        vision_batch=_vision_batch(request, batch * images),
+        features_per_image=0,
+        vision_batch=0,
         request_features=read,
         reasons=reasons,
     )

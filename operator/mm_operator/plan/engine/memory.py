@@ -67,7 +67,7 @@ def plan_memory(terms: Terms) -> MemoryPlan:
     # the fraction must leave room for it (#known-failures: the order is not guaranteed).
     late = fullest.vision_engine_bytes + fullest.vision_activation_bytes
     if terms.target.facts.vision is not None:
-        late += terms.request.encoder_instances * PROCESS_BYTES
+        late += PROCESS_BYTES
     fraction = terms.request.kv_fraction
     if fraction is None:
         fraction = fraction_of(available, available + late)
@@ -126,7 +126,7 @@ def _encoder(terms: Terms) -> EncoderMemory | None:
 def _rank(terms: Terms, rank: int) -> GpuMemory:
     first = rank == 0
     request, facts, family = terms.request, terms.target.facts, terms.target.family
-    encoders = request.encoder_instances if facts.vision is not None and first else 0
+    encoders = int(facts.vision is not None and first)
     size = DTYPE_BYTES[terms.dtype]
     split = Split(
         request.tensor_parallel,

@@ -64,11 +64,11 @@ def plan_pools(
     """Return pools and the gateway's cap.
 
     Raises:
-        SpecError: nothing bounds the requests, or a pool that the spec names is too small.
+        SpecError: a pool that the spec names is too small.
     """
     facts, family, batch = target.facts, target.family, limits.engine.max_batch_size
     waiting = min(request.max_queue_size, batch)
-    cap = (request.max_concurrency or batch + waiting) if request.gateway else 0
+    cap = request.max_concurrency or batch + waiting
     bound, bounded_by = bound_of(cap, request.max_queue_size, batch)
     live = bound + batch
     single = output_bytes(facts, family, limits, dtype)
@@ -114,25 +114,13 @@ def bound_of(gateway_cap: int, queue: int, batch: int) -> tuple[int, Bound]:
     """Return how many requests may be past the encoder, and what keeps them to that number.
 
     Args:
-        gateway_cap: requests that the gateway lets in; 0: there is no gateway.
+        gateway_cap: requests that the gateway admits.
         queue: requests that wait inside the language model; 0: without bound.
         batch: requests that are decoded at one time.
-
-    Raises:
-        SpecError: nothing bounds them.
     """
-    queued = batch + queue if queue else 0
-    if not gateway_cap and not queued:
-        raise SpecError(
-            "UnboundedPool",
-            "without a gateway and with an endless queue nothing bounds the requests that hold an "
-            "encoder output, so no CUDA pool is big enough: set it to 1 or more, or "
-            "spec.gateway.enabled to true",
-            "spec.runtime.maxQueueSize",
-        )
-    if gateway_cap and (not queued or gateway_cap <= queued):
+    if not queue or gateway_cap <= batch + queue:
         return gateway_cap, "GatewayConcurrency"
-    return queued, "ExecutorQueue"
+    return batch + queue, "ExecutorQueue"
 
 
 def cuda_pool_bytes(outputs: int, output_bytes: int, factor: float) -> int:

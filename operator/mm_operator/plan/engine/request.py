@@ -39,11 +39,9 @@ class PlanRequest:
     pipeline_processes: int
     """Processes that each run one request's steps."""
 
-    gateway: bool
     keys: bool
     """The gateway knows its clients by keys, and none may learn what another one sends."""
 
-    encoder_instances: int
     lora: tuple[str, ...]
     """Names of the adapters."""
     plugins: tuple[tuple[str, str], ...]
@@ -92,9 +90,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         pipeline_processes=pipeline_processes(
             spec.runtime.bls_instances, streaming=spec.runtime.streaming
         ),
-        gateway=spec.gateway.enabled,
         keys=spec.gateway.auth_secret_ref is not None,
-        encoder_instances=spec.vision.instances_per_gpu,
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),
         extra_build_args=tuple(engine.extra_build_args),

@@ -16,7 +16,6 @@ FLAGS = "engine.extraBuildArgs"
 SERVED: dict[str, Any] = {"version": "1.1.0", "engine": {"backend": "PyTorch"}}
 SHORT = at("engine.maxSeqLen", 2560)
 ADAPTER = [{"name": "one", "source": {"persistentVolumeClaim": {"claimName": "adapters"}}}]
-NO_GATEWAY = {"gateway": {"enabled": False}}
 KEYS = {"gateway": {"authSecretRef": {"name": "keys"}}}
 
 FIELDS: tuple[tuple[Any, ...], ...] = (
@@ -53,7 +52,6 @@ FIELDS: tuple[tuple[Any, ...], ...] = (
     ("bart", "EncoderInputLenAbovePositions", "engine.maxEncoderInputLen", 1025, 1024),
     ("bart", "DecoderInputLen", "engine.maxInputLen", 1, 3),
     ("llava", "VideoNotSupported", "engine.maxVideoFrames", 8, None),
-    ("llava", "UnboundedPool", "runtime.maxQueueSize", 0, 1, NO_GATEWAY),
     ("llava", "PoolTooSmall", "runtime.memoryPools.cuda", "135Mi", "136Mi"),
     ("mllama", "ReuseOfCrossAttention", "engine.kvCache.reuse", True, False),
     ("qwen2-vl", "ReuseOfRotations", "engine.kvCache.reuse", True, False),

@@ -208,7 +208,6 @@ def test_terms_make_the_total(family: str, gpu: str) -> None:
             "GatewayConcurrency",
             108,
         ),
-        "no-gateway": ({"gateway": {"enabled": False}}, "ExecutorQueue", 32),
     },
 )
 def test_something_bounds_the_requests(spec: dict[str, Any], bounded_by: str, live: int) -> None:
@@ -315,7 +314,6 @@ def test_many_scores_are_a_warning() -> None:
         "both-bound-alike": ((24, "GatewayConcurrency"), 24, 16),
         "gateway-bounds": ((10, "GatewayConcurrency"), 10, 16),
         "endless-queue-leaves-the-gateway": ((100, "GatewayConcurrency"), 100, 0),
-        "no-gateway-leaves-the-queue": ((24, "ExecutorQueue"), 0, 16),
     },
 )
 def test_requests_are_bounded(expected: tuple[int, str], cap: int, queue: int) -> None:

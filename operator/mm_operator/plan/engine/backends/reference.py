@@ -1,7 +1,7 @@
 """The Reference engine: no GPU, nothing of TensorRT-LLM; the plan is about host memory."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mm_api.conditions import Reason as ConditionReason
 from mm_api.documents.model_facts import VisionFacts
@@ -61,11 +61,7 @@ class Reference:
         return None
 
     def request(self, target: Target) -> PlanRequest:
-        """Return what the spec requests.
-
-        Its pools are host memory, computed for the gateway's number of requests with or without it.
-        """
-        return replace(request_of(target.spec), gateway=True)
+        return request_of(target.spec)
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
         """Yield what the engine does not do, and what contradicts the checkpoint."""
