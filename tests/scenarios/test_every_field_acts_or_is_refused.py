@@ -42,7 +42,7 @@ ELSEWHERE: Mapping[str, str] = {
     "replicas": "tests/mm_operator/cluster",
     "build.store.gcAfter": "tests/mm_operator/plan/test_stores_are_swept.py",
     "build.retries": "tests/mm_operator/plan/test_jobs_are_followed.py",
-    "rollout.requireEvaluation": "tests/mm_operator/status/test_comparisons_are_shown.py",
+    "rollout.requireEvaluation": "tests/mm_operator/status/test_statuses_are_as_recorded.py",
     "engine.backend": "tests/mm_operator/plan/test_gpu_backends_are_planned.py",
 }
 """Fields that act later than the objects of a first rollout: where that is shown."""
