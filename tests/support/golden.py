@@ -6,6 +6,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +31,10 @@ class Golden:
             path.write_text(actual, encoding="utf-8")
         expected = path.read_text(encoding="utf-8") if path.exists() else "(no golden file yet)"
         assert expected == actual
+
+    def check_yaml(self, name: str, found: object) -> None:
+        """Assert that a YAML file holds what was found: a mapping of cases to results, mostly."""
+        self.check(name, yaml.safe_dump(found, sort_keys=False, width=100))
 
 
 @pytest.fixture

@@ -7,101 +7,58 @@ from mm_operator.cluster.refusals import growth_refused, stage_error
 from mm_operator.errors import ClusterError
 from mm_operator.model import StageError
 from support.cases import cases
+from support.golden import Golden
 
 POLICY = "ValidatingAdmissionPolicy 'multimodal-operator' with binding 'multimodal-operator' denied"
 LABEL = "kubectl label namespace newcomer serving.multimodal.dev/enabled=true"
 
 
-@cases(
-    "error reason message",
-    {
-        "namespace-without-the-label": (
-            ClusterError(
-                422,
-                "Lease",
-                "multimodal-operator-namespace",
-                'leases.coordination.k8s.io "multimodal-operator-namespace" is forbidden: '
-                f"{POLICY} request: namespace newcomer has not opted in to models: {LABEL}",
-            ),
-            "NamespaceNotEnabled",
-            (
-                f"{LABEL}: namespace newcomer has no label serving.multimodal.dev/enabled=true, and"
-                " the operator makes nothing in one that has not opted in. The model continues once"
-                " the label is set"
-            ),
-        ),
-        "own-policy": (
-            ClusterError(
-                422,
-                "Job",
-                "llava-inspect",
-                f'jobs.batch "llava-inspect" is forbidden: {POLICY} request: containers of models '
-                "are not privileged",
-            ),
-            "ClusterError",
-            (
-                "containers of models are not privileged (Job llava-inspect: HTTP 422, "
-                "ValidatingAdmissionPolicy multimodal-operator)"
-            ),
-        ),
-        "webhook": (
-            ClusterError(
-                400,
-                "Deployment",
-                "llava",
-                'admission webhook "validate.kyverno.svc" denied the request: label team is '
-                "required.",
-            ),
-            "ClusterError",
-            (
-                "label team is required (Deployment llava: HTTP 400, admission webhook "
-                "validate.kyverno.svc)"
-            ),
-        ),
-        "quota": (
-            ClusterError(
-                403,
-                "Job",
-                "llava-build",
-                'jobs.batch "llava-build" is forbidden: exceeded quota: few, requested: '
-                "count/jobs.batch=1, used: count/jobs.batch=3, limited: count/jobs.batch=3",
-            ),
-            "QuotaExceeded",
-            (
-                "exceeded quota: few, requested: count/jobs.batch=1, used: count/jobs.batch=3, "
-                "limited: count/jobs.batch=3 (Job llava-build: HTTP 403)"
-            ),
-        ),
-        "right": (
-            ClusterError(
-                403,
-                "Deployment",
-                "llava",
-                'deployments.apps "llava" is forbidden: User "system:serviceaccount:mm:operator" '
-                'cannot patch resource "deployments" in API group "apps" in the namespace "demo"',
-            ),
-            "ClusterError",
-            (
-                "give system:serviceaccount:mm:operator the right to patch deployments.apps in "
-                "namespace demo, as the chart's role does: the operator may not (Deployment llava: "
-                "HTTP 403)"
-            ),
-        ),
-        "server": (
-            ClusterError(500, "Service", "llava", "etcdserver: request timed out"),
-            "ClusterError",
-            "etcdserver: request timed out (Service llava: HTTP 500)",
-        ),
-        "no-answer": (
-            ClusterError(0, "Service", "llava", "the API server did not answer in time"),
-            "ClusterError",
-            "the API server did not answer in time (Service llava: no answer)",
-        ),
-    },
-)
-def test_the_useful_part_comes_first(error: ClusterError, reason: str, message: str) -> None:
-    found = stage_error("apply", error)
-    assert (found.reason, found.message) == (reason, message)
+ERRORS = {
+    "namespace-without-the-label": ClusterError(
+        422,
+        "Lease",
+        "multimodal-operator-namespace",
+        'leases.coordination.k8s.io "multimodal-operator-namespace" is forbidden: '
+        f"{POLICY} request: namespace newcomer has not opted in to models: {LABEL}",
+    ),
+    "own-policy": ClusterError(
+        422,
+        "Job",
+        "llava-inspect",
+        f'jobs.batch "llava-inspect" is forbidden: {POLICY} request: containers of models '
+        "are not privileged",
+    ),
+    "webhook": ClusterError(
+        400,
+        "Deployment",
+        "llava",
+        'admission webhook "validate.kyverno.svc" denied the request: label team is required.',
+    ),
+    "quota": ClusterError(
+        403,
+        "Job",
+        "llava-build",
+        'jobs.batch "llava-build" is forbidden: exceeded quota: few, requested: '
+        "count/jobs.batch=1, used: count/jobs.batch=3, limited: count/jobs.batch=3",
+    ),
+    "right": ClusterError(
+        403,
+        "Deployment",
+        "llava",
+        'deployments.apps "llava" is forbidden: User "system:serviceaccount:mm:operator" '
+        'cannot patch resource "deployments" in API group "apps" in the namespace "demo"',
+    ),
+    "server": ClusterError(500, "Service", "llava", "etcdserver: request timed out"),
+    "no-answer": ClusterError(0, "Service", "llava", "the API server did not answer in time"),
+}
+
+
+def test_the_useful_part_comes_first(golden: Golden) -> None:
+    found = {
+        name: [*map(str, (one.reason, one.message))]
+        for name, one in ((name, stage_error("apply", error)) for name, error in ERRORS.items())
+    }
+    golden.check_yaml("refusals.yaml", found)
 
 
 def test_an_error_without_a_name_shows_no_gap() -> None:

@@ -4,8 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from mm_api import labels
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
 from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
@@ -17,6 +15,7 @@ from mm_operator.plan.inspection import inputs_hash
 from mm_operator.plan.retry import BUILD, INSPECT, Backoff
 from mm_operator.status.derive import derive
 from support.cases import cases
+from support.golden import Golden
 from support.models import EPOCH, snapshot_of, spec_of
 from support.staged import inspected
 
@@ -58,115 +57,43 @@ def bad(**fields: object) -> PodEnd:
     return PodEnd(**values)  # type: ignore[arg-type]
 
 
-@cases(
-    "job reason words",
-    {
-        "not-started-for-another-reason": (
-            failed(bad(exit_code=128, reason="StartError", message="cgroup: out of memory")),
-            "BuildFailed",
-            "the build ended with exit code 128 and no report\ncgroup: out of memory",
-        ),
-        "a-program-that-says-the-same": (
-            failed(bad(exit_code=1, reason="Error", message=NO_PROGRAM)),
-            "BuildFailed",
-            "exit code 1 and no report",
-        ),
-        "out-of-memory-in-a-step": (
-            failed(bad(exit_code=137, reason="OOMKilled", message=REPORT)),
-            "BuildOutOfMemory",
-            (
-                "step export was killed: it needed more memory than "
-                "spec.build.resources.limits.memory allows (exit code 1); raise the limit\nline 2\n"
-            ),
-        ),
-        "timed-out-in-a-step": (
-            failed(bad(exit_code=143, pod_reason="DeadlineExceeded", message=REPORT)),
-            "BuildTimedOut",
-            (
-                "step export ran longer than spec.build.timeout (exit code 1); raise the timeout\n"
-                "line 2\n"
-            ),
-        ),
-        "ended-by-its-own-limit": (
-            failed(bad(exit_code=124, message=REPORT)),
-            "BuildTimedOut",
-            (
-                "step export ran longer than spec.build.timeout (exit code 1); raise the timeout\n"
-                "line 2\n"
-            ),
-        ),
-        "node-drained-in-a-step": (
-            failed(bad(exit_code=143, disrupted=True, message=REPORT)),
-            "BuildEvicted",
-            "(disruption of its node, exit code 1); finished steps are kept\nline 2\n",
-        ),
-        "out-of-memory-of-the-entire-container": (
-            failed(bad(exit_code=137, reason="OOMKilled", message=UNDER_WAY)),
-            "BuildOutOfMemory",
-            "allows (exit code 137); raise the limit\nthe last line",
-        ),
-        "killed-from-outside": (
-            failed(bad(exit_code=137, message=UNDER_WAY)),
-            "StepFailed",
-            "step export ended with exit code 137: Step export was running.\nthe last line",
-        ),
-        "pod-timed-out": (
-            failed(bad(pod_reason="DeadlineExceeded", exit_code=None)),
-            "BuildTimedOut",
-            "the build ran longer than spec.build.timeout (exit code unknown)",
-        ),
-        "never-began": (
-            failed(bad(pod_reason="DeadlineExceeded", exit_code=None, began=False)),
-            "VolumeUnavailable",
-            "no container of it began: it waited for a volume or an image",
-        ),
-        "job-timed-out": (
-            failed(bad(), reason="DeadlineExceeded"),
-            "BuildTimedOut",
-            "(exit code 1)",
-        ),
-        "evicted": (
-            failed(bad(pod_reason="Evicted", pod_message="Out of disk. ", exit_code=137)),
-            "BuildEvicted",
-            "lost its pod (Evicted, exit code 137: Out of disk); finished",
-        ),
-        "node-lost": (
-            failed(bad(disrupted=True)),
-            "BuildEvicted",
-            "lost its pod (disruption of its node, exit code 1)",
-        ),
-        "ended-well-on-a-lost-node": (
-            failed(bad(exit_code=0, disrupted=True, message=DONE)),
-            "BuildEvicted",
-            "(disruption of its node, exit code 0); finished steps are kept",
-        ),
-        "reported-with-ten-lines": (
-            failed(bad(message=REPORT)),
-            "StepFailed",
-            "step export ended with exit code 1: no space left\nline 2\n",
-        ),
-        "log-in-the-message": (
-            failed(bad(message="Traceback\nValueError: x")),
-            "BuildFailed",
-            "ended with exit code 1 and no report\nTraceback\nValueError: x",
-        ),
-        "log-beside-the-message": (
-            failed(bad(log_tail=("one", "two"))),
-            "BuildFailed",
-            "and no report\none\ntwo",
-        ),
-        "no-pod-is-left": (
-            failed(None, message="it has reached the limit"),
-            "BuildFailed",
-            "the Job failed: it has reached the limit",
-        ),
-        "nothing-is-known": (failed(None, reason=""), "BuildFailed", "it left no pod behind"),
-    },
-)
-def test_build_failures(job: JobState, reason: str, words: str) -> None:
+BUILDS = {
+    "not-started-for-another-reason": failed(
+        bad(exit_code=128, reason="StartError", message="cgroup: out of memory")
+    ),
+    "a-program-that-says-the-same": failed(bad(exit_code=1, reason="Error", message=NO_PROGRAM)),
+    "out-of-memory-in-a-step": failed(bad(exit_code=137, reason="OOMKilled", message=REPORT)),
+    "timed-out-in-a-step": failed(
+        bad(exit_code=143, pod_reason="DeadlineExceeded", message=REPORT)
+    ),
+    "ended-by-its-own-limit": failed(bad(exit_code=124, message=REPORT)),
+    "node-drained-in-a-step": failed(bad(exit_code=143, disrupted=True, message=REPORT)),
+    "out-of-memory-of-the-entire-container": failed(
+        bad(exit_code=137, reason="OOMKilled", message=UNDER_WAY)
+    ),
+    "killed-from-outside": failed(bad(exit_code=137, message=UNDER_WAY)),
+    "pod-timed-out": failed(bad(pod_reason="DeadlineExceeded", exit_code=None)),
+    "never-began": failed(bad(pod_reason="DeadlineExceeded", exit_code=None, began=False)),
+    "job-timed-out": failed(bad(), reason="DeadlineExceeded"),
+    "evicted": failed(bad(pod_reason="Evicted", pod_message="Out of disk. ", exit_code=137)),
+    "node-lost": failed(bad(disrupted=True)),
+    "ended-well-on-a-lost-node": failed(bad(exit_code=0, disrupted=True, message=DONE)),
+    "reported-with-ten-lines": failed(bad(message=REPORT)),
+    "log-in-the-message": failed(bad(message="Traceback\nValueError: x")),
+    "log-beside-the-message": failed(bad(log_tail=("one", "two"))),
+    "no-pod-is-left": failed(None, message="it has reached the limit"),
+    "nothing-is-known": failed(None, reason=""),
+    "no-program": failed(bad(exit_code=128, reason="StartError", message=NO_PROGRAM)),
+}
+
+
+def test_build_failures(golden: Golden) -> None:
     """The last failed pod decides; the message carries step, exit code and last log lines."""
-    failure = build_failure(job)
-    assert (reason, True, True) == (failure.reason, words in failure.message, failure.retryable)
+    found = {
+        name: [*map(str, (one.reason, one.retryable, one.message))]
+        for name, one in ((name, build_failure(job)) for name, job in BUILDS.items())
+    }
+    golden.check_yaml("build-failures.yaml", found)
 
 
 def test_an_image_without_the_program_is_not_tried_again() -> None:
@@ -177,38 +104,24 @@ def test_an_image_without_the_program_is_not_tried_again() -> None:
     assert "set spec.build.image to it" in failure.message
 
 
-@cases(
-    "job reason words",
-    {
-        "refused": (
-            failed(bad(exit_code=3, message=REFUSAL)),
-            "PickleRefused",
-            "weights are pickle files",
-        ),
-        "stock-image": (
-            failed(bad(exit_code=128, reason="StartError", message=NO_PROGRAM)),
-            "ImageNotUsable",
-            "the image has no program mm-runtime",
-        ),
-        "out-of-memory": (failed(bad(reason="OOMKilled")), "InspectFailed", "more memory"),
-        "timed-out": (failed(bad(pod_reason="DeadlineExceeded")), "InspectFailed", "timed out"),
-        "never-began": (
-            failed(bad(pod_reason="DeadlineExceeded", began=False)),
-            "VolumeUnavailable",
-            "no container of it began",
-        ),
-        "ended-by-its-own-limit": (failed(bad(exit_code=124)), "InspectFailed", "timed out"),
-        "unexplained": (
-            failed(bad(message="Traceback")),
-            "InspectFailed",
-            "exit code 1 and no report\nTraceback",
-        ),
-    },
-)
-def test_inspect_failures(job: JobState, reason: str, words: str) -> None:
+INSPECTIONS = {
+    "refused": failed(bad(exit_code=3, message=REFUSAL)),
+    "stock-image": failed(bad(exit_code=128, reason="StartError", message=NO_PROGRAM)),
+    "out-of-memory": failed(bad(reason="OOMKilled")),
+    "timed-out": failed(bad(pod_reason="DeadlineExceeded")),
+    "never-began": failed(bad(pod_reason="DeadlineExceeded", began=False)),
+    "ended-by-its-own-limit": failed(bad(exit_code=124)),
+    "unexplained": failed(bad(message="Traceback")),
+}
+
+
+def test_inspect_failures(golden: Golden) -> None:
     """A refusal's own reason is kept; everything else says what happened."""
-    failure = inspect_failure(job)
-    assert (reason, True) == (failure.reason, words in failure.message)
+    found = {
+        name: [*map(str, (one.reason, one.message))]
+        for name, one in ((name, inspect_failure(job)) for name, job in INSPECTIONS.items())
+    }
+    golden.check_yaml("inspect-failures.yaml", found)
 
 
 def test_changed_source_is_recognised() -> None:
@@ -277,11 +190,13 @@ def building(phase: JobPhase, **fields: Any) -> Snapshot:
     return replace(snapshot, observed=replace(snapshot.observed, engines=engines))
 
 
-def reported(snapshot: Snapshot) -> dict[str, tuple[str, str, str]]:
-    """Return status, reason and message of each condition."""
-    status = derive(snapshot, decide(snapshot), Outcome())
+def reported(snapshot: Snapshot) -> dict[str, str]:
+    """Return what conditions say of the stage and of what needs a person."""
+    found = derive(snapshot, decide(snapshot), Outcome())["conditions"]
     return {
-        one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]
+        one["type"]: f"{one['status']} {one['reason']}: {one['message']}"
+        for one in found
+        if one["type"] in {"Ready", "Planned", "EngineBuilt", "Degraded"}
     }
 
 
@@ -300,133 +215,45 @@ def build_end(snapshot: Snapshot) -> PodEnd:
     return PodEnd("a", succeeded=False, exit_code=4, message=result.to_json())
 
 
-def test_the_first_failed_inspection_reports_its_cause() -> None:
-    found = reported(inspecting(JobPhase.PENDING, failed_pods=1, ends=(inspect_end(),)))
-    cause = "The repository cannot be reached (ConnectError); it is retried automatically"
-    waits = ("False", "SourceUnavailable", f"{cause}: it waits for its next pod")
-    assert (found["Ready"], found["Planned"], found["Degraded"]) == (
-        waits,
-        waits,
-        ("True", "SourceUnavailable", cause),
-    )
-
-
-def test_the_first_failed_build_reports_its_cause() -> None:
-    end = build_end(building(JobPhase.PENDING))
-    found = reported(building(JobPhase.PENDING, failed_pods=1, ends=(end,)))
-    cause = (
-        "step fetch ended with exit code 4: The repository cannot be reached (ConnectError); it is "
-        "retried automatically"
-    )
-    waits = ("False", "StoreNotWritable", f"{cause}: it waits for its next pod")
-    assert (found["Ready"], found["EngineBuilt"], found["Degraded"]) == (
-        waits,
-        waits,
-        ("True", "StoreNotWritable", cause),
-    )
-
-
-@cases(
-    "snapshot",
-    {
-        "inspection": inspecting(JobPhase.RUNNING, failed_pods=1, ends=(inspect_end(),)),
-        "build": building(
-            JobPhase.RUNNING, failed_pods=1, ends=(build_end(building(JobPhase.PENDING)),)
-        ),
-    },
-)
-def test_the_cause_stays_while_the_next_pod_runs(snapshot: Snapshot) -> None:
-    """Degraded does not go and come again with each attempt, and Ready says what it was."""
-    found = reported(snapshot)
-    status, _, message = found["Degraded"]
-    assert (status, "cannot be reached" in message, "before: " in found["Ready"][2]) == (
-        "True",
-        True,
-        True,
-    )
-
-
-def test_an_evicted_build_needs_no_person() -> None:
-    """The cluster took its pod and gives it another one."""
-    end = PodEnd("a", succeeded=False, exit_code=143, pod_reason="Evicted")
-    found = reported(building(JobPhase.PENDING, failed_pods=1, ends=(end,)))
-    assert (found["Degraded"][:2], found["EngineBuilt"][1]) == (
-        ("False", "AsExpected"),
-        "BuildEvicted",
-    )
-
-
-CLAIM, CONTAINER, REFUSED = "PodsUnschedulable", "CreateContainerConfigError", "FailedCreate"
+CONTAINER = "CreateContainerConfigError"
 FORBIDDEN = 'Error creating: pods "a" is forbidden: '
+WAITING = {
+    "claim": '0/1 nodes are available: persistentvolumeclaim "nope" not found.',
+    "volume": 'persistentvolumeclaim "nope" bound to non-existent persistentvolume "pv"',
+    "secret": f'{CONTAINER}: secret "nokeys" not found',
+    "config map": f'{CONTAINER}: configmap "none" not found',
+    "key": f"{CONTAINER}: couldn't find key token in Secret demo/keys",
+    "service account": f"{FORBIDDEN}error looking up service account demo/absent: serviceaccount "
+    '"absent" not found',
+    "priority class": f"{FORBIDDEN}no PriorityClass with name urgent was found",
+    "runtime class": f'{FORBIDDEN}pod rejected: RuntimeClass "gvisor" not found',
+    "webhook": 'Error creating: admission webhook "w" denied the request: no team',
+    "no image": "ErrImagePull: no such image",
+    "no image, again": "ImagePullBackOff: Back-off pulling image",
+    "no name of an image": "InvalidImageName: x",
+    "image that must be there": "ErrImageNeverPull: x",
+    "node that may come": "0/3 nodes are available: 3 Insufficient cpu.",
+    "claim that the operator makes": "0/1 nodes are available: persistentvolumeclaim "
+    '"multimodal-store" not found.',
+    "nothing known": "",
+}
+EVICTED = PodEnd("a", succeeded=False, exit_code=143, pod_reason="Evicted")
 
 
-@cases(
-    "waiting reason",
-    {
-        "claim": ('0/1 nodes are available: persistentvolumeclaim "nope" not found.', CLAIM),
-        "volume": (
-            'persistentvolumeclaim "nope" bound to non-existent persistentvolume "pv"',
-            CLAIM,
+def test_causes(golden: Golden) -> None:
+    """The first pod of a Job that knows it reports it, and it stays while the next one runs."""
+    end = build_end(building(JobPhase.PENDING))
+    stages = {
+        "inspection failed once": inspecting(
+            JobPhase.PENDING, failed_pods=1, ends=(inspect_end(),)
         ),
-        "secret": (f'{CONTAINER}: secret "nokeys" not found', CONTAINER),
-        "configmap": (f'{CONTAINER}: configmap "none" not found', CONTAINER),
-        "key": (f"{CONTAINER}: couldn't find key token in Secret demo/keys", CONTAINER),
-        "service-account": (
-            (
-                f"{FORBIDDEN}error looking up service account demo/absent: serviceaccount "
-                '"absent" not found'
-            ),
-            REFUSED,
-        ),
-        "priority-class": (f"{FORBIDDEN}no PriorityClass with name urgent was found", REFUSED),
-        "runtime-class": (f'{FORBIDDEN}pod rejected: RuntimeClass "gvisor" not found', REFUSED),
-        "hook": ('Error creating: admission webhook "w" denied the request: no team', REFUSED),
-    },
-)
-@pytest.mark.parametrize("stage", [inspecting, building], ids=["inspection", "build"])
-def test_what_is_missing_needs_a_person(stage: Any, waiting: str, reason: str) -> None:
-    """A name that leads nowhere does not come by waiting."""
-    found = reported(stage(JobPhase.PENDING, waiting=waiting))
-    named = waiting.removeprefix(f"{CONTAINER}: ").rstrip(".")
-    assert (found["Ready"][1], found["Degraded"][:2], named in found["Degraded"][2]) == (
-        reason,
-        ("True", reason),
-        True,
-    )
-
-
-@pytest.mark.parametrize(
-    "waiting",
-    [
-        "ErrImagePull: no such image",
-        "ImagePullBackOff: Back-off pulling image",
-        "InvalidImageName: x",
-        "ErrImageNeverPull: x",
-    ],
-)
-@pytest.mark.parametrize("stage", [inspecting, building], ids=["inspection", "build"])
-def test_an_image_that_cannot_be_pulled_needs_a_person(stage: Any, waiting: str) -> None:
-    found = reported(stage(JobPhase.PENDING, waiting=waiting))
-    assert (found["Degraded"][:2], "spec.build.image" in found["Degraded"][2]) == (
-        ("True", "ImagePullFailed"),
-        True,
-    )
-
-
-@cases(
-    "waiting",
-    {
-        "no-room-yet": "0/3 nodes are available: 3 Insufficient cpu.",
-        "the-claim-that-the-operator-makes": (
-            '0/1 nodes are available: persistentvolumeclaim "multimodal-store" not found.'
-        ),
-        "nothing-known": "",
-    },
-)
-def test_what_comes_by_waiting_needs_no_person(waiting: str) -> None:
-    """An autoscaler adds nodes, and the operator's own claim is on its way."""
-    found = reported(building(JobPhase.PENDING, waiting=waiting))
-    assert (found["Degraded"][:2], found["EngineBuilt"][1]) == (
-        ("False", "AsExpected"),
-        "BuildPending",
-    )
+        "inspected again": inspecting(JobPhase.RUNNING, failed_pods=1, ends=(inspect_end(),)),
+        "build failed once": building(JobPhase.PENDING, failed_pods=1, ends=(end,)),
+        "built again": building(JobPhase.RUNNING, failed_pods=1, ends=(end,)),
+        "build evicted": building(JobPhase.PENDING, ends=(EVICTED,)),
+    }
+    for name, waiting in WAITING.items():
+        stages[f"inspection: {name}"] = inspecting(JobPhase.PENDING, waiting=waiting)
+        stages[f"build: {name}"] = building(JobPhase.PENDING, waiting=waiting)
+    found = {name: reported(stage) for name, stage in stages.items()}
+    golden.check_yaml("causes.yaml", found)

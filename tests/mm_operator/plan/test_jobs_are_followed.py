@@ -9,8 +9,10 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult
 from mm_operator import names
 from mm_operator.model import (
+    BuildDecision,
     ConfigState,
     EngineState,
+    InspectDecision,
     JobPhase,
     JobState,
     Observed,
@@ -32,6 +34,7 @@ from mm_operator.plan.records import (
     read_inspection,
 )
 from support.cases import cases
+from support.golden import Golden
 from support.models import EPOCH, SETTINGS, snapshot_of, spec_of, tiny_facts
 
 HASH = inputs_hash(spec_of(), 0)
@@ -67,93 +70,45 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
     return inspected(engines={ENGINE: state}, owned_engines=frozenset({ENGINE}))
 
 
-@cases(
-    "job step reason words",
-    {
-        "pending": (inspect_job(JobPhase.PENDING), Step.RUNNING, "InspectPending", "waits"),
-        "stock-image-with-cri-o": (
-            inspect_job(
-                JobPhase.PENDING,
-                waiting="CreateContainerError: executable file `mm-runtime` not found in $PATH",
-            ),
-            Step.RUNNING,
-            "ImageNotUsable",
-            "spec.build.image",
-        ),
-        "claim-is-missing": (
-            inspect_job(JobPhase.PENDING, waiting='persistentvolumeclaim "a" not found'),
-            Step.RUNNING,
-            "PodsUnschedulable",
-            'persistentvolumeclaim "a" not found; make it',
-        ),
-        "quota": (
-            inspect_job(JobPhase.PENDING, waiting="exceeded quota: pods"),
-            Step.RUNNING,
-            "QuotaExceeded",
-            "exceeded quota",
-        ),
-        "quota-on-limits": (
-            inspect_job(
-                JobPhase.PENDING, waiting="failed quota: q: must specify limits.cpu for: inspect"
-            ),
-            Step.RUNNING,
-            "QuotaExceeded",
-            "must specify limits.cpu",
-        ),
-        "limit-range": (
-            inspect_job(
-                JobPhase.PENDING,
-                waiting='pods "a" is forbidden: maximum memory usage per Container is 512Mi, but '
-                "limit is 1Gi",
-            ),
-            Step.RUNNING,
-            "QuotaExceeded",
-            "maximum memory usage per Container is 512Mi",
-        ),
-        "volume-on-another-node": (
-            inspect_job(JobPhase.PENDING, volume=VolumeTrouble(VolumeFault.ATTACHED_ELSEWHERE)),
-            Step.RUNNING,
-            "VolumeUnavailable",
-            "another node has it (Multi-Attach)",
-        ),
-        "name-is-not-free": (
-            inspect_job(JobPhase.PENDING, deleting=True),
-            Step.RUNNING,
-            "InspectPending",
-            "is being deleted",
-        ),
-        "running": (inspect_job(JobPhase.RUNNING), Step.RUNNING, "Inspecting", "inspected"),
-        "pod-ended-before-its-job": (
-            inspect_job(
-                JobPhase.RUNNING, ends=(PodEnd("a", succeeded=True, exit_code=0, message=FOUND),)
-            ),
-            Step.DONE,
-            "PlanComplete",
-            "was inspected",
-        ),
-        "pod-is-gone-with-its-facts": (
-            inspect_job(JobPhase.SUCCEEDED),
-            Step.START,
-            "Inspecting",
-            "being created",
-        ),
-        "pod-is-gone-again": (
-            inspect_job(JobPhase.SUCCEEDED, attempt=2),
-            Step.FAILED,
-            "InspectFailed",
-            "left no pod",
-        ),
-        "failed": (
-            inspect_job(JobPhase.FAILED, finished_at=EPOCH),
-            Step.FAILED,
-            "InspectFailed",
-            "retried automatically",
-        ),
-    },
-)
-def test_inspect_jobs(job: JobState, step: Step, reason: str, words: str) -> None:
-    actual = decide(seen(job)).inspect
-    assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
+def told(decision: InspectDecision | BuildDecision) -> list[str]:
+    return [decision.step.name, str(decision.reason), decision.message]
+
+
+INSPECTIONS = {
+    "pending": inspect_job(JobPhase.PENDING),
+    "stock-image-with-cri-o": inspect_job(
+        JobPhase.PENDING,
+        waiting="CreateContainerError: executable file `mm-runtime` not found in $PATH",
+    ),
+    "claim-is-missing": inspect_job(
+        JobPhase.PENDING, waiting='persistentvolumeclaim "a" not found'
+    ),
+    "quota": inspect_job(JobPhase.PENDING, waiting="exceeded quota: pods"),
+    "quota-on-limits": inspect_job(
+        JobPhase.PENDING, waiting="failed quota: q: must specify limits.cpu for: inspect"
+    ),
+    "limit-range": inspect_job(
+        JobPhase.PENDING,
+        waiting='pods "a" is forbidden: maximum memory usage per Container is 512Mi, but '
+        "limit is 1Gi",
+    ),
+    "volume-on-another-node": inspect_job(
+        JobPhase.PENDING, volume=VolumeTrouble(VolumeFault.ATTACHED_ELSEWHERE)
+    ),
+    "name-is-not-free": inspect_job(JobPhase.PENDING, deleting=True),
+    "running": inspect_job(JobPhase.RUNNING),
+    "pod-ended-before-its-job": inspect_job(
+        JobPhase.RUNNING, ends=(PodEnd("a", succeeded=True, exit_code=0, message=FOUND),)
+    ),
+    "pod-is-gone-with-its-facts": inspect_job(JobPhase.SUCCEEDED),
+    "pod-is-gone-again": inspect_job(JobPhase.SUCCEEDED, attempt=2),
+    "failed": inspect_job(JobPhase.FAILED, finished_at=EPOCH),
+}
+
+
+def test_inspect_jobs(golden: Golden) -> None:
+    found = {name: told(decide(seen(job)).inspect) for name, job in INSPECTIONS.items()}
+    golden.check_yaml("inspect-jobs.yaml", found)
 
 
 @cases(
@@ -177,69 +132,33 @@ def test_inspections_are_repeated_with_growing_delays(attempt: int, seconds: int
     )
 
 
-@cases(
-    "snapshot step reason words",
-    {
-        "no-plan-yet": (inspected(), Step.WAITING, "BuildPending", "being written"),
-        "no-job-yet": (
-            inspected(engines={ENGINE: EngineState(ConfigState(ENGINE, "uid"))}),
-            Step.START,
-            "Building",
-            "being created",
-        ),
-        "unschedulable": (
-            building(JobPhase.PENDING, waiting="0/1 nodes are available"),
-            Step.RUNNING,
-            "BuildPending",
-            "0/1 nodes",
-        ),
-        "between-two-pods": (
-            building(
-                JobPhase.PENDING,
-                failed_pods=1,
-                ends=(PodEnd("a", succeeded=False, exit_code=137, reason="OOMKilled"),),
-            ),
-            Step.RUNNING,
-            "BuildOutOfMemory",
-            "raise the limit; it is retried automatically: it waits for its next pod",
-        ),
-        "second-pod-runs": (
-            building(
-                JobPhase.RUNNING,
-                failed_pods=1,
-                ends=(PodEnd("a", succeeded=False, exit_code=137, reason="OOMKilled"),),
-            ),
-            Step.RUNNING,
-            "Building",
-            "being built\nbefore: the build was killed",
-        ),
-        "pod-is-gone-with-its-result": (
-            building(
-                JobPhase.SUCCEEDED, ends=(PodEnd("a", succeeded=True, exit_code=0, message="{}"),)
-            ),
-            Step.START,
-            "Building",
-            "being created",
-        ),
-        "pod-is-gone-again": (
-            building(JobPhase.SUCCEEDED, attempt=2),
-            Step.FAILED,
-            "BuildFailed",
-            "left no result",
-        ),
-        "failed": (
-            building(
-                JobPhase.FAILED, failed_pods=4, ends=(PodEnd("a", succeeded=False, exit_code=1),)
-            ),
-            Step.FAILED,
-            "BuildFailed",
-            "(pods that failed: 4)",
-        ),
-    },
-)
-def test_build_jobs(snapshot: Snapshot, step: Step, reason: str, words: str) -> None:
-    actual = decide(snapshot).build
-    assert (step, reason, True) == (actual.step, actual.reason, words in actual.message)
+BUILDS = {
+    "no-plan-yet": inspected(),
+    "no-job-yet": inspected(engines={ENGINE: EngineState(ConfigState(ENGINE, "uid"))}),
+    "unschedulable": building(JobPhase.PENDING, waiting="0/1 nodes are available"),
+    "between-two-pods": building(
+        JobPhase.PENDING,
+        failed_pods=1,
+        ends=(PodEnd("a", succeeded=False, exit_code=137, reason="OOMKilled"),),
+    ),
+    "second-pod-runs": building(
+        JobPhase.RUNNING,
+        failed_pods=1,
+        ends=(PodEnd("a", succeeded=False, exit_code=137, reason="OOMKilled"),),
+    ),
+    "pod-is-gone-with-its-result": building(
+        JobPhase.SUCCEEDED, ends=(PodEnd("a", succeeded=True, exit_code=0, message="{}"),)
+    ),
+    "pod-is-gone-again": building(JobPhase.SUCCEEDED, attempt=2),
+    "failed": building(
+        JobPhase.FAILED, failed_pods=4, ends=(PodEnd("a", succeeded=False, exit_code=1),)
+    ),
+}
+
+
+def test_build_jobs(golden: Golden) -> None:
+    found = {name: told(decide(snapshot).build) for name, snapshot in BUILDS.items()}
+    golden.check_yaml("build-jobs.yaml", found)
 
 
 @cases(

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
 from mm_api.conditions import ConditionType, Reason
 from mm_api.documents.evaluation import EvaluationReport, FirstDifference, ReferenceFigures
@@ -256,7 +255,7 @@ def test_statuses(golden: Golden) -> None:
             key: now.get(key) for key in {**usual, **now} if now.get(key) != usual.get(key)
         }
 
-    golden.check("statuses.yaml", yaml.safe_dump(told, sort_keys=False, width=100))
+    golden.check_yaml("statuses.yaml", told)
 
 
 @pytest.mark.parametrize("name", STAGES)
