@@ -70,7 +70,7 @@ def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
     return inspected(engines={ENGINE: state}, owned_engines=frozenset({ENGINE}))
 
 
-def told(decision: InspectDecision | BuildDecision) -> list[str]:
+def answer_of(decision: InspectDecision | BuildDecision) -> list[str]:
     return [decision.step.name, str(decision.reason), decision.message]
 
 
@@ -107,7 +107,7 @@ INSPECTIONS = {
 
 
 def test_inspect_jobs(golden: Golden) -> None:
-    found = {name: told(decide(seen(job)).inspect) for name, job in INSPECTIONS.items()}
+    found = {name: answer_of(decide(seen(job)).inspect) for name, job in INSPECTIONS.items()}
     golden.check_yaml("inspect-jobs.yaml", found)
 
 
@@ -157,7 +157,7 @@ BUILDS = {
 
 
 def test_build_jobs(golden: Golden) -> None:
-    found = {name: told(decide(snapshot).build) for name, snapshot in BUILDS.items()}
+    found = {name: answer_of(decide(snapshot).build) for name, snapshot in BUILDS.items()}
     golden.check_yaml("build-jobs.yaml", found)
 
 

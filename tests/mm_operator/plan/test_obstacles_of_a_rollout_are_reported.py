@@ -24,7 +24,7 @@ def pod(**fields: object) -> PodState:
     return PodState(**(values | fields))  # type: ignore[arg-type]
 
 
-def told(state: DeploymentState, *pods: PodState) -> list[str] | None:
+def answer_of(state: DeploymentState, *pods: PodState) -> list[str] | None:
     """Return reason and message of what is in the way."""
     found = first_obstacle(state, pods)
     return found and [*map(str, found)]
@@ -66,7 +66,7 @@ PODS: dict[str, dict[str, object]] = {
 
 
 def test_first_obstacle_of_a_pod(golden: Golden) -> None:
-    found = {name: told(deployment(), pod(**fields)) for name, fields in PODS.items()}
+    found = {name: answer_of(deployment(), pod(**fields)) for name, fields in PODS.items()}
     golden.check_yaml("obstacles-of-a-pod.yaml", found)
 
 
@@ -152,5 +152,5 @@ ROLLOUTS: dict[str, tuple[DeploymentState, tuple[PodState, ...]]] = {
 
 def test_first_obstacle_of_a_rollout(golden: Golden) -> None:
     """A Deployment's conditions count where they are of the wanted revision's own pods."""
-    found = {name: told(state, *pods) for name, (state, pods) in ROLLOUTS.items()}
+    found = {name: answer_of(state, *pods) for name, (state, pods) in ROLLOUTS.items()}
     golden.check_yaml("obstacles-of-a-rollout.yaml", found)

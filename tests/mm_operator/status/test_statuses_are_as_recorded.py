@@ -248,14 +248,14 @@ def test_statuses(golden: Golden) -> None:
     for name, (stage, (reason, message)) in REFUSED.items():
         found[name] = derive(*stage, Outcome(errors=(StageError("apply", reason, message),)))
     usual = shown(found["serving"])
-    told = {"serving": found["serving"]}
+    recorded = {"serving": found["serving"]}
     for name, status in found.items():
         now = shown(status)
-        told[name] = told.get(name) or {
+        recorded[name] = recorded.get(name) or {
             key: now.get(key) for key in {**usual, **now} if now.get(key) != usual.get(key)
         }
 
-    golden.check_yaml("statuses.yaml", told)
+    golden.check_yaml("statuses.yaml", recorded)
 
 
 @pytest.mark.parametrize("name", STAGES)
