@@ -16,6 +16,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+class _Lines(yaml.SafeDumper):
+    """Writes a text of several lines as these lines."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Lines.add_representer(str, _text)
+
+
 class Golden:
     """Compares a text with the file of one test folder."""
 
@@ -34,7 +46,7 @@ class Golden:
 
     def check_yaml(self, name: str, found: object) -> None:
         """Assert that a YAML file holds what was found: a mapping of cases to results, mostly."""
-        self.check(name, yaml.safe_dump(found, sort_keys=False, width=100))
+        self.check(name, yaml.dump(found, Dumper=_Lines, sort_keys=False, width=100))
 
 
 @pytest.fixture

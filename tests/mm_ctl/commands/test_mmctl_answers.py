@@ -1,6 +1,5 @@
-"""`mmctl` without a cluster: what it prints and how it exits."""
+"""`mmctl` without a cluster: what it prints and how it exits, word for word."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,149 +10,124 @@ from mm_api.documents.model_facts import InspectError, InspectReason, InspectRes
 from mm_ctl.cli import COMMANDS, main
 from mm_ctl.commands.status import sentences
 from support.cases import cases
+from support.golden import Golden
+from support.model_configs import folder_of
 from support.model_documents import document
 from support.models import llava_7b_facts, tiny_facts
 
-
-def written(folder: Path, *documents: dict[str, Any]) -> str:
-    path = folder / "model.yaml"
-    path.write_text(yaml.dump_all(documents))
-    return str(path)
-
-
-def facts(folder: Path, result: InspectResult) -> str:
-    path = folder / "facts.json"
-    path.write_text(result.to_json())
-    return str(path)
-
-
-def test_a_valid_file_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    other = {"kind": "ConfigMap", "apiVersion": "v1"}
-
-    assert main(["validate", "-f", written(tmp_path, other, document(name="a"))]) == 0
-    assert capsys.readouterr().out == "a: valid\n"
-
-
-def test_lists_of_kubectl_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `kubectl get -o yaml` writes of several resources."""
-    models = [document(name="a"), document({"engine": {"maxBatchSiz": 1}}, name="b")]
-    found = {"apiVersion": "v1", "kind": "List", "items": [*models, {"kind": "Pod"}, "none"]}
-
-    assert main(["validate", "-f", written(tmp_path, found)]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == "a: valid\n"
-    assert shown.err.startswith("b: spec.engine.maxBatchSiz")
-
-
-def test_other_kinds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = [{"kind": "Pod"}, {"metadata": {}}, {"kind": "Pod"}, {"kind": "x" * 500}]
-
-    assert main(["validate", "-f", written(tmp_path, *found)]) == 2
-    said = capsys.readouterr().err
-    assert said.endswith(f"no document of kind MultimodalModel, but (no kind), Pod, {'x' * 40}\n")
-
-
-def test_problems_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = document({"engine": {"maxBatchSiz": 1}}, name="a")
-
-    assert main(["validate", "-f", written(tmp_path, wrong)]) == 2
-    assert "spec.engine.maxBatchSiz" in capsys.readouterr().err
-
-
-def test_images_of_two_versions_are_no_valid_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An engine of one version of TensorRT-LLM is loaded by no other; Reference has neither."""
-    images = {
-        "build": {"image": "example.org/tritonserver:24.12-trtllm-python-py3"},
-        "runtime": {"image": "example.org/tritonserver:25.05-trtllm-python-py3"},
+TYPO = document({"engine": {"maxBatchSiz": 1}}, name="b")
+MODELS = [document(name="a"), TYPO, {"kind": "Pod"}, "none"]
+IMAGES = {
+    "build": {"image": "example.org/tritonserver:24.12-trtllm-python-py3"},
+    "runtime": {"image": "example.org/tritonserver:25.05-trtllm-python-py3"},
+}
+ENGINES = document({**IMAGES, "engine": {"backend": "TensorRT"}}, name="a")
+REFERENCE = document({"engine": {"backend": "Reference"}}, name="a")
+ON_A_GPU = document({"engine": {"backend": "Reference"}, "runtime": {"gpu": {"count": 1}}})
+FP8 = document({"engine": {"backend": "TensorRT", "quantization": "FP8"}}, name="a")
+TENSORRT = document({"engine": {"backend": "TensorRT"}}, name="a")
+LIMITED = document(
+    {
+        "engine": {"backend": "Reference"},
+        "runtime": {"resources": {"limits": {"memory": "4Gi"}}},
     }
-    engines = {**images, "engine": {"backend": "TensorRT"}}
-    assert main(["validate", "-f", written(tmp_path, document(engines, name="a"))]) == 2
-    assert "0.16.0, which no other version can load" in capsys.readouterr().err
-    reference = {**images, "engine": {"backend": "Reference"}}
-    assert main(["validate", "-f", written(tmp_path, document(reference, name="a"))]) == 0
-
-
-@cases(
-    "change words",
-    {
-        "day": ({"start": "0 8 30 2 *"}, "'0 8 30 2 *' is not a cron expression"),
-        "zone": ({"timeZone": "Mars/Base"}, "'Mars/Base' is not a time zone"),
-    },
 )
-def test_schedules_are_read(
-    change: dict[str, str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What the API server's rules let through, and no clock can follow, is reported here."""
-    schedule = {"name": "day", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 2}
-    good = {"maxReplicas": 3, "schedules": [schedule]}
-    wrong = {"maxReplicas": 3, "schedules": [schedule | change]}
-    reported = [
-        main(["validate", "-f", written(tmp_path, document({"autoscaling": spec}, name="a"))])
-        for spec in (good, wrong)
-    ]
-
-    assert reported == [0, 2]
-    assert f"a: spec.autoscaling.schedules: schedule 'day': {words}" in capsys.readouterr().err
+SCHEDULE = {"name": "day", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 2}
 
 
-@cases(
-    "content words",
-    {
-        "not-yaml": ("a: [", "is not YAML"),
-        "other-document": ("a: 1", "no document of kind MultimodalModel"),
-        "empty": ("", "no document of kind MultimodalModel"),
-    },
-)
-def test_unreadable_files_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
-) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_text(content)
+def _scheduled(**changes: str) -> dict[str, Any]:
+    return document(
+        {"autoscaling": {"maxReplicas": 3, "schedules": [SCHEDULE | changes]}}, name="a"
+    )
 
-    assert main(["validate", "-f", str(path)]) == 2
-    assert words in capsys.readouterr().err
+
+VALIDATED: dict[str, str | list[Any]] = {
+    "valid, beside another kind": [{"kind": "ConfigMap", "apiVersion": "v1"}, document(name="a")],
+    "list of kubectl": [{"apiVersion": "v1", "kind": "List", "items": MODELS}],
+    "other kinds": [{"kind": "Pod"}, {"metadata": {}}, {"kind": "Pod"}, {"kind": "x" * 500}],
+    "images of two versions": [ENGINES],
+    "images of two versions, Reference": [
+        document({**IMAGES, "engine": {"backend": "Reference"}}, name="a")
+    ],
+    "schedule": [_scheduled()],
+    "schedule of no day": [_scheduled(start="0 8 30 2 *")],
+    "schedule of no zone": [_scheduled(timeZone="Mars/Base")],
+    "not YAML": "a: [",
+    "other document": "a: 1",
+    "empty": "",
+}
+CAPABILITY = ["--compute-capability", "9.0"]
+H100 = ["--gpu", "h100-80gb"]
+PLANNED: dict[str, tuple[dict[str, Any], InspectResult | str, list[str]]] = {
+    "fits": (REFERENCE, InspectResult(facts=tiny_facts()), []),
+    "fits not": (LIMITED, InspectResult(facts=llava_7b_facts()), []),
+    "failed inspection": (
+        REFERENCE,
+        InspectResult(
+            error=InspectError(reason=InspectReason.CONFIG_MISSING, message="no config.json there")
+        ),
+        [],
+    ),
+    "error of the plan": (FP8, "llava", ["--gpu", "a100-40gb"]),
+    "no GPU": (TENSORRT, "llava", []),
+    "unknown GPU": (TENSORRT, "llava", ["--gpu", "h900"]),
+    "half a GPU": (TENSORRT, "llava", ["--gpu-memory", "80Gi"]),
+    "no quantity": (TENSORRT, "llava", ["--gpu-memory", "many", *CAPABILITY]),
+    "zero": (TENSORRT, "llava", ["--gpu-memory", "0", *CAPABILITY]),
+    "no capability": (
+        *(TENSORRT, "llava", ["--gpu-memory", "80Gi", "--compute-capability", "nine"]),
+    ),
+    "GPU that is not listed": (
+        *(TENSORRT, "llava"),
+        ["--gpu-memory", "100Gi", *CAPABILITY, "--trtllm-version", "0.20.0"],
+    ),
+    "unknown image": (TENSORRT, "llava", [*H100, "--image", "mine:1"]),
+    "no version": (TENSORRT, "llava", [*H100, "--trtllm-version", "new"]),
+    "GPU for processors": (REFERENCE, "llava", H100),
+    "memory for processors": (REFERENCE, "llava", ["--gpu-memory", "nonsense", *CAPABILITY]),
+    "version of an engine that has none": (REFERENCE, "llava", ["--trtllm-version", "1.0.0"]),
+    "two GPUs": (ON_A_GPU, "llava", [*H100, "--gpu-memory", "80Gi"]),
+}
+"""No option is ignored."""
+
+
+@pytest.fixture
+def answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return what runs a command on a file, and returns exit code and output."""
+
+    def run(command: str, content: Any, *options: str) -> dict[str, Any]:
+        text = content if isinstance(content, str) else yaml.dump_all(content)
+        (tmp_path / "model.yaml").write_text(text)
+        code = main([command, "-f", str(tmp_path / "model.yaml"), *options])
+        printed = capsys.readouterr()
+        shown = {"out": printed.out, "err": printed.err}
+        texts = {
+            name: text.replace(str(tmp_path), "FOLDER") for name, text in shown.items() if text
+        }
+        return {"exit": code, **texts}
+
+    return run
+
+
+def test_files_are_validated(answer: Any, golden: Golden) -> None:
+    found = {name: answer("validate", content) for name, content in VALIDATED.items()}
+    golden.check_yaml("validate.yaml", found)
+
+
+def test_plans_are_printed(answer: Any, tmp_path: Path, golden: Golden) -> None:
+    """Fits ends with 0, what does not fit with 3, what cannot be planned with 2 and what to do."""
+    found = {}
+    for name, (model, facts, options) in PLANNED.items():
+        path = folder_of(facts) if isinstance(facts, str) else tmp_path / "facts.json"
+        if isinstance(facts, InspectResult):
+            path.write_text(facts.to_json())
+        found[name] = answer("plan", [model], "--facts", str(path), *options)
+    golden.check_yaml("plan.yaml", found)
 
 
 def test_missing_files_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "-f", "/no/such/file"]) == 2
     assert "/no/such/file" in capsys.readouterr().err
-
-
-def test_a_plan_that_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan's numbers come with reasons, or as JSON for programs."""
-    model = written(tmp_path, document({"engine": {"backend": "Reference"}}))
-    result = facts(tmp_path, InspectResult(facts=tiny_facts()))
-
-    assert main(["plan", "-f", model, "--facts", result]) == 0
-    assert "fingerprint = " in capsys.readouterr().out
-    assert main(["plan", "-f", model, "--facts", result, "-o", "json"]) == 0
-    planned = json.loads(capsys.readouterr().out)
-    assert planned["servingPlan"]["fingerprint"] == planned["buildPlan"]["fingerprint"]
-
-
-def test_a_plan_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A model of 14 GB in pods of 4 GB exits with 3 and says what is missing."""
-    spec = {
-        "engine": {"backend": "Reference"},
-        "runtime": {"resources": {"limits": {"memory": "4Gi"}}},
-    }
-    model = written(tmp_path, document(spec))
-    result = facts(tmp_path, InspectResult(facts=llava_7b_facts()))
-
-    assert main(["plan", "-f", model, "--facts", result]) == 3
-    assert "memory" in capsys.readouterr().err
-
-
-def test_a_failed_inspection_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refused = InspectError(reason=InspectReason.CONFIG_MISSING, message="no config.json there")
-    model = written(tmp_path, document({"engine": {"backend": "Reference"}}))
-
-    assert (
-        main(["plan", "-f", model, "--facts", facts(tmp_path, InspectResult(error=refused))]) == 2
-    )
-    assert "no config.json there" in capsys.readouterr().err
 
 
 def test_a_state_reads_as_sentences() -> None:

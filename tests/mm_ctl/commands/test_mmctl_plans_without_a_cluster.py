@@ -11,7 +11,6 @@ import yaml
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_ctl.cli import main
-from support.cases import cases
 from support.model_configs import FOLDERS, WITHOUT_ENGINES, folder_of
 from support.model_documents import document
 
@@ -90,61 +89,6 @@ def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == ""
 
 
-@cases(
-    "arguments words",
-    {
-        "no-gpu": ([], "the GPU is"),
-        "unknown-gpu": (["--gpu", "h900"], "is not in the table of GPUs"),
-        "half-a-gpu": (["--gpu-memory", "80Gi"], "belong together"),
-        "no-quantity": (["--gpu-memory", "many", "--compute-capability", "9.0"], "no"),
-        "zero": (["--gpu-memory", "0", "--compute-capability", "9.0"], "above zero"),
-        "no-capability": (
-            ["--gpu-memory", "80Gi", "--compute-capability", "nine"],
-            "not a compute capability",
-        ),
-        "unknown-image": (["--gpu", "h100-80gb", "--image", "mine:1"], "--trtllm-version"),
-        "version": (["--gpu", "h100-80gb", "--trtllm-version", "new"], "not a TensorRT-LLM"),
-    },
-)
-def test_questions_are_clear(
-    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = resource(tmp_path, {"engine": {"backend": "TensorRT"}})
-
-    assert main(["plan", "-f", path, "--facts", checkpoint("llava"), *arguments]) == 2
-    assert words in capsys.readouterr().err
-
-
-@cases(
-    "spec arguments words",
-    {
-        "gpu": ({}, ["--gpu", "h100-80gb"], "--gpu: the spec plans for processors"),
-        "gpu-memory": (
-            {},
-            ["--gpu-memory", "nonsense", "--compute-capability", "9.0"],
-            "--gpu-memory, --compute-capability: the spec plans for processors",
-        ),
-        "version": ({}, ["--trtllm-version", "1.0.0"], "has no TensorRT-LLM"),
-        "two-gpus": (
-            {"runtime": {"gpu": {"count": 1}}},
-            ["--gpu", "h100-80gb", "--gpu-memory", "80Gi"],
-            "--gpu-memory does not go with --gpu",
-        ),
-    },
-)
-def test_no_option_is_ignored(
-    spec: dict[str, Any],
-    arguments: list[str],
-    words: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    path = resource(tmp_path, {"engine": {"backend": "Reference"}, **spec})
-
-    assert main(["plan", "-f", path, "--facts", checkpoint("llava"), *arguments]) == 2
-    assert words in capsys.readouterr().err
-
-
 def test_the_spec_names_the_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --gpu the product of the resource is planned for."""
     spec = {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": {"product": "NVIDIA-L40S"}}}
@@ -152,14 +96,3 @@ def test_the_spec_names_the_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
     assert main(["plan", "-f", path, "--facts", checkpoint("vila")]) == 0
     assert "NVIDIA-L40S" in capsys.readouterr().out
-
-
-def test_a_gpu_that_is_not_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Memory and compute capability are enough; all of the memory counts."""
-    arguments = ["--gpu-memory", "100Gi", "--compute-capability", "9.0", "-o", "json"]
-    path = resource(tmp_path, {"engine": {"backend": "TensorRT"}})
-    assert main(["plan", "-f", path, "--facts", checkpoint("llava"), *arguments]) == 0
-
-    plan = ModelPlan.from_json(capsys.readouterr().out)
-    assert plan.memory is not None
-    assert plan.memory.per_gpu[0].gpu_memory_bytes == 100 << 30
