@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import list_kube_config_contexts
 from kubernetes.aio.config.config_exception import ConfigException
 
@@ -24,7 +23,6 @@ REQUEST_SECONDS = 30.0
 class Connection:
     """A cluster and the namespace to work in."""
 
-    api: ApiClient
     client: Client
     namespace: str
 
@@ -34,6 +32,12 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--namespace", help="default: the context's, else default")
     parser.add_argument("--kubeconfig", help="path; default: KUBECONFIG, else ~/.kube/config")
     parser.add_argument("--context", help="default: the kubeconfig's current context")
+
+
+def kubectl_options(options: argparse.Namespace) -> list[str]:
+    """Return those that were given, for kubectl."""
+    names = ("namespace", "kubeconfig", "context")
+    return [f"--{name}={given}" for name in names if (given := getattr(options, name))]
 
 
 @asynccontextmanager
@@ -48,7 +52,7 @@ async def connection(options: argparse.Namespace) -> AsyncIterator[Connection]:
     api = await connect(options.kubeconfig, options.context)
     client = Client(api, timeout_seconds=REQUEST_SECONDS)
     try:
-        yield Connection(api, client, options.namespace or _default_namespace(options))
+        yield Connection(client, options.namespace or _default_namespace(options))
     finally:
         await client.close()
 

@@ -29,7 +29,8 @@ class Target:
     @property
     def environment(self) -> dict[str, str]:
         """The environment for programs that work on this cluster, and no other."""
-        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        path = os.pathsep.join((str(self.kubectl.parent), os.environ.get("PATH", os.defpath)))
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": path}
 
     def call(
         self, *arguments: str, stdin: str | None = None, timeout: float = REQUEST_TIMEOUT

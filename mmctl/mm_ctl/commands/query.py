@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from mm_api.contract import GATEWAY_PORT, HTTP_PORT
-from mm_ctl.connection import add_connection_options
+from mm_ctl.connection import add_connection_options, kubectl_options
 from mm_ctl.documents import UsageError
 from mm_ctl.question import NUMBERS, TRITON_MODELS, read_file, request_of, text_of
 from mm_operator import names
@@ -82,8 +82,7 @@ async def _address(options: argparse.Namespace) -> AsyncIterator[str]:
         return
     port = GATEWAY_PORT if options.protocol == OPENAI else HTTP_PORT
     words = ["kubectl", "port-forward", f"deployment/{names.deployment(options.name)}", f":{port}"]
-    for flag in ("namespace", "kubeconfig", "context"):
-        words += [f"--{flag}={given}"] if (given := getattr(options, flag)) else []
+    words += kubectl_options(options)
     pipe, joined = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
     try:
         forward = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=joined)

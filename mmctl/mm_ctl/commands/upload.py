@@ -11,17 +11,14 @@ from pathlib import Path, PurePosixPath
 from typing import get_args
 
 from mm_api.v1alpha1 import UserIds
-from mm_ctl.connection import Connection, add_connection_options, connection
+from mm_ctl.connection import add_connection_options, connection, kubectl_options
 from mm_ctl.documents import UsageError
-from mm_ctl.uploading import receiver
-from mm_ctl.uploading.exec_stream import execute
-from mm_ctl.uploading.pod import CONTAINER, MOUNT, start, upload_pod, user_ids_of
-from mm_ctl.uploading.tar_stream import TarStream
+from mm_ctl.uploading.in_pod import run_receiver
+from mm_ctl.uploading.pod import MOUNT, start, upload_pod, user_ids_of
 from mm_operator.cluster.resources import POD
 
 HELP = "copy a local checkpoint into a PersistentVolumeClaim"
 COPIED, FAILED = 0, 1
-_RECEIVER = Path(receiver.__file__).read_text(encoding="utf-8")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,19 +58,18 @@ async def run(options: argparse.Namespace) -> int:
         )
         name = await start(there.client, pod, options.timeout)
         try:
-            return await _copy(there, name, options.directory, target, local)
+            options.namespace = there.namespace
+            words = kubectl_options(options)
+            return await asyncio.to_thread(_copy, words, name, options.directory, target, local)
         finally:
             await asyncio.shield(there.client.delete(POD, there.namespace, name))
 
 
-async def _copy(
-    there: Connection, pod: str, directory: Path, target: str, local: dict[str, str]
-) -> int:
-    held = await _run_in_pod(there, pod, "digests", target)
+def _copy(options: list[str], pod: str, directory: Path, target: str, local: dict[str, str]) -> int:
+    held = run_receiver(options, pod, ("digests", target), directory, ())
     changed = [name for name, digest in sorted(local.items()) if held.get(name) != digest]
     if changed:
-        stream = TarStream(directory, changed)
-        received = await _run_in_pod(there, pod, "receive", target, str(stream.size), stream=stream)
+        received = run_receiver(options, pod, ("receive", target), directory, changed)
         wrong = [name for name in changed if received.get(name) != local[name]]
         if wrong:
             print(f"arrived damaged: {', '.join(wrong)}; run it again", file=sys.stderr)
@@ -81,19 +77,6 @@ async def _copy(
     size = sum((directory / name).stat().st_size for name in changed)
     print(f"{len(changed)} of {len(local)} files sent ({size:,} bytes), all verified")
     return COPIED
-
-
-async def _run_in_pod(
-    there: Connection, pod: str, *arguments: str, stream: TarStream | None = None
-) -> dict[str, str]:
-    return await execute(
-        there.api,
-        namespace=there.namespace,
-        pod=pod,
-        container=CONTAINER,
-        command=["python3", "-c", _RECEIVER, *arguments],
-        stdin=stream,
-    )
 
 
 def local_digests(directory: Path) -> dict[str, str]:

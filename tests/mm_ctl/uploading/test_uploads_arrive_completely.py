@@ -1,9 +1,11 @@
 """The two ends of `mmctl upload` without a cluster between them, and the Secrets of its image."""
 
 import argparse
+import io
 import json
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,18 +13,35 @@ import pytest
 from mm_ctl.commands.upload import configure, local_digests, target_directory
 from mm_ctl.documents import UsageError
 from mm_ctl.uploading import receiver
+from mm_ctl.uploading.in_pod import run_receiver
 from mm_ctl.uploading.pod import upload_pod
-from mm_ctl.uploading.tar_stream import TarStream
 from mm_devcluster.cluster import ClusterInfo
+from mm_operator.errors import ClusterError
 from support.cases import cases
 from support.clusters import kubectl, namespace
 
 PROGRAM = Path(receiver.__file__).read_text(encoding="utf-8")
+KUBECTL = """#!{python}
+import os, sys
+words = sys.argv[sys.argv.index("--") + 1:]
+assert sys.argv[1:6] == ["--namespace=a", "exec", "-i", "pod-1", "--container=upload"]
+os.execv("{python}", ["{python}", *words[1:]])
+"""
 
 
-def receive(target: Path, size: int, data: bytes) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-c", PROGRAM, "receive", str(target), str(size)]
-    return subprocess.run(command, input=data, capture_output=True, timeout=120, check=False)
+@pytest.fixture
+def local_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that runs the command on this machine."""
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.write_text(KUBECTL.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+
+
+def receive(directory: Path, names: list[str], target: Path) -> dict[str, str]:
+    words = ("receive", str(target))
+    return run_receiver(["--namespace=a"], "pod-1", words, directory, names)
 
 
 @pytest.fixture
@@ -35,15 +54,12 @@ def checkpoint(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.usefixtures("local_kubectl")
 def test_what_arrives_is_what_was_sent(checkpoint: Path, tmp_path: Path) -> None:
+    """Every file arrives with its digest; of a link what it leads to."""
+    (checkpoint / "link").symlink_to("odd")
     local = local_digests(checkpoint)
-    stream = TarStream(checkpoint, sorted(local))
-    data = b"".join(stream)
-
-    done = receive(tmp_path / "there", stream.size, data + b"not ours")
-
-    assert len(data) == stream.size
-    assert json.loads(done.stdout) == local
+    assert receive(checkpoint, sorted(local), tmp_path / "there") == local
     assert local_digests(tmp_path / "there") == local
 
 
@@ -59,13 +75,33 @@ def test_a_stream_that_breaks_off_leaves_the_old_file(checkpoint: Path, tmp_path
     target = tmp_path / "there"
     target.mkdir()
     (target / "large").write_bytes(b"old")
-    stream = TarStream(checkpoint / "deep", ["large"])
-    data = b"".join(stream)[:100_000]
-
-    done = receive(target, stream.size, data)
+    sent = io.BytesIO()
+    with tarfile.open(fileobj=sent, mode="w") as archive:
+        archive.add(checkpoint / "deep" / "large", "large")
+    command = [sys.executable, "-c", PROGRAM, "receive", str(target)]
+    data = sent.getvalue()[:100_000]
+    done = subprocess.run(command, input=data, capture_output=True, timeout=120, check=False)
 
     assert done.returncode != 0
     assert (target / "large").read_bytes() == b"old"
+
+
+@pytest.mark.usefixtures("local_kubectl")
+def test_what_the_pod_says_is_the_message(checkpoint: Path, tmp_path: Path) -> None:
+    """And a kubectl that is not there is named."""
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    with pytest.raises(ClusterError, match="taken"):
+        receive(checkpoint, ["deep/large"] * 20, taken)
+    (tmp_path / "bin" / "kubectl").unlink()
+    with pytest.raises(UsageError, match="there is no kubectl"):
+        receive(checkpoint, ["odd"], tmp_path)
+
+
+@pytest.mark.usefixtures("local_kubectl")
+def test_a_file_that_goes_away_meanwhile_is_named(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"were not sent: .*gone"):
+        receive(checkpoint, ["odd", "gone"], tmp_path / "there")
 
 
 @pytest.mark.parametrize("path", ["/etc", "../up", "a/../../b"])
