@@ -111,8 +111,7 @@ def measure(scratch: Path, mebibytes: int, rounds: int) -> tuple[Seconds, Second
         server.upload(source, "bench", "checkpoint")
         store = BucketStore(BucketAddress("bench", "checkpoint"), server.environment)
         entry = EngineFile(path=weights.name, size=weights.stat().st_size, sha256=digest)
-        with store.receive("0" * 64) as incoming:
-            incoming.add(entry, _blocks(weights))
+        store.upload("0" * 64, entry, _blocks(weights))
         remote = BucketSource(BucketAddress("bench", "checkpoint"), server.environment)
         listed = next(file for file in remote.files() if file.name == weights.name)
         local = DirectoryOrigin({weights.name: weights})

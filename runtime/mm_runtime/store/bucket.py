@@ -5,9 +5,8 @@ two builders of one fingerprint may upload side by side and can never mix their 
 their clocks say. The manifest comes last; with it the engine is complete.
 """
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 
 import obstore
@@ -77,10 +76,16 @@ class BucketStore:
                 raise EngineCorruptError(f"{self}: {file.path} is missing ({key}).") from error
         yield from parts(read, 0, size)
 
-    @contextmanager
-    def receive(self, fingerprint: str) -> Iterator["BucketIncoming"]:
-        """See `EngineStore.receive`; blobs of an upload that was cut stay for the next one."""
-        yield BucketIncoming(self, fingerprint, self._blobs(fingerprint))
+    def put(
+        self, fingerprint: str, manifest: bytes, files: Iterable[tuple[EngineFile, Iterable[Piece]]]
+    ) -> None:
+        """See `EngineStore.put`; blobs of an upload that was cut stay for the next one."""
+        there = self._blobs(fingerprint)
+        for file, chunks in files:
+            if there.get(file.sha256) != file.size:
+                self.upload(fingerprint, file, chunks)
+                there[file.sha256] = file.size
+        self._publish(fingerprint, manifest)
 
     def unused_since(self, fingerprint: str) -> datetime | None:
         with explained(str(self), STORE_ERRORS):
@@ -120,14 +125,14 @@ class BucketStore:
         with explained(str(self), STORE_ERRORS):
             obstore.put(self._client, self._key(fingerprint, BLOBS, file.sha256), source)
 
-    def publish(self, fingerprint: str, manifest: bytes) -> None:
+    def _publish(self, fingerprint: str, manifest: bytes) -> None:
         """Put the manifest, unless another builder was first: then its engine counts.
 
         What other uploads have left goes: a builder that still uploads will find this manifest, so
         its blobs are needed no more either.
         """
         key = self._key(fingerprint, MANIFEST_NAME)
-        with explained(str(self), STORE_ERRORS), contextlib.suppress(AlreadyExistsError):
+        with explained(str(self), STORE_ERRORS), suppress(AlreadyExistsError):
             obstore.put(self._client, key, manifest, mode="create")
         kept = parse_manifest(self.manifest(fingerprint), fingerprint, str(self))
         idle = self._blobs(fingerprint).keys() - {file.sha256 for file in kept.files}
@@ -148,22 +153,3 @@ class BucketStore:
         # Gateways over a file system list uploads that still run, under names of their own:
         # deleting one ends the upload of another builder.
         return {name: size for name, size in found.items() if FINGERPRINT.fullmatch(name)}
-
-
-class BucketIncoming:
-    """Blobs that are not read before the manifest is there."""
-
-    def __init__(self, store: BucketStore, fingerprint: str, there: Mapping[str, int]) -> None:
-        self._store = store
-        self._fingerprint = fingerprint
-        self._there = dict(there)
-
-    def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
-        """See `Incoming.add`; what an earlier upload has left is not sent again."""
-        if self._there.get(file.sha256) == file.size:
-            return
-        self._store.upload(self._fingerprint, file, chunks)
-        self._there[file.sha256] = file.size
-
-    def finish(self, manifest: bytes) -> None:
-        self._store.publish(self._fingerprint, manifest)

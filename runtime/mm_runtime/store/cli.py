@@ -1,7 +1,6 @@
 """`mm-runtime store ls|verify|gc|pull`: parse, call, print."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,11 +13,12 @@ from mm_runtime.base.termination import write_termination_message
 from mm_runtime.errors import EngineCorruptError, PermanentError
 
 if TYPE_CHECKING:
-    from mm_api.documents.engine_manifest import EngineManifest
     from mm_runtime.store.engines import EngineStore
 
 SHOWN = 12
 """Digits of a fingerprint in a table, as git shows commits."""
+
+COLUMNS = ("FINGERPRINT", "FAMILY", "BACKEND", "DTYPE", "FILES", "BYTES", "CREATED", "GPU", "STATE")
 
 
 def add_store(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,30 +41,29 @@ def _part(
 
 def _add_ls(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     part = _part(parts, "ls", "list the engines")
-    part.add_argument("-o", "--output", choices=("table", "json"), default="table")
     part.set_defaults(command=_ls)
 
 
 def _add_verify(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     part = _part(parts, "verify", "compare every byte with the manifests; exit code 6 on damage")
     part.add_argument("fingerprints", nargs="*", metavar="FINGERPRINT", help="default: all")
-    part.add_argument("--quick", action="store_true", help="existence and sizes only")
     part.set_defaults(command=_verify)
 
 
 def _add_gc(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     part = _part(parts, Command.STORE_GC, "remove engines; never one that is being built")
     which = part.add_mutually_exclusive_group(required=True)
-    which.add_argument("--remove", nargs="+", metavar="FINGERPRINT", help="these, at any age")
-    which.add_argument(Flag.KEEP, nargs="*", metavar="FINGERPRINT", help="all others that are old")
-    part.add_argument("--older-than", type=float, default=86400.0, metavar="SECONDS")
+    which.add_argument("--remove", nargs="+", metavar="FINGERPRINT", help="these")
+    which.add_argument(
+        Flag.KEEP, nargs="*", metavar="FINGERPRINT", help="all others that are unused"
+    )
     part.add_argument(
         Flag.UNUSED_FOR,
         type=float,
+        default=86400.0,
         metavar="SECONDS",
-        help="with --keep: engines go that were not kept for so long, whatever their age",
+        help="with --keep: engines go that were not kept for so long",
     )
-    part.add_argument("--dry-run", action="store_true", help="print what would go")
     part.add_argument(Flag.TERMINATION_LOG, type=Path, help="also write the result here")
     part.set_defaults(command=_gc)
 
@@ -93,50 +92,24 @@ def _ls(arguments: argparse.Namespace) -> int:
     from mm_runtime.store.opening import open_store  # noqa: PLC0415
 
     store = open_store(arguments.store)
-    rows = []
+    rows: list[tuple[str, ...]] = [COLUMNS]
     for fingerprint in store.fingerprints():
         wrong = problems(store, fingerprint, digests=False)
-        manifest = None
+        about: tuple[str, ...] = ("-",) * (len(COLUMNS) - 2)
         if not wrong or "manifest" not in wrong[0]:
             manifest = parse_manifest(store.manifest(fingerprint), fingerprint, str(store))
-        rows.append(_row(fingerprint, manifest, wrong))
-    if arguments.output == "json":
-        print(json.dumps(rows, indent=1))
-    else:
-        _print_table(rows)
-    return ExitCode.OK
-
-
-def _row(
-    fingerprint: str, manifest: "EngineManifest | None", wrong: Sequence[str]
-) -> dict[str, object]:
-    row: dict[str, object] = {"fingerprint": fingerprint, "problems": list(wrong)}
-    if manifest:
-        engine = manifest.plan.engine
-        row |= {
-            "family": engine.family,
-            "backend": engine.backend,
-            "dtype": engine.dtype,
-            "files": len(manifest.files),
-            "bytes": sum(file.size for file in manifest.files),
-            "created": manifest.created.isoformat(),
-            "gpu": manifest.gpu.product if manifest.gpu else None,
-        }
-    return row
-
-
-def _print_table(rows: Sequence[dict[str, object]]) -> None:
-    names = ("family", "backend", "dtype", "files", "bytes", "created", "gpu")
-    lines = [("FINGERPRINT", *(name.upper() for name in names), "STATE")]
+            engine, size = manifest.plan.engine, sum(file.size for file in manifest.files)
+            about = (
+                *(engine.family, engine.backend, engine.dtype, str(len(manifest.files)), str(size)),
+                manifest.created.isoformat(),
+                manifest.gpu.product if manifest.gpu else "-",
+            )
+        rows.append((fingerprint[:SHOWN], *about, wrong[0] if wrong else "complete"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        problems = row["problems"]
-        state = str(problems[0]) if isinstance(problems, list) and problems else "complete"
-        values = ("-" if row.get(name) is None else str(row[name]) for name in names)
-        lines.append((str(row["fingerprint"])[:SHOWN], *values, state))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
-    for line in lines:
-        cells = [value.ljust(width) for value, width in zip(line, widths, strict=False)]
-        print("  ".join([*cells, line[-1]]))
+        cells = (value.ljust(width) for value, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    return ExitCode.OK
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -146,7 +119,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     store = open_store(arguments.store)
     damaged = 0
     for fingerprint in _chosen(store, arguments.fingerprints):
-        wrong = problems(store, fingerprint, digests=not arguments.quick)
+        wrong = problems(store, fingerprint)
         print(f"{fingerprint} {'damaged' if wrong else 'complete'}")
         for problem in wrong:
             print(f"  {problem}")
@@ -155,19 +128,16 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _gc(arguments: argparse.Namespace) -> int:
-    from mm_runtime.store.garbage_collection import Demand, collect  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.garbage_collection import collect  # noqa: PLC0415 (see mm_runtime.cli)
     from mm_runtime.store.opening import open_store  # noqa: PLC0415
 
-    demand = Demand(
-        remove=frozenset(arguments.remove or ()),
-        keep=None if arguments.keep is None else frozenset(arguments.keep),
-        older_than=timedelta(seconds=arguments.older_than),
-        unused_for=(
-            None if arguments.unused_for is None else timedelta(seconds=arguments.unused_for)
-        ),
-    )
-    store = open_store(arguments.store)
-    text = collect(store, demand, datetime.now(UTC), dry_run=arguments.dry_run).to_json()
+    text = collect(
+        open_store(arguments.store),
+        datetime.now(UTC),
+        remove=arguments.remove or (),
+        keep=arguments.keep,
+        unused_for=timedelta(seconds=arguments.unused_for),
+    ).to_json()
     print(text)
     write_termination_message(arguments.termination_log, text)
     return ExitCode.OK

@@ -59,15 +59,22 @@ class DirectoryStore:
             while chunk := reader.read(PIECE_BYTES):
                 yield chunk
 
-    @contextmanager
-    def receive(self, fingerprint: str) -> Iterator["DirectoryIncoming"]:
+    def put(
+        self, fingerprint: str, manifest: bytes, files: Iterable[tuple[EngineFile, Iterable[Piece]]]
+    ) -> None:
+        """See `EngineStore.put`; a damaged engine of the same name makes place."""
         paths = self._paths(fingerprint)
         with writing_to(self.root), self._locked(paths):
             folder = paths.work.with_name(f"{fingerprint}.incoming")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             try:
-                yield DirectoryIncoming(paths, folder)
+                for file, chunks in files:
+                    _write(folder, file, chunks, f"engine {fingerprint[:12]}")
+                write_durably(folder / MANIFEST_NAME, manifest.decode())
+                _remove_engine(paths)
+                folder.rename(paths.engine)
+                sync_directory(paths.engine.parent)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -131,30 +138,16 @@ class DirectoryStore:
             os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryIncoming:
-    """Files beside the engines; a rename makes an engine of them."""
-
-    paths: BuildPaths
-    folder: Path
-
-    def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
-        path = self.folder / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        size = 0
-        with ResumableFile(path) as writer:
-            for chunk in chunks:
-                size += len(chunk)
-                writer.write(chunk)
-            digest = writer.finish()
-        compare(file, size, digest, f"engine {self.paths.fingerprint[:12]}")
-
-    def finish(self, manifest: bytes) -> None:
-        """See `Incoming.finish`; a damaged engine of the same name makes place."""
-        write_durably(self.folder / MANIFEST_NAME, manifest.decode())
-        _remove_engine(self.paths)
-        self.folder.rename(self.paths.engine)
-        sync_directory(self.paths.engine.parent)
+def _write(folder: Path, file: EngineFile, chunks: Iterable[Piece], where: str) -> None:
+    path = folder / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    size = 0
+    with ResumableFile(path) as writer:
+        for chunk in chunks:
+            size += len(chunk)
+            writer.write(chunk)
+        digest = writer.finish()
+    compare(file, size, digest, where)
 
 
 def _remove_engine(paths: BuildPaths) -> None:

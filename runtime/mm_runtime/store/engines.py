@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Protocol
@@ -16,20 +15,6 @@ from mm_runtime.base.resumable_file import BackgroundDigest, Piece
 from mm_runtime.errors import EngineCorruptError
 
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
-
-
-class Incoming(Protocol):
-    """An engine on its way into a store; invisible before `finish`."""
-
-    def add(self, file: EngineFile, chunks: Iterable[Piece]) -> None:
-        """Take one file; its size and digest are checked.
-
-        Raises:
-            EngineCorruptError: other bytes came than the manifest says.
-        """
-
-    def finish(self, manifest: bytes) -> None:
-        """Make the engine visible, complete."""
 
 
 class EngineStore(Protocol):
@@ -55,11 +40,14 @@ class EngineStore(Protocol):
             EngineCorruptError: the file is missing.
         """
 
-    def receive(self, fingerprint: str) -> AbstractContextManager[Incoming]:
-        """Give a place for an engine to be put together; left without `finish`, nothing is kept.
+    def put(
+        self, fingerprint: str, manifest: bytes, files: Iterable[tuple[EngineFile, Iterable[Piece]]]
+    ) -> None:
+        """Take an engine: it becomes visible with all of its files, or not at all.
 
         Raises:
             EngineBusyError: it is being built now.
+            EngineCorruptError: other bytes came than the manifest says.
         """
 
     def unused_since(self, fingerprint: str) -> datetime | None:
@@ -154,10 +142,8 @@ def copy_engine(
     """
     content = source.manifest(fingerprint)
     manifest = parse_manifest(content, fingerprint, str(source))
-    with target.receive(fingerprint) as incoming:
-        for file in needed_files(manifest.files, role):
-            incoming.add(file, source.chunks(fingerprint, file))
-        incoming.finish(content)
+    needed = needed_files(manifest.files, role)
+    target.put(fingerprint, content, ((one, source.chunks(fingerprint, one)) for one in needed))
     return manifest
 
 

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pydantic import Field
@@ -17,30 +16,6 @@ from mm_runtime.store.engines import EngineStore, parse_manifest
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Which engines go: those named in `remove`, or all but those in `keep`."""
-
-    remove: Collection[str] = ()
-    keep: Collection[str] | None = None
-    """None: nothing goes that `remove` does not name."""
-    older_than: timedelta = timedelta(days=1)
-    """Age below which an engine stays that is not in `keep`: the model that built it a moment ago
-    may not be counted yet. Engines in `remove` go at any age."""
-
-    unused_for: timedelta | None = None
-    """Not None: an engine outside of `keep` goes once it has been outside for so long, as the
-    store itself notes; its age does not count then."""
-
-    def unwanted(self, fingerprint: str, age: timedelta | None) -> bool:
-        """Return whether an engine goes; an age of None is unknown, which is old."""
-        if fingerprint in self.remove:
-            return True
-        if self.keep is None or fingerprint in self.keep:
-            return False
-        return age is None or age >= self.older_than
-
-
 class CollectResult(Document):
     """What `store gc` did; also its termination message."""
 
@@ -51,64 +26,66 @@ class CollectResult(Document):
 
 
 def collect(
-    store: EngineStore, demand: Demand, now: datetime, *, dry_run: bool = False
+    store: EngineStore,
+    now: datetime,
+    *,
+    remove: Collection[str] = (),
+    keep: Collection[str] | None = None,
+    unused_for: timedelta = timedelta(days=1),
 ) -> CollectResult:
-    """Remove the unwanted engines and what abandoned builds have left."""
+    """Remove engines, and what abandoned builds have left.
+
+    Args:
+        store: of the engines.
+        now: of the caller's clock.
+        remove: these go at once.
+        keep: all others go once they have been outside of it for `unused_for`, as the store itself
+            notes. None: nothing goes that `remove` does not name.
+        unused_for: see `keep`.
+    """
     removed, busy, size, kept = [], [], 0, 0
     for fingerprint in store.fingerprints():
-        created, bytes_ = _created_and_size(store, fingerprint)
+        bytes_ = _size(store, fingerprint)
         try:
-            unwanted_now = _remove_unwanted(
-                store, demand, fingerprint, (created, now), dry_run=dry_run
-            )
+            if fingerprint in remove:
+                store.remove(fingerprint)
+            elif keep is None or not _swept(store, fingerprint, keep, now, unused_for):
+                kept += 1
+                continue
         except EngineBusyError:
             busy.append(fingerprint)
             continue
-        if not unwanted_now:
-            kept += 1
-            continue
-        log.info(
-            "%s engine %s, %d bytes", "would remove" if dry_run else "removed", fingerprint, bytes_
-        )
+        log.info("removed engine %s, %d bytes", fingerprint, bytes_)
         removed.append(fingerprint)
         size += bytes_
-    if isinstance(store, DirectoryStore) and not dry_run:
+    if isinstance(store, DirectoryStore):
         engines = store.root / "engines"
         if (engines / ".work").is_dir() and (engines / ".locks").is_dir():
             remove_abandoned(engines / ".work", engines / ".locks", now=time.time())
     return CollectResult(removed=removed, removed_bytes=size, kept=kept, busy=busy)
 
 
-def _remove_unwanted(
+def _swept(
     store: EngineStore,
-    demand: Demand,
     fingerprint: str,
-    times: tuple[datetime | None, datetime],
-    *,
-    dry_run: bool,
+    keep: Collection[str],
+    now: datetime,
+    unused_for: timedelta,
 ) -> bool:
-    """Remove an engine if it is unwanted; return whether it is."""
-    created, now = times
-    if demand.unused_for is None or demand.keep is None:
-        unwanted_now = demand.unwanted(fingerprint, now - created if created else None)
-        if unwanted_now and not dry_run:
-            store.remove(fingerprint)
-        return unwanted_now
-    if fingerprint in demand.keep:
-        if not dry_run:
-            store.used(fingerprint)
+    """Note whether an engine is kept; return whether it was removed for not being so long."""
+    if fingerprint in keep:
+        store.used(fingerprint)
         return False
-    before = now - demand.unused_for
+    before = now - unused_for
     since = store.unused_since(fingerprint)
-    if since is None and not dry_run:
+    if since is None:
         store.note_unused(fingerprint, now)
-    unwanted_now = (since or now) <= before
-    return unwanted_now and (dry_run or store.remove_unused(fingerprint, before))
+    return (since or now) <= before and store.remove_unused(fingerprint, before)
 
 
-def _created_and_size(store: EngineStore, fingerprint: str) -> tuple[datetime | None, int]:
+def _size(store: EngineStore, fingerprint: str) -> int:
     try:
         manifest = parse_manifest(store.manifest(fingerprint), fingerprint, str(store))
     except EngineCorruptError:
-        return None, 0
-    return manifest.created, sum(file.size for file in manifest.files)
+        return 0
+    return sum(file.size for file in manifest.files)

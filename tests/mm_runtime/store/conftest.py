@@ -52,10 +52,8 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> list[EngineManifest]:
 def fill(store: EngineStore, manifests: list[EngineManifest]) -> None:
     for number, manifest in enumerate(manifests, start=1):
         content = {**CONTENT, "vision/model.onnx": b"engine %d" % number}
-        with store.receive(manifest.fingerprint) as incoming:
-            for file in manifest.files:
-                incoming.add(file, iter([content[file.path]]))
-            incoming.finish(manifest.to_json().encode())
+        files = [(file, iter([content[file.path]])) for file in manifest.files]
+        store.put(manifest.fingerprint, manifest.to_json().encode(), files)
 
 
 @pytest.fixture

@@ -4,15 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_runtime.store.engines import EngineStore
-from mm_runtime.store.garbage_collection import Demand, collect
+from mm_runtime.store.garbage_collection import collect
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def sweep(store: EngineStore, keep: list[str], at: datetime) -> list[str]:
     """Collect what was not kept for a day, at some time; return what went."""
-    demand = Demand(keep=keep, unused_for=timedelta(days=1))
-    return collect(store, demand, at).removed
+    return collect(store, at, keep=keep, unused_for=timedelta(days=1)).removed
 
 
 def test_what_was_not_kept_for_long_goes(store: EngineStore, plans: list[EngineManifest]) -> None:
@@ -45,9 +44,3 @@ def test_an_engine_that_was_taken_meanwhile_stays(
     store.used(wanted)
     assert not store.remove_unused(wanted, NOW + timedelta(days=9))
     assert wanted in store.fingerprints()
-
-
-def test_a_dry_run_notes_nothing(store: EngineStore) -> None:
-    demand = Demand(keep=[], unused_for=timedelta())
-    collect(store, demand, NOW, dry_run=True)
-    assert [store.unused_since(one) for one in store.fingerprints()] == [None, None]
