@@ -17,7 +17,7 @@ import pytest
 from mm_runtime.backends import steps
 from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build.commands import build_vision as command
-from mm_runtime.engine_build.commands.vision_profile import Range, profile
+from mm_runtime.engine_build.commands.build_vision import profile
 from mm_runtime.errors import EngineCorruptError, PermanentError
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.load import load_encoder
@@ -128,8 +128,8 @@ def test_refusals_have_tensorrts_words(
     plan, facts = engine.vision, engine.facts.vision
     assert plan
     assert facts
-    assert Range(1, 1, 3) == profile("batch", plan, facts)
-    assert not facts.min_pixels or Range(16, 72, 128) == profile("patches", plan, facts)
+    assert profile("batch", plan, facts) == (1, 1, 3)
+    assert not facts.min_pixels or profile("patches", plan, facts) == (16, 72, 128)
     with pytest.raises(PermanentError, match="free size 'depth'"):
         profile("depth", plan, facts)
     (tmp_path / "model.onnx").write_bytes(b"no model")

@@ -21,7 +21,6 @@ from mm_runtime.engine_build.output_log import OutputLog
 from mm_runtime.engine_build.outputs import problem, remove_outputs
 from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.step import Step
-from mm_runtime.sources.secrets import is_secret
 
 FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
 """What a tool prints, as a rule in a traceback, when a disk is full."""
@@ -34,6 +33,13 @@ FETCHES = frozenset({"fetch", "fetch-adapters"})
 
 _OURS = frozenset({ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED, ExitCode.WEIGHTS_UNUSABLE})
 """Exit codes that end a build for good, which a tool does not know."""
+
+_SECRETS = frozenset(
+    prefix + name
+    for prefix in ("", "MM_SOURCE_", "MM_STORE_")
+    for name in ("HF_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+)
+"""Environment variables with tokens and keys of sources and stores."""
 
 _REPORTED = frozenset(ExitCode) - {ExitCode.RETRY}
 """Exit codes of our steps whose last line is their report; 1 is a traceback's as well."""
@@ -136,7 +142,7 @@ def _environment(step: Step) -> dict[str, str]:
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if step.name == "quantize":
         offline = {}  # unless --calib_dataset names a folder, it downloads what it calibrates with
-    inherited = {name: value for name, value in os.environ.items() if not is_secret(name)}
+    inherited = {name: value for name, value in os.environ.items() if name not in _SECRETS}
     return {**inherited, **plain, **offline}
 
 

@@ -39,7 +39,7 @@ def link_tree(paths: BuildPaths, root: Path) -> None:
         )
     paths.tree.mkdir(parents=True, exist_ok=True)
     for entry in sorted(root.iterdir()):
-        if entry.name not in OWN and entry.name != paths.checkpoint:
+        if entry.name not in OWN and paths.tree / entry.name != paths.weights:
             _link(paths.tree / entry.name, entry)
     build = paths.tree / "build"
     build.mkdir(exist_ok=True)

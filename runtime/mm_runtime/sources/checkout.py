@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_runtime.errors import SourceNotFoundError
-from mm_runtime.sources.address import Address, HubAddress
+from mm_runtime.sources.address import Address, BucketAddress, HubAddress
 from mm_runtime.sources.mirror import wanted_files, write_mirror
-from mm_runtime.sources.opening import open_remote
+from mm_runtime.sources.remote import RemoteSource
 
 OFFLINE = "HF_HUB_OFFLINE"
 """Set to 1: the Hub is never queried, its cache in HF_HUB_CACHE is the source."""
@@ -54,6 +54,19 @@ def checked_out(
         directory.mkdir()
         write_mirror(source, wanted_files(source), directory)
         yield Checkout(directory, source.commit, str(address))
+
+
+def open_remote(
+    address: HubAddress | BucketAddress, environment: Mapping[str, str]
+) -> RemoteSource:
+    """Return the source at an address; no request is sent yet."""
+    if isinstance(address, HubAddress):
+        from mm_runtime.sources.hub import HubSource  # noqa: PLC0415 (a client each, 0.3 s)
+
+        return HubSource(address, environment)
+    from mm_runtime.sources.bucket import BucketSource  # noqa: PLC0415 (the same)
+
+    return BucketSource(address, environment)
 
 
 def cached_snapshot(address: HubAddress, environment: Mapping[str, str]) -> Path:

@@ -13,10 +13,9 @@ from mm_runtime.base.containment import open_contained
 from mm_runtime.base.resumable_file import PIECE_BYTES, ResumableFile
 from mm_runtime.errors import SourceNotFoundError, SourceUnavailableError
 from mm_runtime.sources.address import Address, HubAddress
-from mm_runtime.sources.checkout import OFFLINE, cached_snapshot
+from mm_runtime.sources.checkout import OFFLINE, cached_snapshot, open_remote
 from mm_runtime.sources.identity import files_digest, source_files
 from mm_runtime.sources.mirror import wanted_files, write_hollow, write_mirror
-from mm_runtime.sources.opening import open_remote
 from mm_runtime.sources.remote import RemoteFile, RemoteSource
 
 PARTIAL = ".partial"

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import ByteLevelBPETokenizer
+from tokenizers.pre_tokenizers import ByteLevel
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
 from mm_runtime.backends import steps
@@ -107,7 +109,14 @@ def test_another_conversion_is_refused(
 ) -> None:
     """A version of transformers that split words otherwise would serve nonsense."""
     context = fetched(published, tmp_path)
-    monkeypatch.setattr(byte_pairs, "PRETOKENS", byte_pairs.regex.compile(r"\S+|\s+"))
+    make = byte_pairs.made_by_transformers
+
+    def otherwise(*files: Path) -> Any:
+        made = make(*files)
+        made.backend_tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+        return made
+
+    monkeypatch.setattr(byte_pairs, "made_by_transformers", otherwise)
     with pytest.raises(PermanentError, match=r"vocab\.json that splits .* the algorithm of GPT-2"):
         make_tokenizer(context)
     assert not list(context.paths.tokenizer.iterdir())

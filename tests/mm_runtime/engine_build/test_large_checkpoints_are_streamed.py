@@ -1,6 +1,5 @@
 """Checkpoints that do not fit the build's memory are read layer by layer, for the same answers."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ def fetched(folder: Path, checkpoint: Path) -> StepContext:
     plan = plan_of(inspect(checkpoint, InspectOptions()))
     engine = plan.engine.model_copy(update={"backend": "TensorRT"})
     plan = plan.model_copy(update={"engine": engine})
-    paths = replace(BuildPaths(folder, plan.fingerprint), checkpoint="checkpoint")
+    paths = BuildPaths(folder, plan.fingerprint, checkpoint="checkpoint")
     for made in paths.folders:
         made.mkdir(parents=True, exist_ok=True)
     context = StepContext(plan, str(checkpoint), paths)

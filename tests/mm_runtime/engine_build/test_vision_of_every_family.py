@@ -12,9 +12,9 @@ import torch
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_api.families.detection import detect
-from mm_runtime.engine_build.commands.onnx_names import MODEL_NAME, OUTPUT_NAME
 from mm_runtime.engine_build.commands.towers import WITH_TOWERS, load_tower
 from mm_runtime.engine_build.commands.towers.tower import Tower
+from mm_runtime.engine_build.commands.vision_samples import FEATURES
 from support.families.shared import shared_family
 from support.representatives import others_are_slow
 
@@ -59,7 +59,7 @@ def exported(
     shared = shared_family(tmp_path_factory, request.param)
     facts = facts_of(shared.checkpoint)
     tower = load_tower(shared.checkpoint, facts, trust_remote_code=False)
-    path = shared.engine.vision_folder / MODEL_NAME
+    path = shared.engine.vision_folder / "model.onnx"
     return tower, onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
@@ -70,7 +70,7 @@ def test_every_sample_equals_torch(exported: tuple[Tower, onnxruntime.InferenceS
     for sample in tower.samples:
         with torch.inference_mode():
             wanted = tower.reference(sample).numpy()
-        found = session.run([OUTPUT_NAME], sample)[0]
+        found = session.run([FEATURES], sample)[0]
         assert wanted.shape == found.shape
         assert wanted.std() > 10 * EXACT  # far from all alike: the comparison means something
         assert np.abs(found - wanted).max() < EXACT
@@ -93,8 +93,8 @@ def test_entries_of_a_batch_do_not_mix(
     """An entry has the same features alone and beside another one."""
     tower, session = exported
     sample = tower.samples[0]
-    together = session.run([OUTPUT_NAME], sample)[0]
+    together = session.run([FEATURES], sample)[0]
     last = {name: values[-1:] for name, values in sample.items()}
-    alone = session.run([OUTPUT_NAME], last)[0]
+    alone = session.run([FEATURES], last)[0]
     np.testing.assert_allclose(together[-1:], alone, atol=1e-5)
     assert np.abs(together[0] - together[-1]).max() > EXACT

@@ -103,7 +103,6 @@ def trtllm_steps(plan: BuildPlan) -> Iterator[Step]:
         "verify-engines",
         "compare the engines with each other and with the plan",
         inputs=("tools.json", *(output for step in engines for output in step.outputs)),
-        outputs=("engines.json",),
         permanent_reason=BuildReason.VERIFICATION_FAILED,
     )
     yield from evaluation_steps(plan, checkpoint)

@@ -13,13 +13,12 @@ from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.model_facts import VisionFacts
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands.check_tools import gpu_here
-from mm_runtime.engine_build.commands.onnx_names import MODEL_NAME
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.commands.vision_profile import profile
 from mm_runtime.engine_build.timing_cache import CACHES
 from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT
+from mm_runtime.serving.encode.vision.session import ONNX, TOWER
 from mm_runtime.serving.encode.vision.tensorrt_open import ENGINES
 
 log = logging.getLogger(__name__)
@@ -40,7 +39,7 @@ def build_vision(context: StepContext) -> None:
     measured = cache.read_bytes() if cache.is_file() else b""
     # TensorRT does not forgive a damaged one: what fails with it begins without.
     cache.unlink(missing_ok=True)
-    model = context.paths.exported / MODEL_NAME
+    model = context.paths.exported / f"{TOWER}{ONNX}"
     engine, measured = build_engine(tensorrt, model, vision, facts, measured)
     (context.paths.vision / ENGINES[0]).write_bytes(engine)
     cache.parent.mkdir(exist_ok=True)
@@ -106,12 +105,31 @@ def _profile(builder: Any, network: Any, plan: VisionPlan, facts: VisionFacts) -
             if size >= 0:
                 sizes = (size, size, size)
             else:
-                free = profile(tensor.get_dimension_name(axis), plan, facts)
-                sizes = (free.least, free.usual, free.most)
+                sizes = profile(tensor.get_dimension_name(axis), plan, facts)
             for shape, one in zip(shapes, sizes, strict=True):
                 shape.append(one)
         found.set_shape(tensor.name, *shapes)
     return found
+
+
+def profile(name: str, plan: VisionPlan, facts: VisionFacts) -> tuple[int, int, int]:
+    """Return the least, usual and largest value of one free size, by the export's name of it.
+
+    Raises:
+        PermanentError: no such name.
+    """
+    if name == "batch":
+        return 1, max(1, plan.max_batch_size // 2), plan.max_batch_size
+    if name == "patches" and facts.min_pixels and facts.max_pixels:
+        pixels = facts.patch_size**2
+        merged = (facts.merge_size or 1) ** 2
+        least, most = facts.min_pixels // pixels, facts.max_pixels // pixels
+        # Every image is complete blocks of merged patches.
+        usual = (least + most) // 2 // merged * merged
+        return max(merged, least), max(merged, usual), max(merged, most)
+    raise PermanentError(
+        f"The exported vision model has a free size {name!r}; expected batch or patches."
+    )
 
 
 def _module() -> Any:

@@ -13,13 +13,13 @@ import torch
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
 from mm_runtime.engine_build.commands import vision_samples
-from mm_runtime.engine_build.commands.onnx_names import EXTRAS_NAME, OUTPUT_NAME
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.commands.towers import load_tower
 from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.engine_build.commands.verify_weights import compare_with_class
 from mm_runtime.errors import PermanentError
+from mm_runtime.serving.encode.vision.load import EXTRAS
 from mm_runtime.serving.encode.vision.session import ONNX, TORCH, TOWER
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def export_vision(context: StepContext) -> None:
     _keep_answers(context.paths.reference, tower)
     context.paths.vision.mkdir(exist_ok=True)
     if tower.extras:
-        np.savez(context.paths.vision / EXTRAS_NAME, **tower.extras)
+        np.savez(context.paths.vision / EXTRAS, **tower.extras)
     folder = context.paths.exported if vision.tensorrt else context.paths.vision
     folder.mkdir(exist_ok=True)
     path = folder / f"{TOWER}{TORCH if vision.engine == 'Torch' else ONNX}"
@@ -103,7 +103,7 @@ def write_onnx(tower: Tower, path: Path, *, opset: int) -> None:
             tower.module,
             tower.torch_inputs(tower.samples[0]),
             input_names=[one.name for one in tower.inputs],
-            output_names=[OUTPUT_NAME],
+            output_names=[vision_samples.FEATURES],
             opset_version=opset,
             dynamo=True,
             dynamic_shapes=_dynamic_shapes(tower),

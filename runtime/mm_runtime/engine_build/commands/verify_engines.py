@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.engine_report import EngineReport
 from mm_runtime.engine_build.outputs import lookup, read_config
 from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.engine_build.tree import built_folder
@@ -23,7 +21,7 @@ Configs = dict[str, dict[str, Any]]
 
 
 def verify_engines(context: StepContext) -> None:
-    """Write `engines.json`; fail with every disagreement at once."""
+    """Fail with every disagreement at once."""
     build = context.plan.trtllm
     if build is None:
         raise PermanentError("The plan has no commands, which this step needs.")
@@ -43,9 +41,7 @@ def verify_engines(context: StepContext) -> None:
         raise VerificationFailedError(
             f"The engines do not fit together: {'; '.join(problems)}. They are not used."
         )
-    checked = sorted(configs)
-    log.info("%s agree with the plan", ", ".join(checked))
-    write_durably(context.paths.engines_report, EngineReport(engines=checked).to_json(indent=1))
+    log.info("%s agree with the plan", ", ".join(sorted(configs)))
 
 
 def _versions(configs: Configs, versions: dict[str, str]) -> Iterator[str]:

@@ -21,6 +21,7 @@ DARKEST, BRIGHTEST = -2.0, 2.7
 """Range of CLIP's normalised input."""
 
 FEATURES = "features"
+"""Output of the exported model: float32 [batch, rows, hidden size of the language model]."""
 
 
 def images(side: int) -> npt.NDArray[np.float32]:
