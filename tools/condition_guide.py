@@ -324,9 +324,6 @@ SCALING: Final[dict[str, Advice]] = {
         "`autoscaling.engine` is KEDA, which is not installed or does not work.",
         "Enable `keda` in the chart; the message has the obstacle.",
     ),
-    Reason.INVALID_SPEC: Advice(
-        "A schedule is invalid; everything else is followed.", "Correct the schedule."
-    ),
 }
 
 DEGRADED: Final[dict[str, Advice]] = {

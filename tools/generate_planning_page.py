@@ -95,9 +95,6 @@ _METHOD: Final = """\
   its answer ends, N the requests that gateway or queue let in.
 - **KV cache**: full batches of the longest sequences. The fraction is what is left over what is
   free before the vision engine has loaded, rounded down: the order of loading does not matter.
-- **Encoder's share**: the smallest of 25 to 50 % of the GPU's threads that keeps up with
-  `vision.imagesPerSecond`, for images of the largest size; its multiplications over 42 % of the
-  data sheet's (measured on an H100, see the runtime page), busy four fifths of the time.
 - **Contexts**: 768 MiB for each process (measured on an H100: 527 MiB bare, 746 MiB with cuBLAS).
 
 Estimates, not measurements: activations and buffers, none compared with TensorRT-LLM engines yet.

@@ -161,7 +161,7 @@ NODES: tuple[Permission, ...] = (
         "",
         "nodes",
         ("list", "watch"),
-        "Which GPUs there are, from labels; which are free (Auto).",
+        "Which GPUs there are, from labels.",
     ),
 )
 """Also alone, where single namespaces are served and the chart value watchNodes is set."""

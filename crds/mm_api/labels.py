@@ -65,9 +65,6 @@ REFUSED_AT = f"{PREFIX}/refused-at"
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 
-ROLLOUT_CHOICE = f"{PREFIX}/rollout-choice"
-"""Annotation on Deployments: why strategy Auto went the way that the Deployment goes."""
-
 DEFINITION_RELEASE = f"{PREFIX}/release"
 """Annotation on the resource definition: the release that it comes from."""
 

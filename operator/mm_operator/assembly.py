@@ -31,7 +31,6 @@ from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.rollout_turns import RolloutTurns
-from mm_operator.cluster.spare_gpus import SpareGpuFinder
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.cluster.version import minor_version
 from mm_operator.control.controller import Controller
@@ -241,7 +240,6 @@ class Operator:
             claims=claims,
             build_leases=build_leases,
             namespaces=self._namespaces,
-            spare_gpus=SpareGpuFinder(client),
             turns=self._turns,
             applier=applier,
             clock=lambda: datetime.now(UTC),

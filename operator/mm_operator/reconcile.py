@@ -32,7 +32,6 @@ from mm_operator.cluster.prune import prune
 from mm_operator.cluster.refusals import stage_error
 from mm_operator.cluster.resources import MODEL
 from mm_operator.cluster.rollout_turns import RolloutTurns
-from mm_operator.cluster.spare_gpus import SpareGpuFinder
 from mm_operator.cluster.status_writer import write_status
 from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.control.controller import RetryLaterError
@@ -82,7 +81,6 @@ class Reconciler:
         claims: which claims of users one node may attach.
         build_leases: Leases of engines that namespaces share.
         namespaces: which namespaces are this installation's.
-        spare_gpus: whether GPUs are free for a rollout of strategy Auto.
         turns: which models may roll out what the operator changed.
         applier: the only server-side apply.
         clock: the current time, aware of its zone.
@@ -104,7 +102,6 @@ class Reconciler:
         claims: ClaimModes,
         build_leases: BuildLeases,
         namespaces: ServedNamespaces,
-        spare_gpus: SpareGpuFinder,
         turns: RolloutTurns,
         applier: Applier,
         clock: Callable[[], datetime],
@@ -122,7 +119,6 @@ class Reconciler:
         self._claims = claims
         self._build_leases = build_leases
         self._namespaces = namespaces
-        self._spare_gpus = spare_gpus
         self._turns = turns
         self._applier = applier
         self._clock = clock
@@ -182,13 +178,12 @@ class Reconciler:
             self._scaling(record.uid),
             self._servers(key),
             self._namespaces.contender(key.namespace),
-            spare_gpus=self._spare_gpus.take(record.uid),
             turn=self._turns.turn(key),
         )
         plan = decide(snapshot)
         self._turns.note(key, standing_of(snapshot, plan.rollout))
-        if not denied and (delay := await self._delay(record, snapshot, plan)) is not None:
-            return delay
+        if not denied and not await self._may_build(snapshot, plan):
+            return _TAKEN_SECONDS
         try:
             outcome = await self._act(record, snapshot, plan, denied)
         except OutdatedError:
@@ -219,13 +214,6 @@ class Reconciler:
         jobs = self._observer.jobs_of(record) if record else ()
         pods = self._observer.pods_of(record) if record else ()
         return await self._diagnostics.gather(jobs, pods, self._clock())
-
-    async def _delay(self, record: ModelRecord, snapshot: Snapshot, plan: Plan) -> float | None:
-        """Get what a plan needs first; return seconds until the next decision, None for at once."""
-        if plan.rollout.need is not None:
-            await self._spare_gpus.look(record.uid, snapshot.namespace, plan.rollout.need)
-            return _SOON_SECONDS  # what was seen may be old by now
-        return None if await self._may_build(snapshot, plan) else _TAKEN_SECONDS
 
     async def _may_build(self, snapshot: Snapshot, plan: Plan) -> bool:
         """Take the Lease of an engine that a build starts of and that namespaces share."""

@@ -128,7 +128,6 @@ _ENGINE: Final[Mapping[str, Sample]] = {
 _OTHER: Final[Mapping[str, Sample]] = {
     "vision.featureCacheBytes": Sample("64Mi"),
     "vision.sharing": Sample("TimeSlicing"),
-    "vision.imagesPerSecond": Sample(5000),
     **{
         f"vision.{name}{backend}": Sample(
             value, {"vision": {"placement": "Disaggregated", **engine}}

@@ -16,25 +16,4 @@ METRIC_RULES: tuple[tuple[str, str, str, Mapping[str, Any], Mapping[str, Any]], 
         )
         for metric in OBJECTIVE_HISTOGRAMS
     ),
-    (
-        "query-has-an-expression",
-        "customQuery",
-        "customQuery has no expression",
-        {"customQuery": "vector(2)"},
-        {"customQuery": " "},
-    ),
-    (
-        "query-names-its-series",
-        "customQuery",
-        "customQuery has a selector without a name",
-        {"customQuery": "mm_requests_running{model='$model'}"},
-        {"customQuery": "{__name__='mm_requests_total'}"},
-    ),
-    (
-        "query-can-fall",
-        "customQuery",
-        "customQuery takes a counter or a histogram as it is",
-        {"customQuery": "sum(rate(mm_requests_total[5m]))"},
-        {"customQuery": "sum(mm_requests_total)"},
-    ),
 )

@@ -78,7 +78,6 @@ class RuleExample:
 _SOURCE = "model.source.persistentVolumeClaim"
 _LATENCY = {"metric": "TimeToFirstToken", "target": "500ms"}
 _PROMETHEUS = {"addresses": ["http://prometheus.monitoring.svc:9090"]}
-_WORKDAY = {"name": "workday", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 1}
 
 RULE_EXAMPLES = (
     *(
@@ -355,34 +354,6 @@ RULE_EXAMPLES = (
         at("autoscaling", {"objectives": [_LATENCY, _LATENCY], "prometheus": _PROMETHEUS}),
     ),
     RuleExample(
-        "schedules-have-names",
-        "spec.autoscaling.schedules",
-        "each schedule needs a name",
-        at("autoscaling", {"schedules": [_WORKDAY, {**_WORKDAY, "name": "other"}]}),
-        at("autoscaling", {"schedules": [_WORKDAY, _WORKDAY]}),
-    ),
-    RuleExample(
-        "schedules-stay-below-most",
-        "spec.autoscaling.schedules",
-        "minReplicas of a schedule must not be above maxReplicas",
-        at("autoscaling", {"maxReplicas": 2, "schedules": [{**_WORKDAY, "minReplicas": 2}]}),
-        at("autoscaling", {"maxReplicas": 2, "schedules": [{**_WORKDAY, "minReplicas": 3}]}),
-    ),
-    RuleExample(
-        "schedules-name-times-that-exist",
-        "spec.autoscaling.schedules[0].start",
-        "start is not a cron line",
-        at("autoscaling", {"schedules": [{**_WORKDAY, "start": "*/15 23 31 DEC 7"}]}),
-        at("autoscaling", {"schedules": [{**_WORKDAY, "start": "99 8 * * *"}]}),
-    ),
-    RuleExample(
-        "ranges-of-schedules-go-upward",
-        "spec.autoscaling.schedules[0].start",
-        "a range of start goes downward",
-        at("autoscaling", {"schedules": [{**_WORKDAY, "start": "0 8-17 * * MON-5"}]}),
-        at("autoscaling", {"schedules": [{**_WORKDAY, "start": "0 8 * * FRI-SUN"}]}),
-    ),
-    RuleExample(
         "fallback-stays-below-most",
         "spec.autoscaling.fallback",
         "fallback.replicas must not be above maxReplicas",
@@ -411,16 +382,6 @@ RULE_EXAMPLES = (
         {
             "engine": {"backend": "TensorRT"},
             "vision": {"sharing": "TimeSlicing", "threadPercentage": 30},
-        },
-    ),
-    RuleExample(
-        "a-rate-plans-a-share",
-        "spec.vision.imagesPerSecond",
-        "imagesPerSecond plans the share of a GPU",
-        {"engine": {"backend": "TensorRT"}, "vision": {"imagesPerSecond": 30}},
-        {
-            "engine": {"backend": "TensorRT"},
-            "vision": {"placement": "Disaggregated", "imagesPerSecond": 30},
         },
     ),
 )
@@ -456,7 +417,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "build.evaluation": "Off",
     "vision.sharing": "MPS",
     "vision.threadPercentage": 25,
-    "vision.imagesPerSecond": 30,
     "vision.placement": "Disaggregated",
     "runtime.triton.expose": True,
     "rollout.strategy": "Canary",

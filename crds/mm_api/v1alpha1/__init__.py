@@ -9,7 +9,6 @@ from mm_api.v1alpha1.autoscaling import (
     AutoscalingSpec,
     Fallback,
     Objective,
-    Schedule,
 )
 from mm_api.v1alpha1.behavior import Behavior, ScalingPolicy, ScalingRules
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
@@ -87,7 +86,6 @@ __all__ = [
     "ScalingPolicy",
     "ScalingRules",
     "ScalingStatus",
-    "Schedule",
     "Scheduling",
     "SecretKeyRef",
     "SecretRef",

@@ -7,7 +7,7 @@ from pydantic import Field
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.duration import Duration
 
-Strategy = Literal["Rolling", "Recreate", "Auto", "Canary"]
+Strategy = Literal["Rolling", "Recreate", "Canary"]
 
 
 class RolloutSpec(ApiModel):
@@ -17,10 +17,7 @@ class RolloutSpec(ApiModel):
         default="Rolling",
         description="Rolling replaces pods one by one and by default never goes below the wanted "
         "number, which takes a free GPU for each GPU of a pod. Recreate ends every pod before the "
-        "first new one starts: no GPU has to be free, and nothing answers in between. Auto looks "
-        "when a rollout begins: Recreate where no node has the GPUs of one more pod free, else "
-        "Rolling; RollingOut says which and why. GPUs of nodes that an autoscaler would add are "
-        "not free.",
+        "first new one starts: no GPU has to be free, and nothing answers in between.",
     )
     max_surge: int | None = Field(
         default=None,

@@ -8,13 +8,13 @@ from typing import Final
 
 from mm_api import labels
 from mm_api.base import ApiModel
-from mm_api.v1alpha1 import cron, duration
-from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective, Schedule
+from mm_api.v1alpha1 import duration
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.host_rules import HOST_RULES
-from mm_api.v1alpha1.metric_rules import METRIC_RULES
+from mm_api.v1alpha1.metric_rules import OBJECTIVE_RULES
 from mm_api.v1alpha1.model import HubCache, ModelSource, PersistentVolumeClaimSource, S3Source
 from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES
 from mm_api.v1alpha1.prometheus import PrometheusSpec
@@ -230,7 +230,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     AutoscalingSpec: (
-        *METRIC_RULES[AutoscalingSpec],
         Rule(
             cel="self.minReplicas <= self.maxReplicas",
             message="minReplicas must not be above maxReplicas, which is 1 where it is absent: "
@@ -251,8 +250,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
         Rule(
             cel="self.mode == 'Off' || self.minReplicas == self.maxReplicas || "
-            "has(self.customQuery) || (has(self.objectives) && size(self.objectives) > 0) || "
-            "(has(self.schedules) && size(self.schedules) > 0)",
+            "(has(self.objectives) && size(self.objectives) > 0)",
             message="there is nothing to follow: set objectives, for example TimeToFirstToken with "
             "a target of 500ms, or set mode to Off",
             field="objectives",
@@ -261,17 +259,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "objectives",
             "metric",
             "each metric may have one objective: merge or remove the others",
-        ),
-        _distinct(
-            "schedules",
-            "name",
-            "each schedule needs a name of its own: rename or remove the others",
-        ),
-        Rule(
-            cel="self.schedules.all(one, one.minReplicas <= self.maxReplicas)",
-            message="minReplicas of a schedule must not be above maxReplicas: lower it, or raise "
-            "maxReplicas",
-            field="schedules",
         ),
         Rule(
             cel="!has(self.fallback) || self.fallback.replicas <= self.maxReplicas",
@@ -287,21 +274,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             message="target is not a duration above zero: write for example 500ms, 2s or 1m30s",
             field="target",
         ),
-        *METRIC_RULES[Objective],
-    ),
-    Schedule: (
-        Rule(
-            cel=f"self.start.matches('{cron.PATTERN}')",
-            message="start is not a cron line: write minute (0-59), hour (0-23), day of month "
-            "(1-31), month (1-12 or JAN) and day of week (0-7 or SUN), for example 0 8 * * 1-5",
-            field="start",
-        ),
-        Rule(
-            cel=cron.ORDERED_CEL,
-            message="a range of start goes downward: write its smaller end first, or two ranges, "
-            "for example 22-23,0-6 instead of 22-6",
-            field="start",
-        ),
+        *OBJECTIVE_RULES,
     ),
     VisionSpec: (
         Rule(
@@ -316,14 +289,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             cel="!has(self.threadPercentage) || self.sharing != 'TimeSlicing'",
             message="threadPercentage is a share under MPS: set sharing to MPS, or remove it",
             field="threadPercentage",
-        ),
-        Rule(
-            cel="!has(self.imagesPerSecond) || "
-            "(self.sharing != 'TimeSlicing' && self.placement == 'Colocated')",
-            message="imagesPerSecond plans the share of a GPU that the encoder has under MPS "
-            "beside the language model: remove it, or set sharing to Auto and placement to "
-            "Colocated",
-            field="imagesPerSecond",
         ),
     ),
     PrometheusSpec: (

@@ -1,6 +1,6 @@
 """The rules of a structural schema on a document, as the API server evaluates them at a create.
 
-Kubernetes' own functions of CEL that rules use (quantities, `findAll`) are added to the language's.
+Kubernetes' own functions of CEL that rules use (quantities) are added to the language's.
 """
 
 import re
@@ -89,7 +89,6 @@ def _functions() -> dict[str, Callable[..., Any]]:
         "quantity": str,  # CEL's integers end below 9Ei
         "compareTo": _compare,
         "isGreaterThan": lambda one, other: _compare(one, other) > 0,
-        "findAll": lambda text, pattern: [one[0] for one in re.finditer(pattern, text, re.ASCII)],
     }
 
 

@@ -253,13 +253,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         )
     ),
     Unsupported(
-        "vision.imagesPerSecond",
-        (),
-        "a share of a GPU that follows from a rate is",
-        _REMOVE,
-        backends=(*_REFERENCE, *_SERVERS),
-    ),
-    Unsupported(
         "vision.placement",
         ("Colocated",),
         "a vision encoder in pods of its own is",
@@ -275,8 +268,8 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     ),
     Unsupported(
         "rollout.strategy",
-        ("Rolling", "Recreate", "Auto"),
+        ("Rolling", "Recreate"),
         "canary rollouts are",
-        "set rollout.strategy to Rolling, Recreate or Auto",
+        "set rollout.strategy to Rolling or Recreate",
     ),
 )

@@ -40,15 +40,7 @@ class VisionSpec(ApiModel):
         default=None,
         ge=1,
         le=100,
-        description="Share of the GPU's threads the encoder may use under MPS. Absent: planned, "
-        "the smallest of 25 to 50 that keeps up with imagesPerSecond.",
-    )
-    images_per_second: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000,
-        description="Images of the largest size that the encoder of one pod shall keep up with; "
-        "the planned threadPercentage follows from it. Absent: the smallest share.",
+        description="Share of the GPU's threads the encoder may use under MPS. Absent: 25.",
     )
     placement: Placement = Field(
         default="Colocated",

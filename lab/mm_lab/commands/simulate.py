@@ -164,11 +164,6 @@ def _refuse_number(name: str, field: str, value: object) -> None:
 
 
 def _not_simulated(autoscaling: AutoscalingSpec) -> Iterator[str]:
-    """Yield what a spec requires and the simulation leaves out, or takes in its own way."""
-    if autoscaling.custom_query:
-        yield "customQuery is not evaluated: there is no Prometheus here"
-    if autoscaling.schedules:
-        yield "schedules: second 0 of the trace is a Thursday, 00:00 UTC (1 January 1970)"
     if autoscaling.mode != "Enforce":
         yield f"mode is {autoscaling.mode}: this is what Enforce would have done"
 

@@ -1,7 +1,7 @@
 """`mmctl validate -f FILE`: what the API server would say, without a request to it.
 
-And what the operator would report: schedules with unknown time zones and days that no month has,
-images of two versions of TensorRT-LLM, or of an unknown one of vLLM.
+And what the operator would report: images of two versions of TensorRT-LLM, or of an unknown one of
+vLLM.
 """
 
 import argparse
@@ -12,11 +12,9 @@ from typing import Any
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.documents import name_of, read_models
-from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backends.vllm import vllm_version
 from mm_operator.plan.engine.tables import check_images
-from mm_operator.scaling.objectives import objectives_of
 
 HELP = "check resources in a file without a cluster: schema, rules, unsupported fields"
 VALID, INVALID = 0, 2
@@ -41,7 +39,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _of_operator(document: dict[str, Any]) -> Iterator[str]:
     spec = MultimodalModelSpec.model_validate(document["spec"])
-    yield from _of_schedules(spec)
     try:
         if spec.engine.traits.uses_trtllm:
             check_images(spec.build.image, spec.runtime.image)
@@ -49,12 +46,3 @@ def _of_operator(document: dict[str, Any]) -> Iterator[str]:
             vllm_version(spec.runtime.image, spec.runtime.vllm_version)
     except SpecError as error:
         yield str(error)
-
-
-def _of_schedules(spec: MultimodalModelSpec) -> Iterator[str]:
-    autoscaling = spec.autoscaling
-    if autoscaling is None:
-        return
-    for one in objectives_of(autoscaling, slots_per_replica=1).schedules:
-        if problem := problem_of(one):
-            yield f"spec.autoscaling.schedules: {problem}"

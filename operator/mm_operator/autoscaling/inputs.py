@@ -87,8 +87,6 @@ def _numbers(traffic: Traffic) -> dict[str, float]:
         }
     if traffic.mean_output_tokens is not None:
         numbers["meanOutputTokens"] = traffic.mean_output_tokens
-    if traffic.custom_replicas is not None:
-        numbers["customReplicas"] = traffic.custom_replicas
     return numbers | {f"latency{name}Seconds": value for name, value in traffic.latencies.items()}
 
 

@@ -83,20 +83,6 @@ class ScalingRules:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleFloor:
-    """At least `replicas` for `duration_seconds` from each time that `cron` names.
-
-    `cron` has five fields and is read in `time_zone`, an IANA name.
-    """
-
-    name: str
-    cron: str
-    duration_seconds: float
-    replicas: int
-    time_zone: str = "UTC"
-
-
-@dataclass(frozen=True, slots=True)
 class Tuning:
     """Constants of the policy; each says where it comes from.
 
@@ -183,7 +169,6 @@ class Objectives:
     demand of this long, of 60 to 150 s, must fit the replicas that stay."""
     scale_up: ScalingRules = ScalingRules()
     scale_down: ScalingRules = ScalingRules()
-    schedules: tuple[ScheduleFloor, ...] = ()
     tuning: Tuning = Tuning()
 
     @property

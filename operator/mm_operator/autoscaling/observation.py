@@ -46,8 +46,6 @@ class Traffic:
     completed: float | None = None
     """Requests a second whose answers ended well, between the last two scrapes. `None`: not
     known."""
-    custom_replicas: float | None = None
-    """Answer of the user's own query, in replicas. `None` when there is no such query."""
 
 
 FAST_WINDOW_SECONDS = 60.0

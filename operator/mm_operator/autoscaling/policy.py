@@ -17,7 +17,6 @@ from mm_operator.autoscaling.observation import Observation, Traffic
 from mm_operator.autoscaling.pace import paced
 from mm_operator.autoscaling.pressure import Pressure, outcomes, pressure_of
 from mm_operator.autoscaling.queue import queue_of
-from mm_operator.autoscaling.schedule import floor_of
 from mm_operator.autoscaling.situation import (
     Situation,
     capacity,
@@ -76,7 +75,7 @@ def _informed(
     )
     if is_overloaded(situation):
         state = replace(state, overloaded_at=observation.at)
-    recommendation, vetoes = _recommended(situation, traffic)
+    recommendation, vetoes = _recommended(situation)
     if (
         recommendation.reason is ScalingReason.LATENCY_PRESSURE
         and recommendation.replicas > observation.replicas
@@ -104,17 +103,11 @@ def _jitter(
     return jitter_of(demand.newest, demand.steady, at, before)
 
 
-def _recommended(
-    situation: Situation, traffic: Traffic
-) -> tuple[_Recommendation, tuple[Vetoed, ...]]:
+def _recommended(situation: Situation) -> tuple[_Recommendation, tuple[Vetoed, ...]]:
     """Return the recommendation before bounds of capacity and pace."""
     observation, objectives = situation.observation, situation.objectives
     current = observation.replicas
-    floors = [
-        *_demanded(situation),
-        *_custom(traffic),
-        *_fixed(observation, objectives),
-    ]
+    floors = [*_demanded(situation), _at_minimum(objectives)]
     need = max(floors, key=lambda floor: floor.replicas)
     if need.replicas > current:
         return need, ()
@@ -173,21 +166,9 @@ def _load(situation: Situation) -> str:
     return f"What work costs is not measured: requests take the slots of {busy}"
 
 
-def _custom(traffic: Traffic) -> Iterator[_Recommendation]:
-    if traffic.custom_replicas is not None:
-        wanted = rounded_up(traffic.custom_replicas)
-        text = f"The custom query returns {replicas(wanted)}."
-        yield _Recommendation(wanted, ScalingReason.CUSTOM_QUERY, text)
-
-
-def _fixed(observation: Observation, objectives: Objectives) -> Iterator[_Recommendation]:
-    """Yield what is required regardless of the load."""
-    schedule = floor_of(objectives.schedules, observation.at)
-    if schedule is not None:
-        text = f"Schedule {schedule.name} requires at least {replicas(schedule.replicas)} now."
-        yield _Recommendation(schedule.replicas, ScalingReason.SCHEDULE, text)
+def _at_minimum(objectives: Objectives) -> _Recommendation:
     fewest = objectives.min_replicas
-    yield _Recommendation(
+    return _Recommendation(
         fewest, ScalingReason.AT_MINIMUM, f"minReplicas is {fewest}; the load needs less."
     )
 
@@ -241,7 +222,7 @@ def _silent(
     held = _Recommendation(
         current, ScalingReason.NO_METRICS, f"{problem} The replicas stay as they are."
     )
-    floors = [held, *_fixed(observation, objectives)]
+    floors = [held, _at_minimum(objectives)]
     fallback = objectives.fallback_replicas
     if fallback is not None and state.silent_ticks >= objectives.fallback_ticks:
         text = f"{problem} The fallback is at least {replicas(fallback)}."

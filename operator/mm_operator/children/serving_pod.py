@@ -135,25 +135,24 @@ def serving_deployment(
             "progressDeadlineSeconds": int(deadline.total_seconds()),
             "revisionHistoryLimit": OLD_REPLICA_SETS,
             "selector": {"matchLabels": component_selector(snapshot.name, component)},
-            "strategy": _strategy(spec.rollout, recreate=rollout.recreate),
+            "strategy": _strategy(spec.rollout),
             "template": template,
         },
     }
 
 
 def _marks(rollout: RolloutDecision) -> dict[str, str] | None:
-    """Return what is remembered of a rollout: what began it, and the way it goes."""
+    """Return what is remembered of a rollout: what began it."""
     marks = {
-        labels.ROLLOUT_CHOICE: rollout.choice,
         labels.SPEC_DIGEST: rollout.spec_digest,
         labels.BY_TURNS: rollout.serving_hash if rollout.by_turns else "",
     }
     return {name: value for name, value in marks.items() if value} or None
 
 
-def _strategy(rollout: RolloutSpec, *, recreate: bool) -> Manifest:
+def _strategy(rollout: RolloutSpec) -> Manifest:
     """Return how the Deployment controller replaces pods; without a word none is missing."""
-    if recreate:
+    if rollout.strategy == "Recreate":
         return {"type": "Recreate"}
     surge, missing = rollout.max_surge, rollout.max_unavailable
     return {

@@ -11,7 +11,7 @@ from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner
 from mm_operator.plan.announcing import announces
 from mm_operator.plan.starts import probe_seconds
 
-_CHOICE = 512
+_DIGEST_LIMIT = 512
 """Characters: more than is ever written, and a client may write any text."""
 
 
@@ -45,9 +45,7 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         refused_template=_template_of(metadata["name"], refused),
         stalled=quoted(progressing, "message") if stalled else "",
         start_seconds=probe_seconds(spec["template"]),
-        recreates=(spec.get("strategy") or {}).get("type") == "Recreate",
-        choice=str(marks.get(labels.ROLLOUT_CHOICE, ""))[:_CHOICE],
-        spec_digest=str(marks.get(labels.SPEC_DIGEST, ""))[:_CHOICE],
+        spec_digest=str(marks.get(labels.SPEC_DIGEST, ""))[:_DIGEST_LIMIT],
         by_turns=bool(digest) and marks.get(labels.BY_TURNS) == digest,
         was_complete=progressing.get("reason") == "NewReplicaSetAvailable",
         announced=announces(spec["template"]),

@@ -46,7 +46,6 @@ from mm_operator.model import (
     ScalingView,
     Sibling,
     Snapshot,
-    SpareGpus,
     StoredEngine,
     Turn,
 )
@@ -96,7 +95,6 @@ class Observer:
         servers: tuple[ServerState, ...] = (),
         contender: str = "",
         *,
-        spare_gpus: SpareGpus | None = None,
         turn: Turn | None = None,
     ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
@@ -126,7 +124,6 @@ class Observer:
             claims_of_one_pod=self._claims.for_one_pod(record),
             deleting=record.deleting,
             contender=contender,
-            spare_gpus=spare_gpus,
             turn=turn,
             scaling=scaling,
             servers=servers,

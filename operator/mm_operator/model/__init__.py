@@ -52,7 +52,6 @@ from mm_operator.model.snapshot import (
     ScalingView,
     Snapshot,
 )
-from mm_operator.model.spare_gpus import GpuNeed, SpareGpus
 
 __all__ = [
     "BuildDecision",
@@ -65,7 +64,6 @@ __all__ = [
     "EnginePlan",
     "EngineState",
     "GpuFault",
-    "GpuNeed",
     "GpuNode",
     "InspectDecision",
     "JobPhase",
@@ -85,7 +83,6 @@ __all__ = [
     "ScalingView",
     "Sibling",
     "Snapshot",
-    "SpareGpus",
     "StageError",
     "Standing",
     "Step",

@@ -13,7 +13,6 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_operator.errors import SpecError
 from mm_operator.model.engine_plan import EnginePlan
 from mm_operator.model.objects import Builder, Ref
-from mm_operator.model.spare_gpus import GpuNeed
 
 
 class Step(StrEnum):
@@ -124,12 +123,6 @@ class RolloutDecision:
     held: bool = False
     """The pods keep the recorded revision: the engine of the current plan is not there yet, or it
     is not this model's turn."""
-    recreate: bool = False
-    """Every pod ends before the first of this revision starts."""
-    choice: str = ""
-    """Why strategy Auto went this way; empty for other strategies, and before it looked."""
-    need: GpuNeed | None = None
-    """What to look for before the way is decided: nothing is applied meanwhile."""
     spec_digest: str = ""
     """Digest of the spec that the revision was made of."""
     by_turns: bool = False

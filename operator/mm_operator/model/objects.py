@@ -210,10 +210,6 @@ class DeploymentState:
     stalled: str = ""
     start_seconds: int | None = None
     """What the startup probe gives the server of its pods; None: they have no such server."""
-    recreates: bool = False
-    """Its strategy is Recreate."""
-    choice: str = ""
-    """Its annotation `labels.ROLLOUT_CHOICE`."""
     spec_digest: str = ""
     """Its annotation `labels.SPEC_DIGEST`."""
     by_turns: bool = False

@@ -24,7 +24,6 @@ from mm_operator.model.objects import (
     StoredEngine,
 )
 from mm_operator.model.rollout_turns import Turn
-from mm_operator.model.spare_gpus import SpareGpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +176,6 @@ class Snapshot:
     whose serving pods attach them."""
     claims_of_one_pod: tuple[str, ...] = ()
     """Those of them that only one pod may have."""
-    spare_gpus: SpareGpus | None = None
-    """What was found for the need of the last decision; None: it was not looked for."""
-    """What was last found of nodes that may get pods of the model; None: it was not looked for."""
     turn: Turn | None = None
     """What is granted to a rollout that the operator causes; None: every one begins at once."""
     comparison: str = ""

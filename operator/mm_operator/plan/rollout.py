@@ -22,7 +22,6 @@ from mm_operator.plan.rollout_turns import (
     spec_digest,
     waiting_for_its_turn,
 )
-from mm_operator.plan.rollout_way import Way, way_of_a_new_rollout, way_of_this_rollout
 
 HASH_DIGITS = 32
 """Digits of a revision's hash: short enough for a label, long enough never to collide."""
@@ -95,21 +94,13 @@ def _with_an_engine(
         spec_digest=spec_digest(spec),
     )
     if deployment is None:
-        return _going(started, way_of_this_rollout(snapshot, spec))
+        return started
     if deployment.serving_hash != revision:
         if waiting := waiting_for_its_turn(snapshot, spec, deployment):
             return _waiting(_follow(snapshot, spec, deployment, held=True), waiting)
-        way = way_of_a_new_rollout(snapshot, spec, wanted.plan)
-        said = "; ".join(filter(None, (started.message, way.choice)))
-        turn = by_turns(snapshot, spec, deployment)
-        return _going(replace(started, message=said, by_turns=turn), way)
+        return replace(started, by_turns=by_turns(snapshot, spec, deployment))
     followed = _follow(snapshot, spec, deployment, held=False)
-    followed = replace(followed, spec_digest=started.spec_digest)
-    former = any(pod.serving_hash != revision for pod in snapshot.observed.pods)
-    if spec.rollout.strategy == "Auto" and former and not deployment.choice:
-        # It began under another strategy, and may be waiting for a GPU.
-        return _going(followed, way_of_a_new_rollout(snapshot, spec, wanted.plan))
-    return followed
+    return replace(followed, spec_digest=started.spec_digest)
 
 
 def _waiting(followed: RolloutDecision, waiting: tuple[Reason, str]) -> RolloutDecision:
@@ -121,26 +112,18 @@ def _waiting(followed: RolloutDecision, waiting: tuple[Reason, str]) -> RolloutD
     return replace(followed, step=Step.WAITING, reason=reason, message=message, waits_for_turn=True)
 
 
-def _going(decision: RolloutDecision, way: Way) -> RolloutDecision:
-    return replace(decision, recreate=way.recreate, choice=way.choice, need=way.need)
-
-
 def _follow(
     snapshot: Snapshot, spec: MultimodalModelSpec, deployment: DeploymentState, *, held: bool
 ) -> RolloutDecision:
-    way = way_of_this_rollout(snapshot, spec)
-    followed = _where_it_stands(snapshot, spec, deployment, held=held)
-    followed = replace(
+    followed = _progress(snapshot, spec, deployment, held=held)
+    return replace(
         followed,
         spec_digest=deployment.spec_digest,
         by_turns=rolls_by_turns(deployment, complete=followed.complete),
     )
-    if way.choice and not followed.complete:
-        followed = replace(followed, message=joined(followed.message, way.choice))
-    return _going(followed, way)
 
 
-def _where_it_stands(
+def _progress(
     snapshot: Snapshot, spec: MultimodalModelSpec, deployment: DeploymentState, *, held: bool
 ) -> RolloutDecision:
     current = deployment.serving_hash

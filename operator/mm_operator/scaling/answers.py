@@ -41,35 +41,6 @@ def read_vector(document: Any) -> list[Sample]:
     return [one for one in found if math.isfinite(one.value)]
 
 
-def read_number(document: Any) -> float:
-    """Return the one number that a query of the user's own answered.
-
-    Raises:
-        MetricsError: none, several, or one that is no number to scale on.
-    """
-    kind, result = _result(document)
-    try:
-        if kind == "scalar":
-            value = float(result[1])
-        elif kind == "vector" and len(result) == 1:
-            value = float(result[0]["value"][1])
-        elif kind == "vector":
-            raise MetricsError(
-                "customQuery returned no series, or several: aggregate it to one, for example by "
-                "sum() or max()"
-            )
-        else:
-            raise MetricsError(
-                "customQuery returned neither a scalar nor a vector of one element: make it one"
-            )
-    except _NO_VALUE as error:
-        raise MetricsError("customQuery returned something without a value") from error
-    if not math.isfinite(value) or value < 0:
-        # Without the value: a status would show what a query may read and its author may not.
-        raise MetricsError("customQuery returned a number that is not a number of replicas")
-    return value
-
-
 def is_answer(document: Any) -> bool:
     """Return whether a document has the form of an answer of Prometheus, an error included."""
     if not isinstance(document, Mapping):

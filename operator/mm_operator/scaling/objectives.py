@@ -10,7 +10,6 @@ from mm_operator.autoscaling import (
     PolicyType,
     RatePolicy,
     ScalingRules,
-    ScheduleFloor,
     SelectPolicy,
     WorkCost,
 )
@@ -43,16 +42,6 @@ def objectives_of(
         fallback_ticks=fallback.failures if fallback else 0,
         scale_up=_rules(spec.behavior.scale_up),
         scale_down=_rules(spec.behavior.scale_down),
-        schedules=tuple(
-            ScheduleFloor(
-                name=one.name,
-                cron=one.start,
-                duration_seconds=duration.parse(one.duration).total_seconds(),
-                replicas=one.min_replicas,
-                time_zone=one.time_zone,
-            )
-            for one in spec.schedules
-        ),
         settle_seconds=SETTLE_SECONDS if window is None else float(window),
     )
 

@@ -45,10 +45,6 @@ class Endpoint:
     """With a password in place of a token."""
     password: str = ""
 
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.token or self.username or self.certificate)
-
     def __repr__(self) -> str:
         return f"Endpoint({', '.join(self.addresses)})"
 

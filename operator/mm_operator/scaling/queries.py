@@ -99,10 +99,6 @@ def latency_queries(scope: str, metrics: Sequence[str]) -> dict[str, str]:
     }
 
 
-def custom_query(template: str, namespace: str, model: str) -> str:
-    return template.replace("$namespace", namespace).replace("$model", model)
-
-
 def _part(name: str, expression: str) -> str:
     return f'label_replace(max by (namespace, pod) ({expression}), "{PART}", "{name}", "", "")'
 

@@ -16,7 +16,6 @@ from mm_api import labels
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
 from mm_operator import names
 from mm_operator.autoscaling import Objectives
-from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client, WritesForbiddenError
 from mm_operator.cluster.keys import Key
@@ -34,7 +33,7 @@ from mm_operator.scaling.follower import Follower, Requested
 from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
-from mm_operator.scaling.reader import Answers, read_all, read_custom
+from mm_operator.scaling.reader import Answers, read_all
 from mm_operator.scaling.traffic import Reading, read_traffic
 from mm_operator.scaling.view import Standing
 
@@ -72,7 +71,6 @@ class _Evaluation:
     """Names of the pods, and of those that went within the longest window."""
     endpoint: Endpoint | None = None
     problem: str = ""
-    custom: float | None = None
     objectives: Objectives = field(init=False)
     series: Answers = field(default_factory=dict)
 
@@ -262,24 +260,6 @@ class Scaler:
         else:
             for evaluation in evaluations:
                 evaluation.series = series
-            await self._customs(endpoint, evaluations)
-
-    async def _customs(self, endpoint: Endpoint, evaluations: Sequence[_Evaluation]) -> None:
-        client = await self._endpoints.client(endpoint)
-
-        async def one(evaluation: _Evaluation, template: str) -> None:
-            try:
-                of_spec = evaluation.requested.spec.prometheus is not None
-                evaluation.custom = await read_custom(
-                    client, template, evaluation.record.key, of_spec=of_spec
-                )
-            except MetricsError as error:
-                evaluation.problem = str(error)
-
-        async with asyncio.TaskGroup() as group:
-            for evaluation in evaluations:
-                if evaluation.requested.spec.custom_query:
-                    group.create_task(one(evaluation, evaluation.requested.spec.custom_query))
 
     async def _decide_all(self, evaluations: Sequence[_Evaluation]) -> None:
         for number, evaluation in enumerate(evaluations):
@@ -302,7 +282,6 @@ class Scaler:
                 series=evaluation.series,
                 objectives=objectives.latencies,
                 now=now,
-                custom_replicas=evaluation.custom,
             )
         if follower.others_moved(requested, now):
             self._conflicts.suspect(evaluation.record.key)
@@ -352,7 +331,6 @@ class Scaler:
         return Standing(
             others=others,
             trouble=self._trouble(evaluation, now) if keda_moves else "",
-            schedules=next(filter(None, map(problem_of, evaluation.objectives.schedules)), ""),
             by_keda=keda_moves and self._may_take_over(evaluation, now),
         )
 

@@ -93,7 +93,6 @@ def read_traffic(
     series: Mapping[Address, PodSeries],
     objectives: Sequence[LatencyObjective],
     now: float,
-    custom_replicas: float | None = None,
 ) -> Reading:
     """Return what the pods of one model saw.
 
@@ -104,7 +103,6 @@ def read_traffic(
         series: the answers of this tick.
         objectives: which percentiles are needed.
         now: Unix seconds.
-        custom_replicas: what the model's own query answered.
     """
     ready = [pod for pod in pods if pod.ready and not pod.terminating]
     fresh = [pod for pod in ready if _is_fresh(series.get((namespace, pod.name)))]
@@ -125,7 +123,6 @@ def read_traffic(
             mean_output_tokens=_mean_output(known),
             in_flight=factor * (_sum(served, "running") + _sum(served, "waiting")),
             latencies=values,
-            custom_replicas=custom_replicas,
             newest=_newest(known, factor),
             running=factor * _sum(served, "running"),
             completed=_completed(served, factor),

@@ -40,8 +40,6 @@ class Standing:
 
     others: str = ""
     """Name of a HorizontalPodAutoscaler of others on the same replicas; empty: none."""
-    schedules: str = ""
-    """What is wrong with a schedule; empty: nothing. Everything else is followed all the same."""
     problem: str = ""
     """Why the chosen engine cannot work, as a sentence; empty: it can."""
     trouble: str = ""
@@ -148,8 +146,6 @@ def _condition(
     if decision.capacity_limited:
         return True, Reason.CAPACITY_LIMITED, _LIMITED
     names = [one.name for one in decision.objectives]
-    names += ["customQuery"] if spec.custom_query else []
-    names += ["schedules"] if spec.schedules else []
     followed = ", ".join(names) or "the load"
     bounds = f"between {spec.min_replicas} and {spec.max_replicas}"
     return True, Reason.FOLLOWING_LOAD, f"replicas move {bounds} to keep {followed}"
@@ -166,8 +162,6 @@ def _obstacle(decision: Decision, standing: Standing) -> tuple[Reason, str] | No
         )
     if standing.trouble:
         return Reason.ENGINE_NOT_AVAILABLE, standing.trouble
-    if standing.schedules:
-        return Reason.INVALID_SPEC, standing.schedules
     if not decision.metrics_available:
         held = decision.reason is ScalingReason.NO_METRICS
         what = "replicas stay as they are" if held else "replicas follow what is known"

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.cluster
 
 GROUP = "earlier.test"
 KIND = "EarlierModel"
-SCHEDULE = {"name": "day", "start": "99 8 * * *", "duration": "1h", "minReplicas": 1}
+OBJECTIVE = {"metric": "TimeToFirstToken", "target": "45s"}
 
 
 def _definition(*, strict: bool) -> dict[str, Any]:
-    """Return our definition under other names, without the rules of schedules unless strict."""
+    """Return our definition under other names, without the rules of objectives unless strict."""
     (path,) = Path(ROOT / "crds").glob("*multimodalmodel*.yaml")
     found: dict[str, Any] = next(
         one for one in yaml.safe_load_all(path.read_text()) if one["metadata"]["name"] == NAME
@@ -35,13 +35,13 @@ def _definition(*, strict: bool) -> dict[str, Any]:
     found["spec"]["names"] = {"kind": KIND, "plural": "earliermodels", "singular": "earliermodel"}
     if not strict:
         spec = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-        schedules = spec["properties"]["autoscaling"]["properties"]["schedules"]
-        assert schedules["items"].pop("x-kubernetes-validations")
+        objectives = spec["properties"]["autoscaling"]["properties"]["objectives"]
+        assert objectives["items"].pop("x-kubernetes-validations")
     return found
 
 
-def _model(**schedule: str) -> dict[str, Any]:
-    model = document(at("autoscaling.schedules", [SCHEDULE | schedule]))
+def _model(**objective: str) -> dict[str, Any]:
+    model = document(at("autoscaling.objectives", [OBJECTIVE | objective]))
     return model | {"apiVersion": f"{GROUP}/v1alpha1", "kind": KIND}
 
 
@@ -53,9 +53,9 @@ def earlier(control_plane: ClusterInfo) -> Iterator[Api]:
         api = Api(control_plane, name)
         eventually(lambda: "created" in api.apply(_model()))
         apply(control_plane, _definition(strict=True))
-        refused = document(at("autoscaling.schedules", [SCHEDULE]), name="another")
+        refused = document(at("autoscaling.objectives", [OBJECTIVE]), name="another")
         refused |= {"apiVersion": f"{GROUP}/v1alpha1", "kind": KIND}
-        eventually(lambda: "for example" in api.apply(refused, "--dry-run=server"))
+        eventually(lambda: "must be from 5ms to 30s" in api.apply(refused, "--dry-run=server"))
         yield api
         api.kubectl("delete", "earliermodel", "--all")
     kubectl(control_plane, "delete", "crd", f"earliermodels.{GROUP}")
@@ -72,7 +72,7 @@ def test_its_status_and_replicas_are_written(earlier: Api) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_line_is_not_replaced_by_another(earlier: Api) -> None:
+def test_a_wrong_target_is_not_replaced_by_another(earlier: Api) -> None:
     """What is written again must keep today's rules."""
-    assert "for example" in earlier.apply(_model(start="98 8 * * *"))
-    assert "configured" in earlier.apply(_model(start="0 8 * * *"))
+    assert "must be from 5ms to 30s" in earlier.apply(_model(target="44s"))
+    assert "configured" in earlier.apply(_model(target="1s"))

@@ -45,7 +45,6 @@ def test_defaults_come_before_rules(given: dict[str, Any], seen: dict[str, Any])
         "compares-with-a-former-state": ("self.size < oldSelf.size", []),
         "quantities": ("quantity('9Ei').isGreaterThan(quantity('9000Pi'))", []),
         "equal": ("quantity('1500m').compareTo(quantity('1.5')) == 0", []),
-        "find-all": ("'a1-b2'.findAll('([a-z])[0-9]') == ['a1', 'b2']", []),
         "durations": ("duration('1m') > duration('59s500ms')", []),
     },
 )

@@ -7,7 +7,6 @@ from support.golden import Golden
 from support.model_documents import at, document
 
 OBJECTIVE = {"metric": "TimeToFirstToken", "target": "500ms"}
-SCHEDULE = {"name": "a", "start": "0 8 * * *", "duration": "1h", "minReplicas": 1}
 WRONG: dict[str, dict[str, Any]] = {
     "typo": at("engin", {}),
     "odd": at("engine.xyzzy", 1),
@@ -28,8 +27,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "removed-engine": at("autoscaling.engine", "HPA"),
     "fewest-above-most": at("autoscaling", {"minReplicas": 3, "objectives": [OBJECTIVE]}),
     "no-replica": at("autoscaling", {"minReplicas": 0, "objectives": [OBJECTIVE]}),
-    "schedule-in-words": at("autoscaling.schedules", [{**SCHEDULE, "start": "daily"}]),
-    "time-zone": at("autoscaling.schedules", [{**SCHEDULE, "timeZone": "Berlin!"}]),
     "address-without-scheme": at("autoscaling.prometheus.addresses", ["prometheus:9090"]),
 } | {
     f"objective-{field}-{value}": at("autoscaling.objectives", [{**OBJECTIVE, field: value}])

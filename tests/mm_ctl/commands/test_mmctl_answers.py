@@ -32,15 +32,6 @@ LIMITED = document(
         "runtime": {"resources": {"limits": {"memory": "4Gi"}}},
     }
 )
-SCHEDULE = {"name": "day", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 2}
-
-
-def _scheduled(**changes: str) -> dict[str, Any]:
-    return document(
-        {"autoscaling": {"maxReplicas": 3, "schedules": [SCHEDULE | changes]}}, name="a"
-    )
-
-
 VALIDATED: dict[str, str | list[Any]] = {
     "valid, beside another kind": [{"kind": "ConfigMap", "apiVersion": "v1"}, document(name="a")],
     "list of kubectl": [{"apiVersion": "v1", "kind": "List", "items": MODELS}],
@@ -49,9 +40,6 @@ VALIDATED: dict[str, str | list[Any]] = {
     "images of two versions, Reference": [
         document({**IMAGES, "engine": {"backend": "Reference"}}, name="a")
     ],
-    "schedule": [_scheduled()],
-    "schedule of no day": [_scheduled(start="0 8 30 2 *")],
-    "schedule of no zone": [_scheduled(timeZone="Mars/Base")],
     "not YAML": "a: [",
     "other document": "a: 1",
     "empty": "",

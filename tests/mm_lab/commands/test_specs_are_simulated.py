@@ -137,16 +137,7 @@ def test_wrong_files_are_explained(
 @cases(
     "change note",
     {
-        "query": ({"customQuery": "vector(3)"}, "customQuery is not evaluated"),
         "mode": ({"mode": "Off"}, "mode is Off: this is what Enforce would"),
-        "clock": (
-            {
-                "schedules": [
-                    {"name": "a", "start": "0 8 * * *", "duration": "1h", "minReplicas": 2}
-                ]
-            },
-            "schedules: second 0 of the trace is a Thursday, 00:00 UTC",
-        ),
     },
 )
 def test_what_is_left_out_is_reported(

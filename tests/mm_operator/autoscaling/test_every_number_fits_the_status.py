@@ -16,7 +16,7 @@ from mm_operator.autoscaling import (
 from support.ticks import START, TICK_SECONDS, tick
 
 
-def test_all_metrics_and_a_custom_query_fit() -> None:
+def test_all_metrics_fit() -> None:
     wanted = tuple(LatencyObjective(metric, 95, 2.0) for metric in LatencyMetric)
     objectives = Objectives(1, 20, wanted, cost=WorkCost(0.1, 0, 0, 0), slots_per_replica=8)
     busy = Arrivals(30.0, 1.0, 1.0, 0.1)
@@ -29,13 +29,12 @@ def test_all_metrics_and_a_custom_query_fit() -> None:
         latencies={one.name: 1.0 for one in wanted},
         running=8.0,
         completed=20.0,
-        custom_replicas=2.0,
     )
     state = fresh(START, 1)
     for number in range(3):
         crowd = replace(seen, in_flight=8.0 + 100 * number)
         decision, state = decide(tick(number * TICK_SECONDS, 1, crowd), state, objectives)
 
-    assert {"queueGrowthPerSecond", "customReplicas"} < set(decision.inputs)
+    assert {"queueGrowthPerSecond", "meanOutputTokens"} < set(decision.inputs)
     assert {f"latency{one.name}Seconds" for one in wanted} < set(decision.inputs)
     ScalingStatus(desired=decision.replicas, current=1, inputs=decision.inputs)

@@ -188,12 +188,6 @@ def test_headroom_comes_on_top() -> None:
     assert (decision.replicas, decision.reason) == (4, ScalingReason.WARM_REPLICAS)
 
 
-def test_the_custom_query_may_request_more() -> None:
-    decision = one(2, replace(traffic(1.0), custom_replicas=4.2), before=1.0)
-
-    assert (decision.replicas, decision.reason) == (5, ScalingReason.CUSTOM_QUERY)
-
-
 def test_the_numbers_are_reported() -> None:
     inputs = one(2, traffic(1.0), before=1.0).inputs
 

@@ -46,10 +46,6 @@ def waiting(pods: int) -> Observation:
             one(1, traffic(2.0), before=2.0),
             "4 more work off the queue that grows until they serve.",
         ),
-        "custom": (
-            one(1, replace(traffic(0.4), custom_replicas=2.0)),
-            "The custom query returns 2 replicas.",
-        ),
         "one-starts": (one(3, traffic(0.4), before=1.0, ready=2), "1 of 3 replicas does not"),
         "two-start": (one(3, traffic(0.4), before=1.0, ready=1), "2 of 3 replicas do not"),
         "one-waits": (

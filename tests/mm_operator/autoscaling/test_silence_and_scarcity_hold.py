@@ -48,7 +48,6 @@ def test_silence_is_reported() -> None:
         "not-a-number": replace(traffic(0.1), in_flight=NAN),
         "infinite": replace(traffic(0.1), fast=Arrivals(float("inf"), 0, 0)),
         "negative": replace(traffic(0.1), steady=Arrivals(-1, 0, 0)),
-        "custom-query": replace(traffic(0.1), custom_replicas=NAN),
         "latency": traffic(0.1, latency=NAN),
     },
 )

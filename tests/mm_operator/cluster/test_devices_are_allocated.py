@@ -18,7 +18,7 @@ from support.clusters import apply, kubectl
 from support.eventually import eventually
 from support.gpu_nodes import H100, node_object
 from support.model_configs import facts_of
-from support.model_documents import document, merged
+from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
 
@@ -144,8 +144,7 @@ def test_devices_are_claimed_one_after_the_other(api: Api, tmp_path: Path) -> No
         api.kubectl("delete", "resourceclaimtemplate", name)
         eventually(lambda: templates(api).get(name, uid) != uid, showing=lambda: templates(api))
 
-        second = merged(spec(node, "second"), {"rollout": {"strategy": "Auto"}})
-        api.apply(document(second, name="m"))
+        api.apply(document(spec(node, "second"), name="m"))
         eventually(
             lambda: (
                 "hold the devices that it claims" in rolling_out(api)

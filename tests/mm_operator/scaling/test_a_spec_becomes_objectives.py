@@ -9,7 +9,6 @@ from mm_operator.autoscaling import (
     Objectives,
     PolicyType,
     RatePolicy,
-    ScheduleFloor,
     SelectPolicy,
     Tuning,
 )
@@ -38,14 +37,6 @@ def test_bounds_and_latencies_are_those_of_the_spec() -> None:
         LatencyObjective(LatencyMetric("InterTokenLatency"), percentile=90, target_seconds=0.08),
     )
     assert (found.slots_per_replica, found.fallback_replicas, found.tuning) == (4, None, USUAL)
-
-
-def test_schedules_become_floors() -> None:
-    row = {"name": "workdays", "start": "0 8 * * 1-5", "duration": "10h", "minReplicas": 3}
-
-    assert objectives(schedules=[{**row, "timeZone": "Europe/Berlin"}]).schedules == (
-        ScheduleFloor("workdays", "0 8 * * 1-5", 36_000.0, 3, "Europe/Berlin"),
-    )
 
 
 def test_the_fallback_counts_ticks() -> None:

@@ -8,13 +8,11 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from mm_operator.cluster.keys import Key
 from mm_operator.scaling.answers import MetricsError, read_vector
 from mm_operator.scaling.limits import PODS_OF_A_QUERY, most_bytes
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
-from mm_operator.scaling.reader import read_all, read_custom
+from mm_operator.scaling.reader import read_all
 from mm_operator.scaling.trust import trust
-from support.cases import cases
 
 Speaks = Callable[[asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -178,39 +176,3 @@ async def test_the_bound_has_room_for_a_real_answer() -> None:
         found = read_vector(await client.query("up", pods=PODS_OF_A_QUERY))
 
     assert len(found) == 24 * PODS_OF_A_QUERY
-
-
-@cases(
-    "credentials",
-    {
-        "token": {"token": "secret"},
-        "password": {"username": "me", "password": "secret"},
-        "certificate": {"certificate": "PEM"},
-    },
-)
-async def test_a_query_of_a_spec_never_goes_out_with_our_credentials(
-    credentials: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The operator's own credentials read every namespace: customQuery is refused, and not sent."""
-    key = Key("demo", "llava")
-    body = BEGUN.replace(b"vector", b"scalar")[:-1] + b'[0,"3"]}}'
-    monkeypatch.setattr("mm_operator.scaling.prometheus._authorization", lambda _: {})
-    async with serving(complete(body)) as server:
-        endpoint = Endpoint((server.address,), **credentials)
-        client = Prometheus(endpoint, trust(Endpoint(())), 60.0)
-        try:
-            with pytest.raises(MetricsError, match="customQuery is not sent to the operator's own"):
-                await read_custom(client, "vector(3)", key, of_spec=False)
-            assert server.requested == 0
-            assert await read_custom(client, "vector(3)", key, of_spec=True) == 3
-        finally:
-            await client.close()
-
-
-async def test_without_credentials_the_operators_own_answers_it() -> None:
-    """There a query reads what any pod may."""
-    body = BEGUN.replace(b"vector", b"scalar")[:-1] + b'[0,"3"]}}'
-    async with serving(complete(body)) as server, client_of(server.address) as client:
-        found = await read_custom(client, "vector(3)", Key("demo", "llava"), of_spec=False)
-
-    assert found == 3

@@ -36,7 +36,7 @@ def test_every_handover_leaves_the_replicas(
     """
     install_keda_definitions(api.cluster)
     with operated(api, tmp_path, arguments=("--keda",)):
-        model = scaled(prometheus, customQuery="vector(3)")
+        model = scaled(prometheus, minReplicas=3)
         model["spec"]["replicas"] = 3
         start(api, model)
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
@@ -60,7 +60,7 @@ def test_keda_may_come_later(
         name = f"{file.stem.removeprefix('keda.sh_')}.keda.sh"
         api.kubectl("delete", "crd", name, "--ignore-not-found")
     with operated(api, tmp_path, arguments=("--keda",)):
-        start(api, scaled(prometheus, engine="KEDA", customQuery="vector(4)"))
+        start(api, scaled(prometheus, engine="KEDA", minReplicas=4))
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
 
         eventually(lambda: scaling(api).get("desired") == 4, showing=lambda: scaling(api))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mm_operator.autoscaling import LatencyMetric, LatencyObjective
-from mm_operator.scaling.answers import MetricsError, Sample, read_number, read_vector
+from mm_operator.scaling.answers import MetricsError, Sample, read_vector
 from mm_operator.scaling.costs import Measured
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.queries import PART
@@ -223,9 +223,8 @@ def test_a_bucket_without_a_bound_is_left_out() -> None:
 
 def test_a_number_of_400_digits_is_no_value() -> None:
     huge = {"data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, 10**400]}]}}
-    for read_it in (read_vector, read_number):
-        with pytest.raises(MetricsError, match=r"without (values|a value)"):
-            read_it(huge)
+    with pytest.raises(MetricsError, match="without values"):
+        read_vector(huge)
 
 
 def test_a_pod_that_answers_nan_counts_like_the_others() -> None:
@@ -255,29 +254,3 @@ def test_what_is_no_number_is_left_out() -> None:
 
     assert [(one.labels["a"], one.value) for one in found] == [("3", 0.5)]
     assert all(math.isfinite(one.value) for one in found)
-
-
-@cases(
-    "document sentence",
-    {
-        "nothing": (vector(), "returned no series, or several: aggregate"),
-        "several": (vector(({}, "1"), ({"a": "b"}, "2")), "no series, or several"),
-        "nan": (vector(({}, "NaN")), "that is not a number of replicas$"),
-        "negative": (vector(({}, "-1")), "that is not a number of replicas$"),
-        "matrix": (
-            {"data": {"resultType": "matrix", "result": []}},
-            "returned neither a scalar nor",
-        ),
-        "no-result": ({"data": {"resultType": "string"}}, "is not one of Prometheus"),
-        "text": ("hello", "is not one of Prometheus"),
-    },
-)
-def test_a_query_of_ones_own_must_answer_one_number(document: object, sentence: str) -> None:
-    with pytest.raises(MetricsError, match=sentence):
-        read_number(document)
-
-
-def test_a_scalar_and_a_single_series_are_numbers() -> None:
-    scalar = {"data": {"resultType": "scalar", "result": [NOW, "3"]}}
-
-    assert (read_number(scalar), read_number(vector(({}, "2.5")))) == (3.0, 2.5)

@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from mm_api.v1alpha1 import AutoscalingSpec, Schedule
+from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
-from mm_operator.autoscaling.schedule import problem_of
 from mm_operator.scaling.cold_starts import ColdStarts
 from mm_operator.scaling.costs import Measured
 from mm_operator.scaling.follower import REPUBLISH_SECONDS, Follower, Requested
@@ -142,18 +141,3 @@ def test_a_repair_is_no_start(changes: dict[str, Any]) -> None:
     starts.see([scaled_pod(pod(**changes))])
 
     assert starts.seconds() == 30.0
-
-
-def test_a_schedule_that_cannot_be_read_is_reported() -> None:
-    bad = {"name": "day", "start": "99 8 * * *", "duration": "1h", "minReplicas": 2}
-    spec = SPEC.model_copy(update={"schedules": [Schedule.model_validate(bad)]})
-    objectives = objectives_of(spec, slots_per_replica=1)
-    wrong = next(map(problem_of, objectives.schedules))
-    requested, follower = Requested(spec, 1, slots_per_replica=1), Follower({}, NOW, 1)
-    decision = follower.decide(requested, objectives, pods=[POD], reading=reading(0.8), now=NOW)
-    view = follower.publish(requested, decision, Standing(schedules=wrong), NOW)
-
-    assert view is not None
-    assert (view.active, view.reason) == (False, "InvalidSpec")
-    assert "'99 8 * * *' is not a cron expression" in view.message
-    assert decision.replicas == 3

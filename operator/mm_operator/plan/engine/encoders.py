@@ -44,12 +44,6 @@ def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> Iterator[SpecE
             message=f"family {facts.family} takes no images, so there is no encoder to give pods "
             "of its own: set it to Colocated",
         )
-    if spec.vision.images_per_second is not None:
-        yield SpecError(
-            reason=Reason.NOT_SUPPORTED,
-            path="spec.vision.imagesPerSecond",
-            message=f"family {facts.family} takes no images: remove the field",
-        )
 
 
 def server_cache_bytes(spec: MultimodalModelSpec) -> int:

@@ -138,12 +138,6 @@ def gpu_of(name: str) -> GpuModel:
     )
 
 
-def fp16_tflops(product: str) -> int | None:
-    """Return what a GPU multiplies at most in float16, without sparsity; None: not in the table."""
-    rows = {row["product"]: row["fp16Tflops"] for row in table("gpus")["gpus"]}
-    return rows.get(product)
-
-
 def usable_bytes(memory_mib: int) -> int:
     """Return what a process gets of the memory that nvidia-smi and the node's label name."""
     driver: int = table("gpus")["driverMib"]

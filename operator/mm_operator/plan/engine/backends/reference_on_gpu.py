@@ -10,7 +10,7 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import ServingParts, Sizes
 from mm_operator.plan.engine.backends.reference import Reference, too_little
-from mm_operator.plan.engine.encoder_share import SHARES
+from mm_operator.plan.engine.encoder_share import gpu_sharing
 from mm_operator.plan.engine.fit import verdict
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
@@ -101,12 +101,7 @@ class ReferenceOnGpu(Reference):
 
 
 def _sharing(target: Target) -> GpuSharing | None:
-    """Return how the encoder's process and the language model's share the GPU; None: alone."""
-    vision = target.spec.vision
-    if not computes_on_gpu(target):
-        return None
-    mode = "TimeSlicing" if vision.sharing == "TimeSlicing" else "MPS"
-    return GpuSharing(mode=mode, thread_percentage=vision.thread_percentage or SHARES[0])
+    return gpu_sharing(target.spec.vision) if computes_on_gpu(target) else None
 
 
 def _check_sharing(target: Target) -> Iterator[SpecError]:

@@ -3,18 +3,18 @@
 from dataclasses import dataclass, replace
 
 from mm_api.documents.model_plan import PlanWarning, Reason
-from mm_api.documents.serving_plan import KvCachePlan
+from mm_api.documents.serving_plan import GpuSharing, KvCachePlan
 from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_api.families.family import Family
 from mm_api.trtllm_layout import reads_gpu_tensors
-from mm_api.v1alpha1.vision import VisionEngine
+from mm_api.v1alpha1.vision import VisionEngine, VisionSpec
 from mm_operator.plan.engine import build_checks, checks, commands
 from mm_operator.plan.engine.adapters import planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.encoder_memory import is_one_sequence
-from mm_operator.plan.engine.encoder_share import encoder_share
+from mm_operator.plan.engine.encoder_share import gpu_sharing
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_engines, tokenizer_info
 from mm_operator.plan.engine.request import PlanRequest, request_of
@@ -113,19 +113,17 @@ class TensorRT(OnGpu):
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return how caches and processes share the GPU."""
-        share = encoder_share(target, sizes.limits.vision_batch, self.gpu)
+        encodes = target.facts.vision is not None and sizes.limits.vision_batch
+        sharing = gpu_sharing(target.spec.vision) if encodes else None
         return ServingParts(
             kv_cache=KvCachePlan(
                 free_gpu_memory_fraction=sizes.memory.kv_cache_free_gpu_memory_fraction,
                 cross_fraction=sizes.memory.cross_kv_cache_fraction,
                 reuse=sizes.request.reuse or None,
             ),
-            sharing=share.sharing,
-            reasons=share.reasons,
-            warnings=(
-                *share.warnings,
-                *self.warnings(target, sizes, *self._deprecation()),
-            ),
+            sharing=sharing,
+            reasons=_share_reasons(target.spec.vision, sharing),
+            warnings=tuple(self.warnings(target, sizes, *self._deprecation())),
         )
 
     def _deprecation(self) -> tuple[PlanWarning, ...]:
@@ -136,3 +134,11 @@ class TensorRT(OnGpu):
             f"{table('images')['engines']['last']} is the last with them"
         )
         return (PlanWarning(code="Deprecated", message=message),)
+
+
+def _share_reasons(vision: VisionSpec, sharing: GpuSharing | None) -> tuple[Reason, ...]:
+    if sharing is None or sharing.mode != "MPS":
+        return ()
+    why = "as written" if vision.thread_percentage else "the smallest that was measured"
+    percent = str(sharing.thread_percentage)
+    return (Reason(field="vision.threadPercentage", value=percent, reason=why),)
