@@ -19,7 +19,6 @@ COLUMNS: Mapping[str, str] = {
     "high": "`high`",
     "images": "`mm_processor_kwargs` of images",
     "frames": "bounds of a video's pixels",
-    "mixed": "several videos, images beside them",
     "audio": "`input_audio`, `audio_url`",
 }
 """`auto` acts everywhere; so do `fps`, `num_frames` and `max_frames` where a family has videos."""
@@ -38,7 +37,6 @@ def cells(family: Family) -> dict[str, str]:
         "high": high,
         "images": _word(bounds) if sees else NOTHING,
         "frames": _word(bounds) if videos else NOTHING,
-        "mixed": _word(layout.mixes_media) if videos else NOTHING,
         "audio": ACTS if family.audio_features is not None else NOTHING,
     }
 

@@ -38,7 +38,6 @@ TYPES = {
     "image_input": ("FP16", np.float16),
     "image_bytes_input": ("UINT8", np.uint8),
     "video_bytes_input": ("UINT8", np.uint8),
-    "video_shapes_input": ("INT32", np.int32),
     "video_seconds_input": ("FP32", np.float32),
 }
 

@@ -71,7 +71,7 @@ QWEN3_VL = Family(
     model_type="qwen3_vl",
     read=read,
     text=replace(LLAMA, head_norms=True, adapters=False),
-    layout=replace(GRID, encoder="", video_features=None, mixes_media=False),
+    layout=replace(GRID, encoder="", video_features=None),
     unserved=ON_SERVERS,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     default_input_tokens=2048,  # as Qwen2-VL

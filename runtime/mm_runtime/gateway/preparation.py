@@ -69,12 +69,6 @@ class _Parsed:
     written: str = ""
     """As its client wrote it, where no template does."""
 
-    @property
-    def kinds(self) -> tuple[bool, ...]:
-        if not self.videos or (len(self.videos) == 1 and not self.images):
-            return ()
-        return (False,) * len(self.images) + (True,) * len(self.videos)
-
 
 class Preparation:
     """Prepares requests to one model."""
@@ -137,7 +131,6 @@ class Preparation:
                 parsed.prompt,
                 len(parsed.images) + len(parsed.videos),
                 video=bool(parsed.videos),
-                kinds=parsed.kinds,
             )
             for parsed in self._read(request)
         )
@@ -200,7 +193,7 @@ class Preparation:
     ) -> PreparedChat:
         marks = len(parsed.images) + len(parsed.videos)
         text_tokens = len(parsed.ids) or await self._count(
-            parsed.prompt, marks, video=bool(parsed.videos), kinds=parsed.kinds
+            parsed.prompt, marks, video=bool(parsed.videos)
         )
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
@@ -252,7 +245,7 @@ class Preparation:
         found = []
         processors = parsed.processors[len(parsed.images) :]
         for reference, processor in zip(parsed.videos, processors, strict=True):
-            most = self.model.max_video_frames // len(parsed.videos)
+            most = self.model.max_video_frames
             found.append(await self._images.load_video(reference, processor, most_frames=most))
         return tuple(found)
 
@@ -421,10 +414,8 @@ class Preparation:
         )
         return (*detailed(processor, found.images), *filter(None, of_videos))
 
-    async def _count(
-        self, prompt: str, marks: int, *, video: bool, kinds: tuple[bool, ...] = ()
-    ) -> int:
-        count = partial(self._layout.text_tokens, prompt, marks, video=video, kinds=kinds)
+    async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
+        count = partial(self._layout.text_tokens, prompt, marks, video=video)
         return count() if len(prompt) <= _THREAD_CHARACTERS else await asyncio.to_thread(count)
 
     def _budget(

@@ -313,7 +313,6 @@ def _served_model(
         ),
         max_images=serving.gateway.max_images_per_request if sees else 0,
         max_video_frames=serving.gateway.max_video_frames if sees else 0,
-        mixes_media=FAMILIES[directory.facts.family].layout.mixes_media,
         max_features=limits.max_multimodal_len // limits.max_batch_size
         if FAMILIES[directory.facts.family].layout.counts_rows
         else None,

@@ -36,11 +36,11 @@ NEWER_NAMES = {"min_tokens", "seed", "image_sizes_input"}
 without their padding."""
 
 OURS = {
-    "ensemble": {"cache_salt", "lora_task_id", "video_shapes_input", "video_seconds_input"},
-    "tensorrt_llm_bls": {"cache_salt", "video_shapes_input", "video_seconds_input"},
+    "ensemble": {"cache_salt", "lora_task_id", "video_seconds_input"},
+    "tensorrt_llm_bls": {"cache_salt", "video_seconds_input"},
     "preprocessing": {
         *("IMAGE", "PICTURE_SIZES", "CACHE_SALT", "EMBEDDING_BIAS_IDS"),
-        *("VIDEO_SHAPES", "VIDEO_SECONDS", "SECOND_PER_GRID_TS", "PIXEL_BYTES"),
+        *("VIDEO_SECONDS", "SECOND_PER_GRID_TS", "PIXEL_BYTES"),
         "PROMPT_IDS",
     },
     "multimodal_encoders": {"cache_salt", "second_per_grid_ts", "pixel_bytes"},

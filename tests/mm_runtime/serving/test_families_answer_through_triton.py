@@ -13,7 +13,6 @@ import transformers
 from openai import BadRequestError
 from PIL import Image
 
-from mm_api.families import FAMILIES
 from mm_runtime.gateway.media.video import VideoLimits, read_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
 from mm_runtime.serving.prompts.starts import decoder_start
@@ -127,8 +126,6 @@ def test_video(served: Family) -> None:
     answer = served.chat(part, TEXT_PART)
     found = answer.choices[0].message.content
     assert (expected, tokens) == (found, answer.usage.prompt_tokens)
-    if FAMILIES[served.pipeline.directory.facts.family].layout.mixes_media:
-        return
     with pytest.raises(BadRequestError, match="either images or one video"):
         served.chat(part, image_part(frames[0]), TEXT_PART)
 

@@ -45,5 +45,4 @@ GRID = ImageLayout(
     pixels_side=pixels_side,
     extra_output_bytes=rotary_bytes,
     video_features=video_features,
-    mixes_media=True,
 )

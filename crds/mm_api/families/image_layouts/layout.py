@@ -79,13 +79,11 @@ class ImageLayout:
     features included; 0: it cannot read the image. None: the plan's."""
     video_features: Callable[[VisionFacts, int], int] | None = None
     """Rows that a video of n frames becomes; None: no video."""
-    mixes_media: bool = False
-    """A request may hold several videos, and images beside them; else images or one video."""
 
     @property
     def counts_rows(self) -> bool:
         """Return whether the rows of a request are compared with the plan's."""
-        return self.mixes_media or self.least_features is not None
+        return self.video_features is not None or self.least_features is not None
 
     @property
     def pool_factor(self) -> float:

@@ -21,7 +21,6 @@ from mm_runtime.repository.configs.gateway_inputs import (
     RETURN_LOG_PROBS,
     SPECTROGRAM,
 )
-from mm_runtime.serving.preprocess.media import NO_LENGTH
 
 _MOST_PIXEL_BYTES = 512 << 20
 """Size of all images of a request in one tensor: as much as bodies share. Two strips of 1 x 50,000
@@ -84,27 +83,11 @@ def _image_inputs(images: tuple[NDArray[np.uint8], ...]) -> list[Tensor]:
 
 
 def _video_inputs(videos: tuple[Video, ...]) -> list[Tensor]:
-    """Return one tensor of the frames of all videos; those of several are padded, as images are."""
-    if not videos:
-        return []
-    if len(videos) == 1:
-        inputs = [Tensor("video_bytes_input", videos[0].pixels[np.newaxis])]
-    else:
-        shapes = np.array([video.pixels.shape[:3] for video in videos], dtype=np.int32)
-        sizes = np.repeat(shapes[:, 1:], shapes[:, 0], axis=0)
-        padded = _canvases(sizes, "frames", "invalid_video")
-        at = 0
-        for video in videos:
-            count, height, width, _ = video.pixels.shape
-            padded[at : at + count, :height, :width] = video.pixels
-            at += count
-        inputs = [
-            Tensor("video_bytes_input", padded[np.newaxis]),
-            Tensor("video_shapes_input", shapes[np.newaxis]),
-        ]
-    if any(video.seconds is not None for video in videos):
-        seconds = [NO_LENGTH if one.seconds is None else one.seconds for one in videos]
-        inputs.append(Tensor("video_seconds_input", np.array([seconds], dtype=np.float32)))
+    """Return the tensors of a request's video, which is the only one."""
+    inputs = [Tensor("video_bytes_input", one.pixels[np.newaxis]) for one in videos]
+    lengths = [one.seconds for one in videos if one.seconds is not None]
+    if lengths:
+        inputs.append(Tensor("video_seconds_input", np.array([lengths], dtype=np.float32)))
     return inputs
 
 

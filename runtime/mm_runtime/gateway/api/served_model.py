@@ -19,8 +19,7 @@ class ServedModel:
         family: as people call it.
         vocabulary_size: ids of tokens are smaller.
         created: seconds since the epoch, when its engine was built.
-        max_video_frames: of all videos of a request; 0: the model takes none.
-        mixes_media: a request may hold several videos, and images beside them.
+        max_video_frames: of a request; 0: the model takes none.
         max_features: of images and videos together; None: no request has more.
         audio: bounds of recordings in conversations; None: the model takes none.
         temperature: used when a request gives none; the checkpoint's generation config says.
@@ -42,7 +41,6 @@ class ServedModel:
     max_video_frames: int
     temperature: float
     top_p: float
-    mixes_media: bool = False
     max_features: int | None = None
     audio: AudioFacts | None = None
     audio_features: Callable[[int], int] = lambda _: 0

@@ -34,30 +34,19 @@ def check_media(
             param=videos[0].param,
             code="invalid_content_part",
         )
-    if (images or len(videos) > 1) and not model.mixes_media:
+    if images or len(videos) > 1:
         param = videos[-1].param
         raise InvalidRequestError(
             f"A request has either images or one video. Leave `{param}` out.",
             param=param,
             code="too_many_videos",
         )
-    most = model.max_video_frames // len(videos)
-    if not most:
-        param = videos[model.max_video_frames].param
+    most, wanted = model.max_video_frames, videos[0].choice.num_frames
+    if wanted is not None and wanted > most:
         raise InvalidRequestError(
-            f"This model takes at most {model.max_video_frames} frames, and the request "
-            f"has {len(videos)} videos. `{param}` is the first one too many.",
-            param=param,
-            code="too_many_videos",
+            f"This model takes at most {most} frames of a video; `num_frames` is {wanted}.",
+            param=f"{videos[0].param}.video_url.num_frames",
         )
-    for video in videos:
-        wanted = video.choice.num_frames
-        if wanted is not None and wanted > most:
-            each = "a video" if len(videos) == 1 else f"each of {len(videos)} videos"
-            raise InvalidRequestError(
-                f"This model takes at most {most} frames of {each}; `num_frames` is {wanted}.",
-                param=f"{video.param}.video_url.num_frames",
-            )
 
 
 def check_features(model: ServedModel, rows: int) -> None:

@@ -33,8 +33,8 @@ from mm_runtime.images.data_urls import DecodedUrl, decode_data_url
 from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.media import LONGEST_VIDEO
 from mm_runtime.serving.preprocess.processors.prepared import Detail, ImageProcessor
+from mm_runtime.serving.preprocess.video import LONGEST_VIDEO
 
 Pixels = NDArray[np.uint8]
 Found = TypeVar("Found", Pixels, Video, Samples)

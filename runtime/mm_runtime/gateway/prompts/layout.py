@@ -61,9 +61,7 @@ class PromptLayout:
         except RequestError as error:
             raise InvalidRequestError(f"{error}.", code="invalid_video") from error
 
-    def text_tokens(
-        self, prompt: str, images: int, *, video: bool = False, kinds: tuple[bool, ...] = ()
-    ) -> int:
+    def text_tokens(self, prompt: str, images: int, *, video: bool = False) -> int:
         """Return the tokens of a complete prompt without the features of its images and videos.
 
         Raises:
@@ -72,7 +70,7 @@ class PromptLayout:
         # One row for each image, taken off again: some placeholders are no token themselves.
         row = 1 if video else min(1, self.least_rows(1))
         try:
-            question = self.questions.write(prompt, None, (row,) * images, video=video, kinds=kinds)
+            question = self.questions.write(prompt, None, (row,) * images, video=video)
         except RequestError as error:
             raise InvalidRequestError(
                 f"`messages` cannot be written as this model's prompt: {error}.", param="messages"

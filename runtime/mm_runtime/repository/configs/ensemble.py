@@ -68,7 +68,6 @@ INPUTS = (
     optional("image_url_input", DataType.STRING, -1),
     optional("image_sizes_input", DataType.INT64, -1, 2),
     optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
-    optional("video_shapes_input", DataType.INT32, -1, 3),
     optional("video_seconds_input", DataType.FP32, -1),
     tensor("max_tokens", DataType.INT32, 1),
     *_ANSWER,
@@ -102,7 +101,6 @@ STEPS = (
             "IMAGE_URL": "image_url_input",
             "PICTURE_SIZES": "image_sizes_input",
             "VIDEO_BYTES": "video_bytes_input",
-            "VIDEO_SHAPES": "video_shapes_input",
             "VIDEO_SECONDS": "video_seconds_input",
             "REQUEST_OUTPUT_LEN": "max_tokens",
             "BAD_WORDS_DICT": "bad_words",
@@ -246,7 +244,6 @@ _NOT_FOR_AUDIO = frozenset(
         "IMAGE_URL",
         "PICTURE_SIZES",
         "VIDEO_BYTES",
-        "VIDEO_SHAPES",
         "VIDEO_SECONDS",
     }
     | {"PROMPT_TABLE_EXTRA_ID", "CACHE_SALT"}

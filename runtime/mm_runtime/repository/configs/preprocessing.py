@@ -35,7 +35,6 @@ INPUTS = (
     optional("IMAGE_URL", DataType.STRING, -1),  # upstream v0.19: one; newer: several
     optional("PICTURE_SIZES", DataType.INT64, -1, 2),  # not upstream's either
     optional("VIDEO_BYTES", DataType.UINT8, -1, -1, -1, -1),
-    optional("VIDEO_SHAPES", DataType.INT32, -1, 3),  # not upstream's: of several videos
     optional("VIDEO_SECONDS", DataType.FP32, -1),  # not upstream's: how long frames of each take
     tensor("REQUEST_OUTPUT_LEN", DataType.INT32, 1),
     *_WORDS,

@@ -32,7 +32,6 @@ def _inputs(table_type: DataType) -> tuple[Input, ...]:
         optional("image_url_input", DataType.STRING, -1),
         optional("image_sizes_input", DataType.INT64, -1, 2),
         optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
-        optional("video_shapes_input", DataType.INT32, -1, 3),
         optional("video_seconds_input", DataType.FP32, -1),
         tensor("max_tokens", DataType.INT32, 1),
         optional("bad_words", DataType.STRING, -1),

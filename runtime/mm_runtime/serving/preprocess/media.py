@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from types import MappingProxyType
 
 import numpy as np
@@ -17,18 +16,7 @@ RGB = 3
 BATCHED_IMAGE_DIMS = 5
 """Dimensions of [batch, images, height, width, 3]."""
 
-VIDEO_NAMES = ("video_bytes_input", "video_shapes_input")
-
-VIDEO_SHAPE = ("frames", "height", "width")
-"""What `video_shapes_input` says of each video."""
-
 DATA_SCHEME = "data:"
-LONGEST_VIDEO = 86_400
-"""Seconds: a day."""
-
-NO_LENGTH = 0.0
-"""Seconds of one of several videos that has no times."""
-
 SHOWN = 60
 """Characters of a URL that are repeated in a message."""
 
@@ -45,7 +33,7 @@ def images_from_pixels(
     pixels: NDArray[np.uint8],
     limits: MediaLimits,
     sizes: NDArray[np.int64] | None = None,
-    names: tuple[str, str] = ("image_bytes_input", "image_sizes_input"),
+    name: str = "image_bytes_input",
 ) -> list[NDArray[np.uint8]]:
     """Return the images [height, width, 3] of a uint8 tensor, each without its padding.
 
@@ -54,7 +42,7 @@ def images_from_pixels(
             dimension is not 3; images of different sizes are padded to the right and below.
         limits: of each image.
         sizes: height and width of each image without its padding, int64 [images, 2].
-        names: of both tensors, for messages.
+        name: of the first tensor, for messages.
 
     Raises:
         RequestError: another shape, an empty image, or more pixels than allowed.
@@ -62,7 +50,7 @@ def images_from_pixels(
     shape = pixels.shape
     if len(shape) != BATCHED_IMAGE_DIMS or shape[0] != 1 or RGB not in (shape[2], shape[-1]):
         raise RequestError(
-            f"{names[0]}: got shape {list(shape)}, expected raw RGB as "
+            f"{name}: got shape {list(shape)}, expected raw RGB as "
             "[1, images, height, width, 3] or [1, images, 3, height, width]"
         )
     if shape[-1] != RGB:
@@ -73,42 +61,13 @@ def images_from_pixels(
         return list(pixels[0])
     if sizes.shape != (pixels.shape[1], 2) or (sizes < 1).any() or (sizes > (height, width)).any():
         raise RequestError(
-            f"{names[1]}: got {sizes.tolist()}, expected the height and width of each of "
+            f"image_sizes_input: got {sizes.tolist()}, expected the height and width of each of "
             f"{pixels.shape[1]} images, at most {height} x {width}"
         )
     return [
         np.ascontiguousarray(image[:high, :wide])
         for image, (high, wide) in zip(pixels[0], sizes.tolist(), strict=True)
     ]
-
-
-def clips_from_pixels(
-    pixels: NDArray[np.uint8], limits: MediaLimits, shapes: NDArray[np.int32] | None = None
-) -> list[list[NDArray[np.uint8]]]:
-    """Return the frames of each video of a uint8 tensor [1, frames of all, height, width, 3].
-
-    `pixels`: the tensor; frames of different sizes are padded to the right and below. `shapes`:
-    frames, height and width of each video, int32 [videos, 3]; None: it is one.
-
-    Raises:
-        RequestError: another shape, or more pixels than allowed.
-    """
-    if shapes is None:
-        return [images_from_pixels(pixels, limits, names=VIDEO_NAMES)]
-    frames = pixels.shape[1] if pixels.ndim > 1 else 0
-    if shapes.shape[1:] != (len(VIDEO_SHAPE),) or (shapes < 1).any():
-        raise RequestError(
-            f"video_shapes_input: got {shapes.tolist()}, expected frames, height and width of each "
-            "video"
-        )
-    if sum(shapes[:, 0].tolist()) != frames:
-        raise RequestError(
-            f"video_shapes_input: {sum(shapes[:, 0].tolist())} frames, and video_bytes_input has "
-            f"{frames}"
-        )
-    sizes = np.repeat(shapes[:, 1:], shapes[:, 0], axis=0).astype(np.int64)
-    found = iter(images_from_pixels(pixels, limits, sizes, VIDEO_NAMES))
-    return [list(islice(found, count)) for count in shapes[:, 0].tolist()]
 
 
 def image_from_url(

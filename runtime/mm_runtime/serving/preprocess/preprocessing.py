@@ -32,12 +32,7 @@ from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Prepared
 from mm_runtime.serving.preprocess.processors.squares import PIXEL_VALUES, SquareProcessor
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
-from mm_runtime.serving.preprocess.videos import (
-    check_rows,
-    prepare_mixed,
-    prepare_one,
-    read_videos,
-)
+from mm_runtime.serving.preprocess.video import check_rows, prepare_video
 from mm_runtime.serving.prompts.ids import check_ends, check_prompt
 from mm_runtime.serving.prompts.questions import Question, QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
@@ -111,7 +106,7 @@ class Preprocessor:
         self._check_characters(text)
         if scalar(inputs, "PROMPT_TABLE_EXTRA_ID") == TEXT:
             raise RequestError(f"prompt_table_extra_id: got {TEXT}, the id of text; expected >= 1")
-        prepared = self._prepared(inputs, fetched, text, requested)
+        prepared = self._prepared(inputs, fetched, requested)
         question = self._question(inputs, prepared, text)
         ids = question.ids
         self._check_length(ids)
@@ -155,7 +150,6 @@ class Preprocessor:
                 decoder_text,
                 prepared.rows,
                 video="VIDEO_BYTES" in inputs,
-                kinds=prepared.kinds,
             )
         if text or prepared.rows:
             raise RequestError("prompt_ids_input: expected an empty text_input and no media beside")
@@ -176,9 +170,7 @@ class Preprocessor:
         if count > self.max_images:
             raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
 
-    def _prepared(
-        self, inputs: Tensors, fetched: Fetched, text: str, requested: Collection[str]
-    ) -> Prepared:
+    def _prepared(self, inputs: Tensors, fetched: Fetched, requested: Collection[str]) -> Prepared:
         """Return the request's images for the encoder, and the rows each becomes.
 
         Raises:
@@ -198,8 +190,7 @@ class Preprocessor:
             raise RequestError("image_input: holds no images; leave it out")
         count = len(images) + (0 if encoded is None else len(encoded))
         if "VIDEO_BYTES" in inputs:
-            of_pillow = [*map(_image, images)]
-            return self._with_videos(inputs, of_pillow, text, encoded=encoded is not None)
+            return self._of_video(inputs, count)
         if count == 0:
             return Prepared({}, ())
         self._check_count(count)
@@ -234,27 +225,20 @@ class Preprocessor:
         rows = (self.engine.vision.features_per_image,) * len(encoded)
         return Prepared({}, rows, tuple(map(image_id, encoded)))
 
-    def _with_videos(
-        self, inputs: Tensors, images: list[Image.Image], text: str, *, encoded: bool
-    ) -> Prepared:
-        """Return a video, or several media in the order in which they stand in the prompt.
+    def _of_video(self, inputs: Tensors, images: int) -> Prepared:
+        """Return the request's video, beside which there are no images.
 
         Raises:
-            RequestError: as `_prepared`.
+            RequestError: as `prepare_video`, or there are images.
         """
-        processor, facts = self.image_processor, self.engine.facts
-        if encoded:
-            raise RequestError("image_input: send images beside a video as pixels or URLs")
-        if processor is None:
+        if images:
+            raise RequestError("a request has either images or one video, not both")
+        if self.image_processor is None:
             raise RequestError("video_bytes_input: this model takes no video")
-        self._check_count(len(images))
-        videos = read_videos(inputs, self.media, facts, most_frames=self.max_frames)
-        if not images and len(videos.clips) == 1:
-            return self._planned(prepare_one(processor, videos))
-        if not FAMILIES[facts.family].layout.mixes_media:
-            raise RequestError("this model takes images or one video in a request, not both")
-        kinds = self.questions.order_of(text, len(images), len(videos.clips))
-        return self._planned(prepare_mixed(processor, kinds, images, videos))
+        facts, most = self.engine.facts, self.max_frames
+        return self._planned(
+            prepare_video(self.image_processor, inputs, self.media, facts, most_frames=most)
+        )
 
     def _planned(self, prepared: Prepared) -> Prepared:
         """Return media whose rows the plan has memory for.

@@ -10,12 +10,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.starts import decoder_start
 from mm_runtime.serving.prompts.styles import style_of
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.writers import (
-    PromptWriter,
-    check_marks,
-    marks_of,
-    place_features,
-)
+from mm_runtime.serving.prompts.writers import PromptWriter, place_features
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,6 @@ class QuestionWriter(Protocol):
         rows: Sequence[int],
         *,
         video: bool,
-        kinds: Sequence[bool] = (),
     ) -> Question:
         """Return the ids of a request whose images become these rows.
 
@@ -51,7 +45,6 @@ class QuestionWriter(Protocol):
             decoder_text: what an encoder-decoder's answer starts with.
             rows: of each image or video.
             video: they are those of a video.
-            kinds: whether each of several media is a video; empty: all are images, or one video.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -67,17 +60,6 @@ class QuestionWriter(Protocol):
 
         `ids`: of a text, none of them of media. `decoder_text`: as of `write`.
         """
-
-    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
-        """Return whether each medium is a video, in the order in which a text has their places.
-
-        `text`: of the user, or a complete prompt.
-
-        Raises:
-            RequestError: placeholders and media disagree in number.
-        """
-        del text, images, videos
-        return ()
 
 
 @dataclass(frozen=True)
@@ -97,25 +79,24 @@ class PromptQuestions:
         rows: Sequence[int],
         *,
         video: bool,
-        kinds: Sequence[bool] = (),
     ) -> Question:
         """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
         del decoder_text  # there is no second prompt
-        prompt = self.prompts.write(text, len(rows), video=video, kinds=kinds)
+        prompt = self.prompts.write(text, len(rows), video=video)
         if self.style.splits:
             return Question(self._split(prompt, rows))
         if self.style.framed:
             prompt = prompt.replace(self.style.placeholder, self.style.framed)
-        tokens = self._feature_ids(kinds or (video,))
+        token = self._video_token if video else self.image_token_id
         ids = self.codec.encode_prompt(prompt)
         if any(rows):  # cross attention leaves the image's token in its place
-            if tokens and sum(one in tokens for one in ids) != len(rows):
+            if token is not None and ids.count(token) != len(rows):
                 raise RequestError(
                     "the prompt holds tokens that stand for features of images; remove them, each "
                     f"{self.style.placeholder} becomes as many as its image needs"
                 )
             ids = place_features(
-                ids, feature_ids=tokens, rows=rows, vocabulary_size=self.vocabulary_size
+                ids, feature_id=token, rows=rows, vocabulary_size=self.vocabulary_size
             )
         return Question(ids, text=prompt)
 
@@ -129,18 +110,6 @@ class PromptQuestions:
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
         del decoder_text  # there is no second prompt
         return Question(ids)
-
-    def order_of(self, text: str, images: int, videos: int) -> tuple[bool, ...]:
-        """Return the kinds as they stand; a bare question has images first."""
-        kinds = (False,) * images + (True,) * videos
-        found = marks_of(text, self.style)
-        if found:
-            check_marks(found, kinds, self.style)
-        return found or kinds
-
-    def _feature_ids(self, kinds: Sequence[bool]) -> frozenset[int]:
-        found = {self._video_token if video else self.image_token_id for video in set(kinds)}
-        return frozenset(one for one in found if one is not None)
 
     @property
     def _video_token(self) -> int | None:
@@ -182,10 +151,9 @@ class TextQuestions(QuestionWriter):
         rows: Sequence[int],
         *,
         video: bool,
-        kinds: Sequence[bool] = (),
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
-        del rows, video, kinds  # refused before
+        del rows, video  # refused before
         return self.of_ids(self.codec.encode_prompt(text), decoder_text)
 
     def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:

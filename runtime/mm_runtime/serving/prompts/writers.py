@@ -5,8 +5,7 @@ what opens its family's conversations, is the complete prompt. Any other text is
 the chat template goes around it, with a placeholder for each image.
 """
 
-import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -66,15 +65,13 @@ class PromptWriter:
         images: int,
         *,
         video: bool = False,
-        kinds: Sequence[bool] = (),
     ) -> str:
-        """Return the complete prompt for `text` and this many images, one video, or several media.
+        """Return the complete prompt for `text` and this many images, or one video.
 
         Args:
             text: of the user, or a complete prompt.
             images: that placeholders stand for.
             video: they are of one.
-            kinds: whether each of several media is a video; empty: `images` and `video` say it.
 
         Raises:
             RequestError: placeholders and images disagree in number.
@@ -84,17 +81,12 @@ class PromptWriter:
         complete = text.startswith(openings) if openings else False
         placeholder = style.video if video else style.placeholder
         complete = complete or bool(style.audio and style.audio in text)
-        marked = bool(marks_of(text, style)) if kinds else placeholder in text
-        if not marked and not complete:
-            media = kinds or (video,) * (1 if video else images)
-            marks = (Media.VIDEO if one else Media.IMAGE for one in media)
+        if placeholder not in text and not complete:
+            marks = (Media.VIDEO,) if video else (Media.IMAGE,) * images
             try:
                 text = self._template.render([Turn("user", (*marks, text))])
             except TemplateRefusedError as error:
                 raise RequestError(str(error)) from error
-        if kinds:
-            check_marks(marks_of(text, style), kinds, style)
-            return text
         placeholders = text.count(placeholder)
         if placeholders != images and style.reads_images:
             raise RequestError(
@@ -104,30 +96,10 @@ class PromptWriter:
         return text
 
 
-def marks_of(text: str, style: PromptStyle) -> tuple[bool, ...]:
-    """Return whether each placeholder of a prompt stands for a video, in their order."""
-    marks = re.escape(style.placeholder) + "|" + re.escape(style.video)
-    return tuple(found[0] == style.video for found in re.finditer(marks, text))
-
-
-def check_marks(found: Sequence[bool], kinds: Sequence[bool], style: PromptStyle) -> None:
-    """Refuse a prompt whose placeholders are not those of its media.
-
-    Raises:
-        RequestError: another number of either kind.
-    """
-    if sorted(found) != sorted(kinds):
-        raise RequestError(
-            f"the prompt has {found.count(False)} {style.placeholder} and {found.count(True)} "
-            f"{style.video} placeholder(s) and the request {kinds.count(False)} image(s) and "
-            f"{kinds.count(True)} video(s); send one for each placeholder"
-        )
-
-
 def place_features(
     ids: Sequence[int],
     *,
-    feature_ids: Container[int],
+    feature_id: int | None,
     rows: Sequence[int],
     vocabulary_size: int,
 ) -> list[int]:
@@ -136,13 +108,13 @@ def place_features(
     The tables of several images lie one after another, so the second image's rows start after
     the first one's. A token beyond those of `rows` stays.
 
-    `feature_ids`: the tokens that are placeholders.
+    `feature_id`: the token that is a placeholder; None: none is.
     """
     placed: list[int] = []
     next_row = vocabulary_size
     waiting = list(rows)
     for token in ids:
-        if waiting and token in feature_ids:
+        if waiting and token == feature_id:
             count = waiting.pop(0)
             placed.extend(range(next_row, next_row + count))
             next_row += count

@@ -26,7 +26,6 @@ from mm_runtime.serving.preprocess.processors.prepared import (
     Colours,
     Detail,
     ImageProcessor,
-    Medium,
     Prepared,
     Size,
     bounded,
@@ -198,20 +197,8 @@ class GridProcessor(ImageProcessor):
         """Return the same of one video; an odd last frame counts twice."""
         if not self.video:
             raise NO_VIDEO
-        return self._prepared([(_even(frames), self.rounded(frames[0].height, frames[0].width))])
-
-    def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
-        """Return the same of images and videos, one after another."""
-        if not self.video:
-            raise RequestError("send images or one video, not both")
-        clips = [
-            (_even(one), self.rounded(one[0].height, one[0].width))
-            if isinstance(one, list)
-            else ([one], self.rounded(one.height, one.width))
-            for one in media
-        ]
-        kinds = tuple(isinstance(one, list) for one in media)
-        return replace(self._prepared(clips), kinds=kinds)
+        even = [*frames, *frames[-1:]] if len(frames) % FRAMES else frames
+        return self._prepared([(even, self.rounded(frames[0].height, frames[0].width))])
 
     def _prepared(self, clips: list[tuple[list[Image.Image], tuple[int, int]]]) -> Prepared:
         """Return the patches of clips of an even number of frames, or of one that counts twice.
@@ -271,7 +258,3 @@ class GridProcessor(ImageProcessor):
         )
         ordered = blocks.transpose(0, 3, 6, 4, 7, 2, 1, 5, 8)
         return ordered.reshape(-1, channels * FRAMES * self.patch**2)
-
-
-def _even(frames: list[Image.Image]) -> list[Image.Image]:
-    return [*frames, *frames[-1:]] if len(frames) % FRAMES else frames

@@ -40,12 +40,6 @@ class Prepared:
     ids: tuple[int, ...] = ()
     """Identity of each image's or video's content, as KV reuse needs it."""
 
-    kinds: tuple[bool, ...] = ()
-    """Whether each of several media is a video; empty: all are images, or one video."""
-
-
-Medium: TypeAlias = Image.Image | list[Image.Image]
-"""An image, or the frames of a video."""
 
 NO_VIDEO = RequestError("video_bytes_input: this model takes images, no video")
 
@@ -144,15 +138,6 @@ class ImageProcessor(Protocol):
         """
         del frames
         raise NO_VIDEO
-
-    def prepare_mixed(self, media: Sequence[Medium]) -> Prepared:
-        """Return the tensors of images and videos, in the order in which they stand in the prompt.
-
-        Raises:
-            RequestError: the family reads either images or one video.
-        """
-        del media
-        raise RequestError("send images or one video, not both")
 
 
 def cut(canvas: Image.Image, tile: int) -> list[Image.Image]:
