@@ -39,4 +39,4 @@ fi
 run 2 ' and not triton' tests/mm_runtime/{doctor,inspect,launch,repository,store} \
   --ignore=tests/mm_runtime/inspect/test_any_bytes_give_an_answer.py
 # Streams whose clients name outputs have crashed with 3.12 alone. A second process would only import.
-run 0 '' tests/mm_runtime/serving/test_responses_hold_what_was_requested.py
+run 0 '' tests/mm_runtime/serving/test_ensemble_answers.py

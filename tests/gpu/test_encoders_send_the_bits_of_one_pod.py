@@ -3,6 +3,7 @@
 Run with `pytest -m gpu tests/gpu`, where Triton is installed.
 """
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
 from mm_runtime.serving.tensors import BFLOAT16_BITS
 from support.build_plans import serving_plan
-from support.encoder_pairs import KEY, TIMEOUT_SECONDS, disaggregated
+from support.encoder_pairs import KEY, TIMEOUT_SECONDS, counted, disaggregated, run_encoder_pair
+from support.ensemble import Ensemble
+from support.eventually import eventually
 from support.families.pipeline import build
 from support.served import start_serving
-from support.tiny_llava import CHECKPOINT, IMAGE_SIDE, BuiltEngine
+from support.tiny_llava import CHECKPOINT, IMAGE_SIDE, BuiltEngine, samples
 
 pytestmark = [
     pytest.mark.gpu,
@@ -92,3 +95,31 @@ def test_features_have_the_bits_of_one_pod(
             found = client.encode(inputs)[TABLE]
             assert found.dtype == BFLOAT16_BITS
             assert np.array_equal(found.view(np.int16), expected)
+
+
+def test_answers_are_those_of_one_pod(tmp_path: Path) -> None:
+    """Every sample is answered right, by features of the encoder alone."""
+    directory = build(CHECKPOINT, tmp_path / "store", vision="Torch")
+    plan = serving_plan(directory.manifest.fingerprint, device="CUDA")
+    pools = plan.pools.model_copy(update={"cuda_bytes": 64 << 20, "pinned_bytes": 0})
+    path = tmp_path / "plan.json"
+    path.write_text(plan.model_copy(update={"pools": pools}).to_json())
+    pods = tmp_path / "pods"
+    pods.mkdir()
+
+    with (
+        run_encoder_pair(BuiltEngine(directory.root, path), pods) as pair,
+        Ensemble(pair.server.grpc_url) as client,
+    ):
+        answers = [
+            client.query(
+                one.question,
+                image_url_input="data:image/png;base64,"
+                + base64.b64encode(one.image.read_bytes()).decode(),
+            ).text
+            for one in samples()
+        ]
+        assert answers == [one.answer for one in samples()]
+        eventually(
+            lambda: counted(pair.server, "mm_encoder_requests_total") == {"encoders": len(answers)}
+        )

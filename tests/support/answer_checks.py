@@ -4,18 +4,24 @@ Each check raises AssertionError with what is wrong.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import httpx
 from openai.types import Completion
+from openai.types.audio import (
+    Transcription,
+    TranscriptionTextDeltaEvent,
+    TranscriptionTextDoneEvent,
+    TranscriptionVerbose,
+)
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from pydantic import BaseModel
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel, TypeAdapter
 
-from support.audio_answer_checks import check_transcript, check_transcript_stream
 from support.generated_requests import Generated
-from support.response_checks import check_response, check_response_stream
 from support.schema_checks import Document
 
 REASONS = {"stop", "length", "tool_calls"}
@@ -260,3 +266,99 @@ def _check_deltas(value: Mapping[str, Any], chunks: Sequence[Mapping[str, Any]])
             assert chunk["logprobs"] is None
     message = {"content": content, "tool_calls": [*calls.values()]}
     _check_message(value, message, chunks[-1]["finish_reason"])
+
+
+_CUE = r"\d\d:\d\d:\d\d{0}\d{{3}} --> \d\d:\d\d:\d\d{0}\d{{3}}\n.*\n"
+_SRT = re.compile(r"(\d+\n" + _CUE.format(",") + r"\n)*")
+_VTT = re.compile(r"WEBVTT\n\n(" + _CUE.format("[.]") + r"\n)*")
+
+
+def check_transcript(request: Generated, answer: httpx.Response) -> None:
+    """Check an answer that came at once."""
+    form = request.value.get("response_format") or "json"  # a form has neither null nor []
+    if form in {"text", "srt", "vtt"}:
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert answer.text.endswith("\n") or form == "srt"
+        wanted = {"srt": _SRT, "vtt": _VTT}.get(form)
+        assert wanted is None or wanted.fullmatch(answer.text)
+        return
+    body = answer.json()
+    assert body["usage"]["type"] == "duration"
+    assert body["usage"]["seconds"] >= 1
+    if form == "json":
+        Transcription.model_validate_json(answer.text, strict=True)
+        return
+    _check_verbose(request, body)
+
+
+def _check_verbose(request: Generated, body: dict[str, Any]) -> None:
+    named = request.value.get("language")
+    translated = request.path.endswith("/translations")
+    assert body["task"] == ("translate" if translated else "transcribe")
+    assert body["language"] == ("en" if translated else named or body["language"])
+    assert body["language"]
+    segments = body["segments"]
+    assert [one["id"] for one in segments] == [*range(len(segments))]
+    assert all(0 <= one["start"] <= one["end"] for one in segments)
+    # Some engines give no logits, so there is none; openai's type does not know that.
+    unknown = {"no_speech_prob": 0.0}
+    known = [{**one, **(unknown if one["no_speech_prob"] is None else {})} for one in segments]
+    TranscriptionVerbose.model_validate_json(json.dumps({**body, "segments": known}), strict=True)
+
+
+def check_transcript_stream(events: Sequence[Mapping[str, Any]]) -> None:
+    """Check that the deltas make the text of the last event."""
+    *deltas, last = events
+    for one in deltas:
+        TranscriptionTextDeltaEvent.model_validate_json(json.dumps(one), strict=True)
+    TranscriptionTextDoneEvent.model_validate_json(json.dumps(last), strict=True)
+    assert "".join(one["delta"] for one in deltas).strip() == last["text"]
+
+
+_EVENT = TypeAdapter[Any](cast("Any", ResponseStreamEvent))
+_ENDS = {"response.completed", "response.incomplete"}
+
+
+def check_response(value: Mapping[str, Any], body: Mapping[str, Any]) -> None:
+    """Check a response that is complete, or was cut."""
+    Response.model_validate_json(json.dumps(body), strict=True)
+    assert body["status"] in {"completed", "incomplete"}
+    assert (body["incomplete_details"] is None) == (body["status"] == "completed")
+    assert body["model"] == value["model"]
+    assert body["output"]
+    usage = body["usage"]
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+    assert usage["input_tokens"] >= 1
+    most = value.get("max_output_tokens")
+    assert most is None or usage["output_tokens"] <= most
+    ids = [item["id"] for item in body["output"]]
+    assert len(set(ids)) == len(ids)
+    calls = [item for item in body["output"] if item["type"] == "function_call"]
+    assert len(calls) < 2 or value.get("parallel_tool_calls") is not False
+    assert not calls or (value.get("tools") and value.get("tool_choice") != "none")
+    for call in calls:
+        if call["status"] == "completed":
+            assert isinstance(json.loads(call["arguments"]), dict)
+
+
+def check_response_stream(value: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> None:
+    """Check events one by one, and that the deltas make the last event's response."""
+    for event in events:
+        _EVENT.validate_json(json.dumps(event), strict=True)
+    assert [one["sequence_number"] for one in events] == [*range(len(events))]
+    names = [one["type"] for one in events]
+    assert names[:2] == ["response.created", "response.in_progress"]
+    assert names[-1] in _ENDS
+    assert _ENDS.isdisjoint(names[:-1])
+    final = events[-1]["response"]
+    assert names[-1] == f"response.{final['status']}"
+    check_response(value, final)
+    for place, item in enumerate(final["output"]):
+        own = [one for one in events if one.get("output_index") == place]
+        assert own[0]["type"] == "response.output_item.added"
+        assert own[-1] == {**own[-1], "type": "response.output_item.done", "item": item}
+        kind = "output_text" if item["type"] == "message" else "function_call_arguments"
+        text = item["content"][0]["text"] if item["type"] == "message" else item["arguments"]
+        deltas = [one["delta"] for one in own if one["type"] == f"response.{kind}.delta"]
+        (done,) = [one for one in own if one["type"] == f"response.{kind}.done"]
+        assert "".join(deltas) == text == done["text" if kind == "output_text" else "arguments"]

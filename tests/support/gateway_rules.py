@@ -1,10 +1,9 @@
-"""Rules of `spec.gateway`, each with fields that keep it and fields that break it.
-
-The values of `model_documents.RuleExample`, but for the parts above the gateway.
-"""
+"""Rules of gateways, devices and metrics, with fields that keep each and that break it."""
 
 from collections.abc import Mapping
 from typing import Any
+
+from mm_api.metrics import OBJECTIVE_HISTOGRAMS
 
 _TOKENS = {"authSecretRef": {"name": "tokens"}}
 
@@ -57,5 +56,59 @@ GATEWAY_RULES: tuple[tuple[str, str, str, Mapping[str, Any], Mapping[str, Any]],
         "fetchTimeout must not be above requestTimeout",
         {"fetchTimeout": "10s", "requestTimeout": "10s"},
         {"fetchTimeout": "10s1ms", "requestTimeout": "10s"},
+    ),
+)
+
+
+_CLASS = {"deviceClassName": "gpu.nvidia.com"}
+_SLICE = {"deviceClassName": "mig.nvidia.com", "memory": "20Gi", "computeCapability": "9.0"}
+
+
+def _on(gpu: Mapping[str, Any]) -> dict[str, Any]:
+    return {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": dict(gpu)}}
+
+
+DEVICE_RULES: tuple[tuple[str, str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
+    (
+        "devices-are-claimed-or-requested",
+        "spec.runtime.gpu.deviceClassName",
+        "deviceClassName and resourceName exclude each other",
+        _on(_CLASS),
+        _on({**_CLASS, "resourceName": "nvidia.com/gpu"}),
+    ),
+    (
+        "selectors-are-of-a-class",
+        "spec.runtime.gpu.deviceSelectors",
+        "deviceSelectors choose among the devices of deviceClassName",
+        _on({**_CLASS, "deviceSelectors": ["true"]}),
+        _on({"deviceSelectors": ["true"]}),
+    ),
+    (
+        "devices-of-other-classes-are-described",
+        "spec.runtime.gpu.deviceClassName",
+        "of devices of another class than gpu.nvidia.com nothing is known",
+        _on(_SLICE),
+        _on({"deviceClassName": "mig.nvidia.com"}),
+    ),
+    (
+        "builds-claim-the-same-devices",
+        "spec.build.gpu.resourceName",
+        "builds claim devices of runtime.gpu.deviceClassName, too",
+        {**_on(_CLASS), "build": {"gpu": {"count": 2}}},
+        {**_on(_CLASS), "build": {"gpu": {"resourceName": "nvidia.com/gpu"}}},
+    ),
+)
+
+
+METRIC_RULES: tuple[tuple[str, str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
+    *(
+        (
+            f"{metric}-has-buckets",
+            "objectives[0].target",
+            f"target of {metric} must be from ",
+            {"objectives": [{"metric": metric, "target": "1s"}]},
+            {"objectives": [{"metric": metric, "target": "1h"}]},
+        )
+        for metric in OBJECTIVE_HISTOGRAMS
     ),
 )

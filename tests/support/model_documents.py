@@ -7,9 +7,7 @@ from typing import Any
 from mm_api import labels
 from mm_api.families import FAMILIES
 from mm_api.v1alpha1.unsupported import Unsupported
-from support.device_rules import DEVICE_RULES
-from support.gateway_rules import GATEWAY_RULES
-from support.metric_rules import METRIC_RULES
+from support.gateway_rules import DEVICE_RULES, GATEWAY_RULES, METRIC_RULES
 
 SMALLEST_SPEC: Mapping[str, Any] = {
     "model": {"source": {"persistentVolumeClaim": {"claimName": "checkpoints"}}}

@@ -3,10 +3,11 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mm_api.backends import REFERENCE
@@ -18,7 +19,18 @@ from mm_runtime.backends import BACKENDS
 from mm_runtime.base.engine_python import VARIABLE
 from mm_runtime.cli import main
 from mm_runtime.comparison.rouge import rouge1, rouge_l
-from mm_runtime.engine_build.commands.in_process import in_process
+from mm_runtime.engine_build.commands.in_process import (
+    COUNT,
+    LOGITS,
+    TOKENS,
+    InProcess,
+    greedy,
+    in_process,
+)
+from mm_runtime.gateway.api.finish_reason import FinishReason
+from mm_runtime.gateway.api.scores import TokenScore
+from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
+from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 from support import damaged_engines
@@ -27,10 +39,40 @@ from support.cases import cases
 from support.damaged_engines import damaged
 from support.families.pipeline import build
 from support.gateways import serve
-from support.in_process_engine import InProcessEngine
 from support.ports import free_ports
 from support.tiny_llava import BuiltEngine, shared_engine
 from support.tiny_t5 import CHECKPOINT as T5
+
+
+class InProcessEngine:
+    """Answers greedily, each token with its log probability."""
+
+    def __init__(self, models: InProcess, *, scored: bool = True) -> None:
+        self._models = models
+        self._scored = scored
+
+    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
+        """Answer a request; it streams nothing before the end."""
+        if request.likeliest is not None and not self._scored:
+            raise InvalidRequestError("`logprobs` are not served.", param="logprobs")
+        inputs = greedy(request.prompt, request.max_tokens)
+        if request.images:
+            inputs["image_bytes_input"] = np.stack(request.images)[np.newaxis]
+        (piece,) = await asyncio.to_thread(self._models.answer, inputs)
+        tokens = piece[TOKENS].reshape(-1)[: int(piece[COUNT].item())].tolist()
+        rows = piece[LOGITS].reshape(-1, piece[LOGITS].shape[-1])
+        before = ""
+        for number, (token, row) in enumerate(zip(tokens, rows, strict=False), 1):
+            text = self._models.decoded(tokens[:number])
+            added, before = text[len(before) :], text
+            log_prob = float(row[token] - np.logaddexp.reduce(row.astype(np.float64)))
+            yield Text(added, 1, (TokenScore(added, added.encode(), log_prob),))
+        full = len(tokens) == request.max_tokens
+        yield Ended(FinishReason.LENGTH if full else FinishReason.STOP, len(tokens))
+
+    async def is_ready(self) -> bool:
+        return True
+
 
 TOKEN = "of-a-test"
 

@@ -8,19 +8,77 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_runtime.adapters.facts import with_adapters
+from mm_runtime.adapters.files import sourced
 from mm_runtime.backends import steps
 from mm_runtime.base import manifest as manifests
 from mm_runtime.engine_build import commands
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
-from support import many_steps
+from support.broken_checkpoints import SINGLE, copied
 from support.build_sites import Site
 from support.families.images import write
 from support.families.pipeline import plan_of
 from support.killed_builders import run_builder
+from support.lora_adapters import LLAMA, pair, write_adapter
+from support.model_configs import facts_of, planned
+from support.sentence_pieces import train, write_config
 from support.small_disk import fill, small_disk
 from support.staging_sites import StagingSite, staging_site
 from support.tiny_t5 import CHECKPOINT as TINY_T5
-from support.trtllm_sites import TrtllmSite
+from support.trtllm_sites import TrtllmSite, trtllm_site
+from support.trtllm_tools.install import Tools, install
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+VERSION = "1.2.1"
+HIDDEN = 128
+"""Of the small LLaVA's language model."""
+
+TEXTS = [
+    text for at, text in enumerate(("a red square", "zwei Kreise", "三"), 3) for _ in range(at)
+]
+
+
+def quantized_llava(folder: Path) -> TrtllmSite:
+    """Return a LLaVA from pickles, with a SentencePiece model and an adapter, in FP8."""
+    import torch  # noqa: PLC0415 (seconds)
+    from safetensors.torch import load_file  # noqa: PLC0415
+
+    source = copied("tiny-llava", folder / "source")
+    torch.save(load_file(source / SINGLE), source / "pytorch_model.bin")
+    (source / SINGLE).unlink()
+    (source / "tokenizer.json").unlink()
+    train("llama", TEXTS, source / "tokenizer.model")
+    ends = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    write_config(source, tokenizer_class="LlamaTokenizer", **ends)
+    tensors = pair(LLAMA, rank=2, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
+    adapter = str(write_adapter(folder / "adapter", tensors, rank=2))
+    facts = inspect(source, InspectOptions(allow_pickle=True))
+    claim = {"persistentVolumeClaim": {"claimName": "adapters"}}
+    engine = {"quantization": "FP8", "lora": [{"name": "one", "source": claim}]}
+    complete = planned(
+        "llava", engine, version=VERSION, facts=with_adapters(facts, [("one", adapter)])
+    )
+    assert not complete.errors, complete.errors
+    assert complete.build_plan
+    store = folder / "store"
+    store.mkdir()
+    plan = sourced(complete.build_plan, {"one": adapter})
+    return TrtllmSite(str(source), store, plan, complete, _tools(folder))
+
+
+def whisper(folder: Path) -> TrtllmSite:
+    """Return a Whisper as Hugging Face has it, which OpenAI's converter does not read."""
+    folder.mkdir(parents=True)
+    site = trtllm_site(folder / "whisper", _tools(folder), "whisper")
+    # Its weights are hollow: a plan whose parts no class has is not compared with one.
+    facts = site.plan.facts.model_copy(update={"vision": facts_of("llava").vision})
+    return replace(site, plan=site.plan.model_copy(update={"facts": facts}))
+
+
+def _tools(folder: Path) -> Tools:
+    return install(folder / "tools", VERSION)
+
 
 Either = Site | StagingSite | TrtllmSite
 
@@ -30,7 +88,6 @@ SECONDS = 300
 
 # Every step is started two or three times: 135 s of a core with adapters, which took six minutes on
 # a machine that had work for six cores more.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(params=["reference", "text", "staged", "adapters", "whisper"])
@@ -39,11 +96,11 @@ def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
     if request.param == "staged":
         return staging_site(tmp_path / "staged", source=write("qwen2-vl", tmp_path / "source"))
     if request.param == "adapters":
-        return many_steps.quantized_llava(tmp_path / "adapters")
+        return quantized_llava(tmp_path / "adapters")
     if request.param == "text":
         return text_site(tmp_path / "text")
     if request.param == "whisper":
-        return many_steps.whisper(tmp_path / "whisper")
+        return whisper(tmp_path / "whisper")
     site: Site = request.getfixturevalue("vision_site")
     return site
 
@@ -114,8 +171,8 @@ def test_no_step_is_missing(tmp_path: Path) -> None:
     """A step that is added must be killed and starved here, or beside it, as well."""
     sites = (
         staging_site(tmp_path / "staged"),
-        many_steps.quantized_llava(tmp_path / "adapters"),
-        many_steps.whisper(tmp_path / "whisper"),
+        quantized_llava(tmp_path / "adapters"),
+        whisper(tmp_path / "whisper"),
         text_site(tmp_path / "text"),
     )
     survived = {step.module for site in sites for step in steps(site.plan)}

@@ -1,12 +1,15 @@
-"""A client that takes a large answer slowly is not gone: time is counted from part to part."""
+"""Answers are sent in parts: a client that takes a large one slowly is not gone."""
 
 import asyncio
+import json
 from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
 
 from mm_edge.body import ClientGoneError
+from mm_edge.json_text import encode
+from mm_runtime.gateway.api.json_text import TextFrame
 from mm_runtime.gateway.http import reply as module
 from mm_runtime.gateway.http.reply import Reply
 from support.turns import counted_turns
@@ -85,3 +88,19 @@ async def test_who_takes_nothing_is_gone(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "_STALLED_SECONDS", 0.05)
     with pytest.raises(ClientGoneError):
         await replying(Client(seconds=60)).send_encoded(200, ANSWER)
+
+
+def _event(text: str) -> dict[str, object]:
+    return {"id": "\0", "choices": [{"delta": {"content": text}, "text": None}], "usage": None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" red", 'a "quoted" \\ word', "two\nlines\u2028", "é 日本 😀", "\0", "\ud83d", '","x":"'],
+    ids=["word", "quotes", "lines", "characters", "mark", "surrogate", "json"],
+)
+def test_a_frame_writes_what_the_complete_object_is(text: str) -> None:
+    """Whatever the text, the bytes are those of the object, and they are read back as it."""
+    written = TextFrame(_event).write(text)
+    assert encode(_event(text)) == written
+    assert _event(text) == json.loads(written)

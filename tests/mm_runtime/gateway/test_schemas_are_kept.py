@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from mm_runtime.backends.triton_server.errors import reported_error
 from mm_runtime.backends.trtllm.kept_schemas import check_kept
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
 
 TREE = {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}
 
@@ -65,3 +66,29 @@ def test_deep_schemas_take_no_stack() -> None:
         schema = {"type": "array", "items": schema}
     with pytest.raises(InvalidRequestError, match="`minimum`"):
         check_kept(schema, "schema")
+
+
+MESSAGES = {
+    "[02:02:53] /project/cpp/regex_converter.cc:75: Regex parsing error at position 3: Lookahead "
+    "is not supported yet.\n": "Regex parsing error at position 3: Lookahead is not supported yet.",
+    '[02:02:53] /project/cpp/json_schema_converter.cc:902: Unsupported type "shape"': (
+        'Unsupported type "shape"'
+    ),
+}
+"""Of xgrammar 0.1.25."""
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_the_library_s_words_are_passed_on(message: str) -> None:
+    """Without the time and the place in its sources; the parameter is named."""
+    error = reported_error("ensemble", message, "structured_outputs.regex")
+
+    assert isinstance(error, InvalidRequestError)
+    assert error.param == "structured_outputs.regex"
+    assert f"refused the form of the answer: {MESSAGES[message]}" in str(error)
+    assert "02:02:53" not in str(error)
+
+
+def test_other_words_are_no_refusal() -> None:
+    """What names another place in sources is the server's fault."""
+    assert isinstance(reported_error("ensemble", "executor.cc:75: broken"), EngineFailedError)

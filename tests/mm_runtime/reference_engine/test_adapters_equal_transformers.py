@@ -4,6 +4,9 @@ The adapters are written by peft, and the expected answers come from a model wit
 into its weights: no code is shared with the engine's mixed batches but the matrices themselves.
 """
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.generation import GenerationMixin
 
 from mm_api.documents.model_facts import ModelFacts
@@ -32,7 +36,46 @@ from support.families import images, texts
 from support.families.expected import KINDS, expected_beams
 from support.families.texts import AUDIO_POSITIONS, MEL_BINS
 from support.families.words import END, SIZE
-from support.peft_adapters import merged, write_peft
+
+STRENGTH = 1.2
+"""Spread of the matrices: strong enough that every adapter changes the answers."""
+
+
+def write_peft(model: Any, folder: Path, targets: list[str] | str, *, rank: int, seed: int) -> Path:
+    """Save an adapter of random matrices for a model, which is as before afterwards."""
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank,
+        target_modules=targets,
+        use_rslora=bool(seed % 2),
+        init_lora_weights=False,
+    )
+    with _older_names():
+        adapted: Any = get_peft_model(model, config)
+    generator = torch.Generator().manual_seed(seed)
+    for name, tensor in adapted.named_parameters():
+        if "lora_" in name:
+            values = torch.randn(tensor.shape, generator=generator)
+            tensor.data.copy_(values * STRENGTH / tensor.shape[1] ** 0.5)
+    adapted.save_pretrained(folder)
+    adapted.unload()
+    return folder
+
+
+def merged(model: Any, folder: Path) -> Any:
+    """Return a model with an adapter's matrices in its own; the model given is used up."""
+    with _older_names():
+        loaded: Any = PeftModel.from_pretrained(model, str(folder))
+    return loaded.merge_and_unload().eval()
+
+
+@contextmanager
+def _older_names() -> Iterator[None]:
+    """Let peft 0.21 request a property that transformers 5.23 calls by another name."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")
+        yield
+
 
 SLOTS = 3
 LENGTH = 96

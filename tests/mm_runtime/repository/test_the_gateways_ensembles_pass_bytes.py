@@ -1,6 +1,9 @@
-"""Between the first steps of the gateway's ensembles are bytes of images; clients' have values."""
+"""Ensembles pass images as bytes, features on the GPU, and prompts of token ids."""
 
+import json
+from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 import pytest
 
@@ -10,11 +13,14 @@ from mm_runtime.repository.configs import (
     preprocessing,
     scored_ensemble,
     tensorrt_llm,
+    tensorrt_llm_bls,
     token_ensemble,
     vision_encoder,
 )
+from mm_runtime.repository.configs.gateway_inputs import PROMPT_IDS
 from mm_runtime.repository.model_config import ModelConfig
 from mm_runtime.repository.values import RepositoryValues, values_of
+from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
 from support.build_plans import serving_plan
 from support.cases import cases
 from support.documents import FACTS, manifest
@@ -102,3 +108,101 @@ def test_images_have_ids_where_prompts_are_kept(found: RepositoryValues, *, expe
     assert (made in by_model[preprocessing.NAME][1]) is expected
     assert (read in by_model[tensorrt_llm.NAME][0]) is expected
     assert made in steps(ensemble.config(found))[preprocessing.NAME][1]
+
+
+NO_PINNED_POOL = {"runtime": {"memoryPools": {"pinned": "0"}, "blsInstances": 1}}
+PINNED_POOL = {"runtime": {"memoryPools": {"pinned": "256Mi"}, "blsInstances": 1}}
+TWO_GPUS = {"runtime": {"gpu": {"count": 2}}, "engine": {"parallelism": {"tensor": 2}}}
+
+
+def features_values(spec: Mapping[str, Any]) -> RepositoryValues:
+    engine, serving = native_engine("llava", **spec)
+    return values_of(engine, serving, *PATHS)
+
+
+@cases(
+    "version spec expected",
+    {
+        "as-planned": ("0.20.0", {}, True),
+        "newer": ("1.2.1", {}, True),
+        "pinned-pool": ("0.20.0", PINNED_POOL, False),
+        "older": ("0.19.0", {}, False),
+        "older-without-a-pinned-pool": ("0.19.0", NO_PINNED_POOL, False),
+        "two-ranks": ("0.20.0", TWO_GPUS, False),
+    },
+)
+def test_gpu_tensors_are_for_backends_that_read_them(
+    version: str, spec: Mapping[str, Any], *, expected: bool
+) -> None:
+    """And for servers in which a full pool cannot give out what was never copied.
+
+    A CUDA pool above Triton's own 64 MiB is planned where features travel in it, and only there.
+    """
+    engine, serving = native_engine("llava", version=version, **spec)
+
+    assert are_gpu_tensors(engine, serving) is expected
+    assert (serving.pools.cuda_bytes > 64 << 20) is expected
+    assert expected <= (serving.pools.pinned_bytes == 0)
+
+
+@pytest.mark.parametrize(
+    "module", [tensorrt_llm, ensemble, token_ensemble], ids=lambda one: one.NAME
+)
+def test_the_backend_is_configured_as_ever(module: Any) -> None:
+    """It has no input that announces GPU tensors, and needs no parameter to get them."""
+    assert str(module.config(features_values(NO_PINNED_POOL))) == str(
+        module.config(features_values(PINNED_POOL))
+    )
+
+
+def test_the_chain_gets_features_in_host_memory() -> None:
+    """GPU tensors for a caller that wants host memory crash the process that sends them."""
+    found = features_values(NO_PINNED_POOL)
+    encoder = multimodal_encoders.config(found)
+    written = tensorrt_llm_bls.config(found).parameters["steps"].string_value
+    steps = {name: inputs for name, inputs, _ in json.loads(written)}
+
+    assert steps[multimodal_encoders.NAME]["host_features"] == "host_features"
+    assert "host_features" not in steps[tensorrt_llm.NAME]
+    assert "host_features" in {one.name for one in encoder.input}
+    assert "FEATURES_ON_GPU" not in {one.name for one in encoder.output}
+
+
+def reference() -> RepositoryValues:
+    engine = manifest()
+    return values_of(engine, serving_plan(engine.fingerprint), *PATHS)
+
+
+def ids_native(family: str) -> RepositoryValues:
+    return values_of(*native_engine(family, {}), *PATHS)
+
+
+def taken(config: ModelConfig) -> tuple[bool, str | None]:
+    """Return whether an ensemble has the input, and what its first step reads as the prompt."""
+    first = config.ensemble_scheduling.step[0]
+    return PROMPT_IDS in {one.name for one in config.input}, first.input_map.get("PROMPT_IDS")
+
+
+@cases(
+    "values",
+    {
+        "reference": reference(),
+        "tensorrt": ids_native("llava"),
+        "tensorrt-encoder-decoder": ids_native("t5"),
+    },
+)
+def test_the_gateways_take_ids(values: RepositoryValues) -> None:
+    """They go to the first step, which reads them as the prompt."""
+    for module in (token_ensemble, scored_ensemble):
+        assert taken(module.config(values)) == (True, PROMPT_IDS)
+    assert "PROMPT_IDS" in {one.name for one in preprocessing.config(values).input}
+    assert taken(ensemble.config(values)) == (False, None)
+
+
+def test_audio_has_none() -> None:
+    """Its prompt is made of its language and its task."""
+    for module in (token_ensemble, scored_ensemble):
+        assert taken(module.config(ids_native("whisper"))) == (False, None)
+    assert "PROMPT_IDS" not in {
+        one.name for one in preprocessing.config(ids_native("whisper")).input
+    }

@@ -1,23 +1,26 @@
-"""The tower sees of an image what the checkpoint's processor makes of the original.
+"""Images are scaled once, as the checkpoint's processor does, within the requested bounds."""
 
-The gateway makes images small, and the model behind resizes what it receives.
-"""
-
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from PIL import Image
-from transformers import Qwen2VLImageProcessorPil
+from transformers import Qwen2VLImageProcessorPil, Qwen2VLVideoProcessor
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.grids import GridProcessor
+from mm_runtime.serving.preprocess.processors.grids import LOW_PIXELS, GridProcessor
 from mm_runtime.serving.preprocess.processors.prepared import KEPT_PIXELS, Colours, Size
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
+from support.cases import cases
 from support.families.expected import noise_image
 
 COLOURS = Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC)
@@ -120,3 +123,189 @@ def test_bounds_of_a_request_act_or_are_refused() -> None:
     assert processor.reduced(noise_image(600, 4, seed=0), 1).size == (700, 28)
     with pytest.raises(RequestError, match="no size of 784 to 1176 pixels resembles the image"):
         replace(grid(784, 4_704), shown=(784, 1_176)).reduced(noise_image(199, 1, seed=0), 1)
+
+
+MOST = 1280 * 784
+GRID = GridProcessor(COLOURS, patch=14, merge=2, least_pixels=3136, most_pixels=MOST)
+TILES = TileProcessor(COLOURS, side=28, tiles=4, positions=5)
+SQUARE = SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4)
+VIEWS = ViewProcessor(
+    COLOURS, tile=28, side=2, grids=((28, 56), (56, 28)), limit=None, single_views=True, video=True
+)
+DETAIL_SIZES = [
+    (1, 1),
+    (28, 28),
+    (30, 91),
+    (400, 300),
+    (1, 150),
+    (1080, 1920),
+    (27, 29),
+    (2000, 40),
+]
+"""Height and width."""
+
+
+def _image(size: Size) -> Image.Image:
+    values = np.random.default_rng(sum(size)).integers(0, 256, (*size, 3), dtype=np.uint8)
+    return Image.fromarray(values)
+
+
+@pytest.mark.parametrize("size", [one for one in DETAIL_SIZES if one != (2000, 40)], ids=str)
+@cases(
+    "bounds",
+    {
+        "fewer": {"max_pixels": 256 * 784},
+        "fewest": {"max_pixels": 4 * 3136},
+        "more": {"min_pixels": 300 * 784},
+        "between": {"min_pixels": 64 * 784, "max_pixels": 256 * 784},
+    },
+)
+def test_bounds_are_those_of_the_checkpoints_processor(size: Size, bounds: dict[str, int]) -> None:
+    """An image has the size that transformers gives it with the same options."""
+    processor = GRID
+    for name, value in bounds.items():
+        processor = processor.with_option(name, value)
+    reduced = processor.reduced(_image(size), 1)
+    wanted = {"min_pixels": GRID.least_pixels, "max_pixels": GRID.most_pixels, **bounds}
+    expected = smart_resize(*size, factor=28, **wanted)
+
+    assert (reduced.height, reduced.width) == expected
+    assert GRID.rounded(*expected) == expected
+    assert GRID.reduced(reduced, 1).tobytes() == reduced.tobytes()
+
+
+@pytest.mark.parametrize("size", DETAIL_SIZES, ids=str)
+def test_low_detail_is_one_tile(size: Size) -> None:
+    """Whatever its shape, what fits a tile."""
+    image = _image(size)
+    tile = TILES.with_detail("low", 1).reduced(image, 1)
+
+    assert TILES.canvas(tile.height, tile.width) == (1, 1)
+    assert TILES.cross_attention_rows([(tile.height, tile.width)]) == TILES.positions
+
+
+def test_high_detail_is_what_the_family_does() -> None:
+    """Images that are cut up are cut up as without the field."""
+    image = _image((300, 400))
+    for processor in (GRID, TILES, VIEWS):
+        plain, high = (
+            processor.with_detail(detail, 1).reduced(image, 1) for detail in ("auto", "high")
+        )
+        assert plain.tobytes() == high.tobytes()
+    low = GRID.with_detail("low", 1).reduced(_image((1080, 1920)), 1)
+    assert low.width * low.height <= LOW_PIXELS < GRID.most_pixels
+
+
+@cases(
+    "processor detail count",
+    {
+        "one square is low already": (SQUARE, "high", 1),
+        "a view and tiles": (VIEWS, "low", 1),
+        "views and tiles of several": (replace(VIEWS, single_views=False), "low", 2),
+        "larger at the least": (replace(GRID, least_pixels=LOW_PIXELS + 1), "low", 1),
+    },
+)
+def test_other_details_are_refused(
+    processor: SquareProcessor | ViewProcessor, detail: str, count: int
+) -> None:
+    """Where a family has no such view of an image."""
+    with pytest.raises(RequestError, match=r"expected `auto` or|at the least"):
+        processor.with_detail(detail, count)  # type: ignore[arg-type]
+
+
+def test_one_view_of_several_images_is_low_detail() -> None:
+    assert VIEWS.with_detail("low", 2) == VIEWS
+    assert SQUARE.with_detail("low", 1) == SQUARE
+
+
+@pytest.mark.parametrize(
+    "value",
+    [3135, MOST + 1, "12544", 12544.0, True, None, 10**30],
+    ids=["below the checkpoint's", "above the plan's", "text", "float", "true", "null", "huge"],
+)
+def test_values_beyond_checkpoint_and_plan_are_refused(value: object) -> None:
+    """More would take rows that the plan has no memory for; less would be enlarged again."""
+    for name, bounds in (("min_pixels", "3136 to 250880"), ("max_pixels", "12544 to 1003520")):
+        with pytest.raises(RequestError, match=f"expected a number of pixels from {bounds}"):
+            GRID.with_option(name, value)
+    with pytest.raises(RequestError, match="20000 pixels at the least are more than 15000"):
+        GRID.with_option("max_pixels", 15000).with_option("min_pixels", 20000)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    size=st.tuples(st.integers(1, 4000), st.integers(1, 4000)),
+    least=st.integers(3136, MOST // 4),
+    most=st.integers(12544, MOST),
+)
+def test_reduced_images_stay_as_they_are(size: Size, least: int, most: int) -> None:
+    """Within any bounds that are accepted; but for strips, which no rounding can hold to them."""
+    assume(max(size) / min(size) <= 8 and least <= most)
+    processor = GRID.with_option("min_pixels", least).with_option("max_pixels", most)
+    shown = Image.new("L", size[::-1])
+    reduced = processor.reduced(shown, 1)
+
+    assert GRID.rounded(reduced.height, reduced.width) == (reduced.height, reduced.width)
+    assert GRID.rows_of([(reduced.height, reduced.width)])[0] * 784 <= MOST
+
+
+UNIT = 28
+VIDEOS_BOUNDS = (4 * UNIT**2, 64 * UNIT**2)
+NARROWER: dict[str, Any] = {"size": {"shortest_edge": 12 * UNIT**2, "longest_edge": 30 * UNIT**2}}
+
+
+def of_images() -> GridProcessor:
+    colours = Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC)
+    return GridProcessor(colours, 14, 2, *VIDEOS_BOUNDS)
+
+
+def written(folder: Path, **files: object) -> Path:
+    for name, content in files.items():
+        (folder / f"{name}_config.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "bounds"),
+    [
+        ({"preprocessor": {"min_pixels": 9408, "max_pixels": 40000}}, (9408, 40000)),
+        ({"preprocessor": {"min_pixels": 1, "max_pixels": 10**8}}, VIDEOS_BOUNDS),
+        (
+            {"preprocessor": {"max_pixels": 10**8}, "video_preprocessor": NARROWER},
+            (12 * UNIT**2, 30 * UNIT**2),
+        ),
+        ({"processor": {"video_processor": {"min_pixels": 9408}}}, (9408, 64 * UNIT**2)),
+    ],
+    ids=["images-of-both", "wider", "videos-own", "in-one-file"],
+)
+def test_sizes_are_within_both(
+    tmp_path: Path, files: dict[str, object], bounds: tuple[int, int]
+) -> None:
+    """The narrower bound counts, from the file that transformers reads."""
+    if "processor" in files:  # where nothing says it, a frame has 602,112 pixels at the most
+        assert VIDEOS_BOUNDS[1] < 768 * UNIT**2
+    found = of_images().within_videos(written(tmp_path, **files))
+    assert (found.least_pixels, found.most_pixels) == bounds
+
+
+def test_bounds_that_exclude_each_other_are_refused(tmp_path: Path) -> None:
+    files = {"preprocessor": {"min_pixels": 65 * UNIT**2, "max_pixels": 10**8}}
+    with pytest.raises(ValueError, match="no size is both"):
+        of_images().within_videos(written(tmp_path, **files))
+
+
+@pytest.mark.parametrize("size", [(300, 200), (28, 28), (1000, 90), (31, 64)])
+def test_a_frame_has_the_patches_of_the_image(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Whatever its size was, the video processor leaves it, and cuts it as the image's does."""
+    processor = of_images().within_videos(written(tmp_path, video_preprocessor=NARROWER))
+    noise = np.random.default_rng(1).integers(0, 256, (*size[::-1], 3), np.uint8)
+    image = processor.reduced(Image.fromarray(noise), 1)
+    frames = np.stack([np.asarray(image)] * 2).transpose(0, 3, 1, 2)
+    videos: Any = Qwen2VLVideoProcessor(**NARROWER)
+    images: Any = Qwen2VLImageProcessorPil(min_pixels=VIDEOS_BOUNDS[0], max_pixels=VIDEOS_BOUNDS[1])
+    read = videos([frames], return_tensors="np")
+    wanted = images([image], return_tensors="np")
+
+    assert read["video_grid_thw"].tolist() == wanted["image_grid_thw"].tolist()
+    assert read["video_grid_thw"][0][1:].tolist() == [image.height // 14, image.width // 14]
+    np.testing.assert_allclose(read["pixel_values_videos"], wanted["pixel_values"], atol=1e-5)

@@ -1,15 +1,21 @@
 """A bare question gets the checkpoint's wrapper; placeholders and images agree in number."""
 
+import base64
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mm_api.families import FAMILIES
 from mm_api.families.llava import PROMPT, WRAPPER
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
+from mm_runtime.serving.prompts.ids import check_prompt
+from mm_runtime.serving.prompts.questions import Question, TextQuestions
+from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.prompts.writers import PromptWriter, place_features
 from support.cases import cases
-from support.tiny_llava import CHECKPOINT
+from support.tiny_llava import CHECKPOINT, IMAGES
 
 
 @cases(
@@ -76,3 +82,74 @@ def test_each_image_gets_its_own_rows() -> None:
     """Row numbers continue from image to image; text ids stay as they are."""
     placed = place_features([1, 4, 7, 4], feature_ids={4}, rows=(3, 2), vocabulary_size=50)
     assert placed == [1, 50, 51, 52, 7, 53, 54]
+
+
+def test_an_encoder_reads_them() -> None:
+    """The decoder begins as behind a text; ids of a text are the text."""
+    questions = TextQuestions(TextCodec(CHECKPOINT), (2, 9), 3)
+    assert questions.of_ids([5, 7, 7], None) == Question([5, 7, 7], [2, 9])
+    word = questions.codec.encode_word("red")
+    assert questions.of_ids([5], "red") == Question([5], [2, 9, *word])
+    written = questions.write("red square", None, (), video=False)
+    assert questions.of_ids(questions.codec.encode_prompt("red square"), None) == written
+    assert not questions.media_ids
+    with pytest.raises(RequestError, match="has 4 ids, at most 3 are allowed"):
+        questions.of_ids([5], "red square")
+
+
+@cases(
+    "ids says",
+    {
+        "none": ([], "at least one"),
+        "past-the-vocabulary": ([0, 9, 10], "token 10 at place 2 .* 0 to 9"),
+        "below-0": ([-1], "token -1 at place 0"),
+        "media": ([1, 3], "token 3 at place 1 stands for an image"),
+    },
+)
+def test_what_is_no_text(ids: list[int], says: str) -> None:
+    check_prompt([0, 9], {3}, 10)
+    with pytest.raises(RequestError, match=says):
+        check_prompt(ids, {3}, 10)
+
+
+LIMITS = MediaLimits(max_bytes=100_000, max_pixels=250_000)
+PNG = (IMAGES / "red-square.png").read_bytes()
+
+
+def _url(content: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(content).decode()
+
+
+@cases(
+    "url message",
+    {
+        "not fetched": ("https://example.com/x.png", "not a URL of an image"),
+        "file": ("file:///etc/passwd", "not a URL of an image"),
+        "not base64": ("data:image/png;base64,@@@@", "not valid base64"),
+        "truncated base64": ("data:image/png;base64,abcde", "not valid base64"),
+        "not marked as base64": ("data:image/png,abc", "not marked as base64"),
+        "no comma": ("data:image/png;base64", "no comma"),
+        "empty": (_url(b""), "empty \\(0 bytes\\)"),
+        "no image": (_url(b"GIF89a nonsense"), "not an image"),
+        "truncated": (_url(PNG[: len(PNG) // 2]), "damaged or truncated"),
+        "too many bytes": (_url(b"x" * 200_000), "more than the limit of 100000"),
+    },
+)
+def test_bad_urls(url: str, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        image_from_url(url, LIMITS)
+
+
+@cases(
+    "shape message",
+    {
+        "no image dimension": ((1, 10, 10, 3), "expected raw RGB as"),
+        "four channels": ((1, 1, 4, 10, 10), "expected raw RGB as"),
+        "batch of two": ((2, 1, 10, 10, 3), "expected raw RGB as"),
+        "no rows": ((1, 1, 0, 10, 3), "the image is empty"),
+        "too many pixels": ((1, 1, 1000, 1000, 3), "1000 x 1000 pixels"),
+    },
+)
+def test_bad_raw_pixels(shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        images_from_pixels(np.zeros(shape, dtype=np.uint8), LIMITS)

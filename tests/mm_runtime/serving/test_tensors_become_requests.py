@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,12 @@ from numpy.typing import NDArray
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.generation import ANSWERS, join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import Finish, Piece, Request, Sampling, Wanted
-from mm_runtime.serving.prompts.words import pack_words
+from mm_runtime.serving.prompts.tokens import TextCodec
+from mm_runtime.serving.prompts.word_tensors import bias_tensor
+from mm_runtime.serving.prompts.words import pack_words, unpack_words
+from support import tiny_llava
 from support.cases import cases
+from support.tiny_llava import CHECKPOINT
 
 Tensors = dict[str, NDArray[np.generic]]
 VOCABULARY = 20
@@ -252,3 +257,69 @@ def test_pieces_join_to_one(finish: Finish | None) -> None:
     assert rows.tolist() == joined.generation_logits.tolist()
     logits = write_piece(joined, (), {"generation_logits"})["generation_logits"]
     assert logits.shape == (1, 1, 3, 3)
+
+
+def bias(words: list[str], weights: list[float] | None) -> dict[str, NDArray[Any]]:
+    inputs = {"EMBEDDING_BIAS_WORDS": np.array([[word.encode() for word in words]], np.object_)}
+    given = {} if weights is None else {"EMBEDDING_BIAS_WEIGHTS": np.array([weights], np.float32)}
+    return bias_tensor({**inputs, **given}, TextCodec(CHECKPOINT), tiny_llava.VOCABULARY)
+
+
+def test_weights_lie_at_their_words() -> None:
+    """One number for each token of the vocabulary, 0 but for the words' own."""
+    found = bias(["red", "blue"], [2.5, -1.0])["EMBEDDING_BIAS"]
+    assert (found.shape, sorted(found[found != 0].tolist())) == (
+        (1, tiny_llava.VOCABULARY),
+        [-1.0, 2.5],
+    )
+
+
+def test_nothing_is_nothing() -> None:
+    """A request without biases has no tensor."""
+    assert bias([], None) == bias([], []) == {}
+
+
+@cases(
+    "words weights",
+    {
+        "words-alone": (["red"], None),
+        "weights-alone": ([], [1.0]),
+        "too-many": (["red"], [1.0, 2.0]),
+    },
+)
+def test_each_word_has_a_weight(words: list[str], weights: list[float] | None) -> None:
+    with pytest.raises(RequestError, match=f"has {len(words)} words .* send one for each word"):
+        bias(words, weights)
+
+
+@cases(
+    "words expected",
+    {
+        "one token": ([[5]], [[5], [1]]),
+        "two sequences": ([[5], [7, 8]], [[5, 7, 8], [1, 3, -1]]),
+        "empty sequence left out": ([[5], [], [7]], [[5, 7], [1, 2]]),
+        "none": ([], [[0], [-1]]),
+    },
+)
+def test_layout_is_tensorrt_llms(words: list[list[int]], expected: list[list[int]]) -> None:
+    """Row 0 holds the ids, row 1 the end offsets, then -1."""
+    assert expected == pack_words(words).tolist()
+
+
+@cases("words", {"several lengths": ((5,), (7, 8), (1, 2, 3)), "one": ((9,),), "none": ()})
+def test_reading_undoes_writing(words: tuple[tuple[int, ...], ...]) -> None:
+    assert words == unpack_words(pack_words(words))
+
+
+@cases(
+    "packed message",
+    {
+        "one row": ([[1, 2, 3]], "expected \\[2, n\\]"),
+        "falling offsets": ([[1, 2], [2, 1]], "offsets must rise"),
+        "offset past the row": ([[1, 2], [5, -1]], "within the row"),
+    },
+)
+def test_other_tensors_are_refused(packed: list[list[int]], message: str) -> None:
+    """A client's own tensor is checked before it is used."""
+    with pytest.raises(RequestError, match=message):
+        unpack_words(np.array(packed, dtype=np.int32))

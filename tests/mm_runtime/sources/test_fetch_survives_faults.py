@@ -1,34 +1,42 @@
-"""Killed processes, servers that hang and full disks cost time, never an engine's bytes."""
+"""A fetch continues where it stopped, and survives what happens to servers, disks and processes."""
 
 import logging
 import os
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import obstore
 import pytest
 
 from mm_api.contract import TIME_LIMIT_VARIABLE, ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_api.documents.model_facts import ModelFacts
+from mm_runtime.base import manifest as manifests
 from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import fetch
-from mm_runtime.errors import InspectInterruptedError
+from mm_runtime.errors import InspectInterruptedError, SourceChangedError, StoreNotWritableError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
-from mm_runtime.sources.address import HubAddress
+from mm_runtime.sources.address import BucketAddress, HubAddress
+from mm_runtime.sources.bucket import BucketSource
+from mm_runtime.sources.hub import HubSource
 from mm_runtime.sources.origin import opened
+from mm_runtime.sources.remote import RemoteFile, RemoteSource
 from support.build_plans import build_plan
 from support.build_sites import text_only
 from support.ended import wait_until_gone
 from support.eventually import eventually
 from support.hub_server import COMMIT, REPOSITORY, Hub
+from support.s3_server import S3Server
 
 PINNED = f"hf://{REPOSITORY}@{COMMIT}"
 WEIGHTS = "model.safetensors"
@@ -191,3 +199,180 @@ def test_progress_is_reported_while_a_file_comes(
         digests = fetching.result(timeout=SECONDS)
     assert reported, caplog.text
     assert sha256(hub.directory / WEIGHTS) == digests[WEIGHTS]
+
+
+TOKEN = "hf_secret_that_no_log_may_show"
+
+
+def weights_of(source: RemoteSource) -> RemoteFile:
+    return next(file for file in source.files() if file.name == WEIGHTS)
+
+
+def run(
+    tmp_path: Path,
+    source: str,
+    facts: ModelFacts,
+    environment: Mapping[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[int, BuildResult, BuildPaths]:
+    plan = text_only(build_plan(facts))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    store, message, plan_file = (tmp_path / name for name in ("store", "message", "plan.json"))
+    store.mkdir(exist_ok=True)
+    plan_file.write_text(plan.to_json())
+    where = ["--plan", str(plan_file), "--source", source, "--store", str(store)]
+    code = main(["build", *where, "--termination-log", str(message)])
+    paths = BuildPaths(store, plan.fingerprint)
+    return code, BuildResult.from_json(message.read_text()), paths
+
+
+def test_build_fetches_from_the_hub(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine holds the checkpoint's own bytes, and the README stays where it was."""
+    facts = inspect_source(PINNED, InspectOptions(), hub.environment)
+    code, _, paths = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
+    assert code == ExitCode.OK
+    manifest = manifests.read(paths.manifest)
+    fetched = {Path(file.path).name: file.sha256 for file in manifest.files}
+    expected = sha256(hub.directory / WEIGHTS)
+    assert expected == fetched[WEIGHTS]
+    assert "README.md" not in fetched
+
+
+@pytest.mark.s3
+def test_build_fetches_from_a_bucket(
+    s3: S3Server, large_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.upload(large_checkpoint, "fetched", "deep/er")
+    facts = inspect(large_checkpoint, InspectOptions())
+    source = "s3://fetched/deep/er"
+    code, _, paths = run(tmp_path, source, facts, s3.environment, monkeypatch)
+    assert code == ExitCode.OK
+    assert sha256(large_checkpoint / WEIGHTS) == sha256(paths.engine / "llm" / WEIGHTS)
+
+
+def test_token_reaches_no_log_and_no_argument(
+    small_hub: Hub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither the log, nor the report, nor any file of the store holds the token."""
+    small_hub.token = TOKEN
+    facts = inspect_source(PINNED, InspectOptions(), small_hub.environment)
+    with caplog.at_level(logging.DEBUG):
+        code, result, paths = run(tmp_path, PINNED, facts, small_hub.environment, monkeypatch)
+    kept = [path for path in paths.store.rglob("*") if path.is_file()]
+    assert (code, bool(kept)) == (ExitCode.OK, True)
+    assert TOKEN not in caplog.text + result.to_json()
+    assert [path for path in kept if TOKEN.encode() in path.read_bytes()] == []
+
+
+def test_cut_connection_is_made_again(hub: Hub, tmp_path: Path) -> None:
+    """The client requests the rest, not for the complete, and the file is right."""
+    source = HubSource(HubAddress(REPOSITORY, COMMIT), hub.environment)
+    hub.cut_after = [11_000_000]
+    weights = weights_of(source)
+    source.download(weights, tmp_path / "partial")
+    assert sha256(hub.directory / WEIGHTS) == sha256(tmp_path / "partial")
+    requested = [
+        range_ for method, path, range_ in hub.requests if method == "GET" and "/cdn/" in path
+    ]
+    # The client passes entire chunks of 10 MiB on; the rest of the second one came for nothing.
+    assert requested == ["", f"bytes={10 * 1024 * 1024}-"]
+
+
+@pytest.mark.parametrize("kind", ["hub", pytest.param("bucket", marks=pytest.mark.s3)])
+def test_next_process_continues(
+    kind: str, request: pytest.FixtureRequest, large_checkpoint: Path, tmp_path: Path
+) -> None:
+    """What a killed fetch has left is kept: only the rest is requested."""
+    source: RemoteSource
+    if kind == "hub":
+        source = HubSource(
+            HubAddress(REPOSITORY, COMMIT), request.getfixturevalue("hub").environment
+        )
+    else:
+        s3: S3Server = request.getfixturevalue("s3")
+        s3.upload(large_checkpoint, "resumed", "")
+        source = BucketSource(BucketAddress("resumed", ""), s3.environment)
+    weights = weights_of(source)
+    complete = (large_checkpoint / WEIGHTS).read_bytes()
+    partial = tmp_path / "partial"
+    # Zeros instead of the true beginning: that they stay shows that it was not fetched again.
+    partial.write_bytes(bytes(7_000_000))
+    source.download(weights, partial)
+    assert bytes(7_000_000) + complete[7_000_000:] == partial.read_bytes()
+
+
+def test_server_without_ranges_sends_everything(hub: Hub, tmp_path: Path) -> None:
+    """A mirror that ignores Range answers with everything; the beginning is not doubled."""
+    hub.ranges = False
+    source = HubSource(HubAddress(REPOSITORY, COMMIT), hub.environment)
+    weights = weights_of(source)
+    partial = tmp_path / "partial"
+    partial.write_bytes((hub.directory / WEIGHTS).read_bytes()[:1000])
+    source.download(weights, partial)
+    assert sha256(hub.directory / WEIGHTS) == sha256(partial)
+    assert (hub.directory / WEIGHTS).read_bytes()[100:300] == source.read(weights, 100, 200)
+
+
+def test_damaged_download_is_not_kept(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes other than the Hub announces end the step, retryable, with nothing left to trust."""
+    facts = inspect_source(PINNED, InspectOptions(), hub.environment)
+    hub.tampered = {WEIGHTS}
+    code, result, paths = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
+    assert result.failure is not None
+    assert (code, result.failure.retryable) == (ExitCode.RETRY, True)
+    assert "came damaged: sha256" in result.failure.message
+    assert list(paths.work.rglob(f"{WEIGHTS}*")) == []
+    hub.tampered = set()
+    code, _, _ = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
+    assert code == ExitCode.OK
+
+
+@pytest.mark.s3
+def test_object_replaced_while_it_is_read(
+    s3: S3Server, large_checkpoint: Path, tmp_path: Path
+) -> None:
+    """Parts of two versions are never put together."""
+    client = s3.upload(large_checkpoint, "replaced", "")
+    source = BucketSource(BucketAddress("replaced", ""), s3.environment)
+    weights = weights_of(source)
+    other = tmp_path / WEIGHTS
+    other.write_bytes(bytes(weights.size))
+    obstore.put(client, WEIGHTS, other)
+    with pytest.raises(SourceChangedError, match="was replaced while it was read"):
+        source.download(weights, tmp_path / "partial")
+
+
+@pytest.mark.s3
+def test_changed_bucket_is_found_before_the_download(
+    s3: S3Server, large_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file below the prefix than was inspected: exit code 4, and no weights came."""
+    changed = tmp_path / "changed"
+    shutil.copytree(large_checkpoint, changed)
+    (changed / "tokenizer.json").write_text('{"new": 1}')
+    s3.upload(changed, "changed", "")
+    facts = inspect(large_checkpoint, InspectOptions())
+    code, result, paths = run(tmp_path, "s3://changed", facts, s3.environment, monkeypatch)
+    assert result.failure is not None
+    assert (code, result.failure.reason) == (ExitCode.SOURCE_CHANGED, BuildReason.SOURCE_CHANGED)
+    assert list(paths.work.rglob(WEIGHTS)) == []
+
+
+def test_space_is_checked_before_the_download(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store without room is reported with both numbers, and no weights were requested."""
+    monkeypatch.setattr(fetch, "free_bytes", lambda _: 1000)
+    with opened(HubAddress(REPOSITORY, COMMIT), hub.environment) as origin:
+        copies = {name: tmp_path / name for name in origin.sizes}
+        with pytest.raises(StoreNotWritableError, match="has 1000 bytes free"):
+            fetch._copy_all(origin, copies)
+    assert [path for _, path, _ in hub.requests if path.endswith(".safetensors")] == []

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import EngineStore, copy_engine, parse_manifest, problems
+from mm_runtime.store.garbage_collection import collect
 from support.build_plans import serving_plan
 from support.cases import cases
 
@@ -250,3 +252,43 @@ def test_unreachable_bucket_says_why(
     assert main(["store", "ls", "--store", str(bucket)]) == ExitCode.STORE_NOT_WRITABLE
     assert words in caplog.text
     assert "only-for-tests" not in caplog.text
+
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def sweep(store: EngineStore, keep: list[str], at: datetime) -> list[str]:
+    """Collect what was not kept for a day, at some time; return what went."""
+    return collect(store, at, keep=keep, unused_for=timedelta(days=1)).removed
+
+
+def test_what_was_not_kept_for_long_goes(store: EngineStore, plans: list[EngineManifest]) -> None:
+    """The time counts from the first sweep that did not keep an engine, whatever its age."""
+    kept, other = plans[0].fingerprint, plans[1].fingerprint
+    hours = [0, 23, 25]
+    gone = [sweep(store, [kept], NOW + timedelta(hours=hour)) for hour in hours]
+    assert gone == [[], [], [other]]
+    assert store.fingerprints() == [kept]
+
+
+def test_an_engine_that_is_kept_again_starts_over(
+    store: EngineStore, plans: list[EngineManifest]
+) -> None:
+    """A sweep that keeps an engine forgets that no one had needed it."""
+    both = [one.fingerprint for one in plans]
+    gone = [
+        sweep(store, keep, NOW + timedelta(hours=hour))
+        for hour, keep in ((0, both[:1]), (12, both), (25, both[:1]))
+    ]
+    assert gone == [[], [], []]
+
+
+def test_an_engine_that_was_taken_meanwhile_stays(
+    store: EngineStore, plans: list[EngineManifest]
+) -> None:
+    """Between looking and removing a build may have found the engine: it took the note away."""
+    wanted = plans[0].fingerprint
+    store.note_unused(wanted, NOW)
+    store.used(wanted)
+    assert not store.remove_unused(wanted, NOW + timedelta(days=9))
+    assert wanted in store.fingerprints()

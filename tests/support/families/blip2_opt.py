@@ -1,5 +1,3 @@
-"""BLIP-2 with OPT for tests."""
-
 from pathlib import Path
 
 from support.families.case import Case
@@ -11,26 +9,18 @@ from support.families.checkpoints import (
     SHARED,
     SIDE,
     save,
+    t,
     write_processor,
 )
 from support.families.words import BEGIN, END, PAD, SIZE, id_of, write_tokenizer
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import (  # noqa: PLC0415
-        Blip2Config,
-        Blip2ForConditionalGeneration,
-        Blip2QFormerConfig,
-        Blip2VisionConfig,
-        OPTConfig,
-    )
-
     tokens = ("<image>",)
-    config = Blip2Config(
-        vision_config=Blip2VisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH).to_dict(),
-        qformer_config=Blip2QFormerConfig(**SHARED, encoder_hidden_size=HIDDEN).to_dict(),
-        text_config=OPTConfig(
+    config = t.Blip2Config(
+        vision_config=t.Blip2VisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH).to_dict(),
+        qformer_config=t.Blip2QFormerConfig(**SHARED, encoder_hidden_size=HIDDEN).to_dict(),
+        text_config=t.OPTConfig(
             hidden_size=HIDDEN,
             word_embed_proj_dim=HIDDEN,
             ffn_dim=64,
@@ -46,7 +36,7 @@ def write(folder: Path) -> None:
         num_query_tokens=5,
         image_token_index=id_of("<image>", tokens),
     )
-    save(Blip2ForConditionalGeneration(config), folder)
+    save(t.Blip2ForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
     write_processor(
         folder, image_processor_type="BlipImageProcessor", size={"height": SIDE, "width": SIDE}

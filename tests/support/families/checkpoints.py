@@ -29,6 +29,18 @@ TEXT: dict[str, Any] = SHARED | {
 }
 
 
+class _Transformers:
+    """The library, imported when a checkpoint is written: that takes seconds."""
+
+    def __getattr__(self, name: str) -> Any:
+        import transformers  # noqa: PLC0415
+
+        return getattr(transformers, name)
+
+
+t: Any = _Transformers()
+
+
 def head_size() -> int:
     return HIDDEN // int(TEXT["num_attention_heads"])
 

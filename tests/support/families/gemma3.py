@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from support.families.case import Case
-from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
+from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, write_processor
 from support.families.words import id_of, name_extras, write_tokenizer
 
 TOKENS = (
@@ -28,16 +28,8 @@ TEMPLATE = (
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import (  # noqa: PLC0415
-        Gemma3Config,
-        Gemma3ForConditionalGeneration,
-        Gemma3TextConfig,
-        SiglipVisionConfig,
-    )
-
-    vision = SiglipVisionConfig(**SHARED, image_size=2 * SIDE, patch_size=PATCH // 2)
-    text = Gemma3TextConfig(
+    vision = t.SiglipVisionConfig(**SHARED, image_size=2 * SIDE, patch_size=PATCH // 2)
+    text = t.Gemma3TextConfig(
         **TEXT | {"num_hidden_layers": 3, "head_dim": 64, "query_pre_attn_scalar": 4},
         # Shorter than an image, so that even its own features are partly out of sight.
         sliding_window=6,
@@ -47,7 +39,7 @@ def write(folder: Path) -> None:
             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
         },
     )
-    config = Gemma3Config(
+    config = t.Gemma3Config(
         vision_config=vision.to_dict(),
         text_config=text.to_dict(),
         image_token_index=id_of("<image_soft_token>", TOKENS),
@@ -55,7 +47,7 @@ def write(folder: Path) -> None:
         eoi_token_index=id_of("<end_of_image>", TOKENS),
         mm_tokens_per_image=16,
     )
-    save(Gemma3ForConditionalGeneration(config), folder, embeddings=0.4)
+    save(t.Gemma3ForConditionalGeneration(config), folder, embeddings=0.4)
     write_tokenizer(folder, TOKENS)
     name_extras(folder, tuple("\\n" * count for count in range(1, 5)))  # vLLM looks for them
     (folder / "chat_template.jinja").write_text(TEMPLATE)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from support.families.case import Case
-from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
+from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, write_processor
 from support.families.words import id_of, write_tokenizer
 
 TEMPLATE = (
@@ -18,24 +18,16 @@ TEMPLATE = (
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import (  # noqa: PLC0415
-        InternVLConfig,
-        InternVLForConditionalGeneration,
-        InternVLVisionConfig,
-        Qwen2Config,
-    )
-
     tokens = ("<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>")
-    vision = InternVLVisionConfig(**SHARED, image_size=[SIDE, SIDE], patch_size=[PATCH // 2] * 2)
-    config = InternVLConfig(
+    vision = t.InternVLVisionConfig(**SHARED, image_size=[SIDE, SIDE], patch_size=[PATCH // 2] * 2)
+    config = t.InternVLConfig(
         vision_config=vision.to_dict(),
-        text_config=Qwen2Config(**TEXT).to_dict(),
+        text_config=t.Qwen2Config(**TEXT).to_dict(),
         image_token_id=id_of("<IMG_CONTEXT>", tokens),
         image_seq_length=4,
         tie_word_embeddings=False,
     )
-    save(InternVLForConditionalGeneration(config), folder)
+    save(t.InternVLForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(

@@ -1,31 +1,21 @@
-"""LLaVA 1.5 for tests."""
-
 from pathlib import Path
 
 from mm_api.families.llava import WRAPPER
 from support.families.case import Case
-from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
+from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, write_processor
 from support.families.words import id_of, write_tokenizer
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import (  # noqa: PLC0415
-        CLIPVisionConfig,
-        LlamaConfig,
-        LlavaConfig,
-        LlavaForConditionalGeneration,
-    )
-
     tokens = ("<image>",)
-    tower = CLIPVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH)
-    config = LlavaConfig(
+    tower = t.CLIPVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH)
+    config = t.LlavaConfig(
         vision_config=tower.to_dict(),
-        text_config=LlamaConfig(**TEXT).to_dict(),
+        text_config=t.LlamaConfig(**TEXT).to_dict(),
         image_token_index=id_of("<image>", tokens),
         vision_feature_layer=-2,
     )
-    save(LlavaForConditionalGeneration(config), folder)
+    save(t.LlavaForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
     (folder / "chat_template.jinja").write_text(WRAPPER)
     square = {"height": SIDE, "width": SIDE}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from support.families.case import Case
-from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
+from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, write_processor
 from support.families.words import id_of, write_tokenizer
 
 TEMPLATE = (
@@ -21,25 +21,17 @@ TEMPLATE = (
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import (  # noqa: PLC0415
-        CLIPVisionConfig,
-        LlavaNextConfig,
-        LlavaNextForConditionalGeneration,
-        MistralConfig,
-    )
-
     tokens = ("<image>", "[INST]", "[/INST]")
     pinpoints = [
         [SIDE * high, SIDE * wide] for high, wide in ((1, 2), (2, 1), (2, 2), (3, 1), (1, 3))
     ]
-    config = LlavaNextConfig(
-        vision_config=CLIPVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH).to_dict(),
-        text_config=MistralConfig(**TEXT, sliding_window=None).to_dict(),
+    config = t.LlavaNextConfig(
+        vision_config=t.CLIPVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH).to_dict(),
+        text_config=t.MistralConfig(**TEXT, sliding_window=None).to_dict(),
         image_token_index=id_of("<image>", tokens),
         image_grid_pinpoints=pinpoints,
     )
-    save(LlavaNextForConditionalGeneration(config), folder)
+    save(t.LlavaNextForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(

@@ -1,10 +1,8 @@
-"""LLaVA-OneVision for tests."""
-
 from pathlib import Path
 from typing import Any
 
 from support.families.case import Case, Prepared
-from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
+from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, write_processor
 from support.families.words import id_of, write_tokenizer
 
 TEMPLATE = (
@@ -21,27 +19,19 @@ TEMPLATE = (
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import (  # noqa: PLC0415
-        LlavaOnevisionConfig,
-        LlavaOnevisionForConditionalGeneration,
-        Qwen2Config,
-        SiglipVisionConfig,
-    )
-
     tokens = ("<|im_start|>", "<|im_end|>", "<image>", "<video>")
     pinpoints = [[SIDE * high, SIDE * wide] for high in (1, 2, 3) for wide in (1, 2, 3)]
-    tower = SiglipVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH)
-    config = LlavaOnevisionConfig(
+    tower = t.SiglipVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH)
+    config = t.LlavaOnevisionConfig(
         vision_config=tower.to_dict(),
-        text_config=Qwen2Config(**TEXT).to_dict(),
+        text_config=t.Qwen2Config(**TEXT).to_dict(),
         image_token_index=id_of("<image>", tokens),
         video_token_index=id_of("<video>", tokens),
         image_grid_pinpoints=pinpoints,
         vision_aspect_ratio="anyres_max_4",
         tie_word_embeddings=False,
     )
-    save(LlavaOnevisionForConditionalGeneration(config), folder)
+    save(t.LlavaOnevisionForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(

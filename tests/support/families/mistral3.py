@@ -1,9 +1,7 @@
-"""Mistral Small 3.1 for tests."""
-
 from pathlib import Path
 
 from support.families.case import Case
-from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, write_processor
+from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, write_processor
 from support.families.words import id_of, write_tokenizer
 
 SMALL = PATCH // 2
@@ -28,23 +26,15 @@ TEMPLATE = (
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import (  # noqa: PLC0415
-        Mistral3Config,
-        Mistral3ForConditionalGeneration,
-        MistralConfig,
-        PixtralVisionConfig,
-    )
-
-    vision = PixtralVisionConfig(**SHARED, image_size=8 * SIDE, patch_size=SMALL)
-    config = Mistral3Config(
+    vision = t.PixtralVisionConfig(**SHARED, image_size=8 * SIDE, patch_size=SMALL)
+    config = t.Mistral3Config(
         vision_config=vision.to_dict(),
         # Not hidden / heads, as in the real ones.
-        text_config=MistralConfig(**TEXT, head_dim=64, sliding_window=None).to_dict(),
+        text_config=t.MistralConfig(**TEXT, head_dim=64, sliding_window=None).to_dict(),
         image_token_index=id_of("[IMG]", TOKENS),
         tie_word_embeddings=False,
     )
-    save(Mistral3ForConditionalGeneration(config), folder)
+    save(t.Mistral3ForConditionalGeneration(config), folder)
     write_tokenizer(folder, TOKENS)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(

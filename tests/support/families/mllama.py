@@ -1,17 +1,12 @@
-"""Llama 3.2 Vision for tests."""
-
 from pathlib import Path
 from typing import Any
 
 from support.families.case import Case
-from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save, write_processor
+from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save, t, write_processor
 from support.families.words import id_of, write_tokenizer
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
-    from transformers import MllamaConfig, MllamaForConditionalGeneration  # noqa: PLC0415
-
     tokens = ("<|image|>",)
     ratios = [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]]
     vision = {
@@ -29,10 +24,10 @@ def write(folder: Path) -> None:
     }
     text = TEXT | {"num_hidden_layers": 4, "cross_attention_layers": [1, 3]}
     text |= {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
-    config = MllamaConfig(
+    config = t.MllamaConfig(
         vision_config=vision, text_config=text, image_token_index=id_of("<|image|>", tokens)
     )
-    save(MllamaForConditionalGeneration(config), folder)
+    save(t.MllamaForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
     write_processor(
         folder,

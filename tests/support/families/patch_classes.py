@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.families.checkpoints import HIDDEN, PATCH, SIDE, TEXT, save
+from support.families.checkpoints import HIDDEN, PATCH, SIDE, TEXT, save, t
 from support.families.torchvision_classes import (
     BLOCKS,
     EXPERTS,
@@ -53,8 +53,6 @@ LINEAR = {
 
 def glm46v(folder: Path) -> None:
     """GLM-4.6V: GLM-4V with another processor."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     config = t.Glm46VConfig(
         vision_config=BLOCKS | {"model_type": "glm4v_vision", "image_size": 2 * SIDE},
         text_config=TEXT
@@ -72,8 +70,6 @@ def glm46v(folder: Path) -> None:
 
 def glm4v_moe(folder: Path) -> None:
     """GLM-4.5V: GLM-4V with experts."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     config = t.Glm4vMoeConfig(
         vision_config=BLOCKS | {"image_size": 2 * SIDE},
         text_config=TEXT
@@ -96,8 +92,6 @@ def glm4v_moe(folder: Path) -> None:
 
 
 def _qwen3_processor(folder: Path) -> None:
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     t.Qwen3VLProcessor(
         t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
         tokenizer(QWEN),
@@ -108,8 +102,6 @@ def _qwen3_processor(folder: Path) -> None:
 
 def qwen3_5(folder: Path) -> None:
     """Qwen3.5: layers of a state, and those of attention."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     config = t.Qwen3_5Config(
         vision_config=BLOCKS | {"num_position_embeddings": 25},
         text_config=TEXT | LINEAR,
@@ -120,8 +112,6 @@ def qwen3_5(folder: Path) -> None:
 
 
 def qwen3_5_moe(folder: Path) -> None:
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     config = t.Qwen3_5MoeConfig(
         vision_config=BLOCKS | {"num_position_embeddings": 25},
         text_config=TEXT | LINEAR | EXPERTS | {"shared_expert_intermediate_size": 32},
@@ -133,8 +123,6 @@ def qwen3_5_moe(folder: Path) -> None:
 
 def exaone4_5(folder: Path) -> None:
     """EXAONE 4.5: layers with windows behind a tower with windows."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     config = t.Exaone4_5_Config(
         vision_config=BLOCKS
         | {"num_key_value_heads": 1, "window_size": 56, "fullatt_block_indexes": [1]},
@@ -157,8 +145,6 @@ def exaone4_5(folder: Path) -> None:
 
 def video_llama_3(folder: Path) -> None:
     """VideoLLaMA 3: a tower with rotations in front of Qwen2."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     sizes = {"patch_size": PATCH, "temporal_patch_size": 1, "merge_size": 1}
     tower = {key: value for key, value in TOWER.items() if key != "image_size"}
     config = t.VideoLlama3Config(
@@ -177,8 +163,6 @@ def video_llama_3(folder: Path) -> None:
 
 def lighton_ocr(folder: Path) -> None:
     """LightOnOCR: Pixtral's tower, its patches merged, in front of Qwen3."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<|image_pad|>", "<|vision_pad|>", "<|vision_end|>")
     config = t.LightOnOcrConfig(
         vision_config=TOWER | {"model_type": "pixtral", "head_dim": 16, "image_size": 4 * SIDE},
@@ -205,8 +189,6 @@ def lighton_ocr(folder: Path) -> None:
 
 def ernie4_5_vl_moe(folder: Path) -> None:
     """ERNIE 4.5 VL: experts of texts and of images."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = (
         *("<|IMAGE_PLACEHOLDER|>", "<|IMAGE_START|>", "<|IMAGE_END|>"),
         *("<|VIDEO_PLACEHOLDER|>", "<|VIDEO_START|>", "<|VIDEO_END|>"),
@@ -244,8 +226,6 @@ def ernie4_5_vl_moe(folder: Path) -> None:
 
 def kimi_k25(folder: Path) -> None:
     """Kimi K2.5: latent attention and experts behind a tower of patches in time."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = (
         *("<|media_pad|>", "<|media_begin|>", "<|media_end|>", "<|media_content|>"),
         "<|kimi_k25_video_placeholder|>",
@@ -291,8 +271,6 @@ def kimi_k25(folder: Path) -> None:
 
 def paddleocr_vl(folder: Path) -> None:
     """PaddleOCR-VL: a tower with interpolated positions in front of ERNIE 4.5."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<|IMAGE_PLACEHOLDER|>", "<|IMAGE_START|>", "<|IMAGE_END|>", "<|video_pad|>")
     config = t.PaddleOCRVLConfig(
         vision_config=TOWER | {"image_size": 2 * SIDE},
@@ -314,8 +292,6 @@ def paddleocr_vl(folder: Path) -> None:
 
 def hunyuan_vl(folder: Path) -> None:
     """HunYuan-VL: rows of an image end with tokens of their own."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<img>", "<img_start>", "<img_end>", "<img_newline>")
     config = t.HunYuanVLConfig(
         vision_config={
@@ -350,7 +326,6 @@ def hunyuan_vl(folder: Path) -> None:
 def minicpmv4_6(folder: Path) -> None:
     """MiniCPM-V 4.6: slices behind a view, each between tokens, numbered; in front of Qwen3.5."""
     import torch  # noqa: PLC0415 (seconds)
-    import transformers as t  # noqa: PLC0415 (seconds)
 
     marks = {
         "image_token": "<|image_pad|>",

@@ -1,5 +1,3 @@
-"""Qwen2-VL for tests."""
-
 from pathlib import Path
 from typing import Any
 

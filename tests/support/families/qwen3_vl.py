@@ -25,7 +25,6 @@ TEMPLATE = (
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
     inner = {"num_position_embeddings": 25, "deepstack_visual_indexes": [0, 1]}
     tower = {"intermediate_size": 48, "out_hidden_size": HIDDEN, **inner}
     size = head_size()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.audio import encode_wav
-from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save
+from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save, t
 from support.families.torchvision_classes import BLOCKS, ROTATED
 from support.families.words import id_of, tokenizer
 
@@ -46,8 +46,6 @@ def recording_part(samples: NDArray[np.float32], kind: str = "wav") -> dict[str,
 
 def qwen2_audio(folder: Path) -> None:
     """Qwen2-Audio: Whisper's encoder, features pooled by two; no template of its own."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>", "<|im_start|>", "<|im_end|>")
     config = t.Qwen2AudioConfig(
         audio_config=TOWER,
@@ -62,8 +60,6 @@ def qwen2_audio(folder: Path) -> None:
 
 def qwen2_5_omni(folder: Path) -> None:
     """Qwen2.5-Omni without its talker: towers of images and recordings, M-RoPE."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     marks = {
         f"{kind}_token": f"<|{name}|>"
         for kind, name in (

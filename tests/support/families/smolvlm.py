@@ -1,5 +1,3 @@
-"""SmolVLM 2 for tests."""
-
 from dataclasses import replace
 from pathlib import Path
 

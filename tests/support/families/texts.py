@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.families.checkpoints import t
 from support.families.words import BEGIN, END, PAD, SIZE, id_of, vocabulary, write_tokenizer
 
 HIDDEN = 32
@@ -71,9 +72,7 @@ def write(family: str, folder: Path) -> Path:
 
 
 def _write_extractor(folder: Path) -> None:
-    from transformers import WhisperFeatureExtractor  # noqa: PLC0415
-
-    WhisperFeatureExtractor(feature_size=MEL_BINS, chunk_length=1).save_pretrained(folder)
+    t.WhisperFeatureExtractor(feature_size=MEL_BINS, chunk_length=1).save_pretrained(folder)
 
 
 def _save(model: Any, folder: Path, late: int | None = None) -> None:
@@ -100,9 +99,7 @@ def _save(model: Any, folder: Path, late: int | None = None) -> None:
 
 
 def _t5(**changes: Any) -> Any:
-    from transformers import T5Config, T5ForConditionalGeneration  # noqa: PLC0415
-
-    return T5ForConditionalGeneration(T5Config(**_t5_sizes() | changes))
+    return t.T5ForConditionalGeneration(t.T5Config(**_t5_sizes() | changes))
 
 
 def _t5_sizes() -> dict[str, Any]:
@@ -123,41 +120,33 @@ def _t5_sizes() -> dict[str, Any]:
 
 
 def _mt5() -> Any:
-    from transformers import MT5Config, MT5ForConditionalGeneration  # noqa: PLC0415
-
-    return MT5ForConditionalGeneration(MT5Config(**_t5_sizes(), tie_word_embeddings=False))
+    return t.MT5ForConditionalGeneration(t.MT5Config(**_t5_sizes(), tie_word_embeddings=False))
 
 
 def _bart() -> Any:
-    from transformers import BartConfig, BartForConditionalGeneration  # noqa: PLC0415
-
-    config = BartConfig(
+    config = t.BartConfig(
         **TWIN,
         vocab_size=SIZE,
         decoder_start_token_id=END,
         forced_bos_token_id=BEGIN,
         forced_eos_token_id=None,
     )
-    return BartForConditionalGeneration(config)
+    return t.BartForConditionalGeneration(config)
 
 
 def _mbart() -> Any:
-    from transformers import MBartConfig, MBartForConditionalGeneration  # noqa: PLC0415
-
-    config = MBartConfig(
+    config = t.MBartConfig(
         **TWIN,
         vocab_size=SIZE,
         decoder_start_token_id=END,
         forced_bos_token_id=LANGUAGE,
         forced_eos_token_id=None,
     )
-    return MBartForConditionalGeneration(config)
+    return t.MBartForConditionalGeneration(config)
 
 
 def _nmt() -> Any:
-    from transformers import FSMTConfig, FSMTForConditionalGeneration  # noqa: PLC0415
-
-    config = FSMTConfig(
+    config = t.FSMTConfig(
         **TWIN,
         langs=["en", "de"],
         src_vocab_size=SIZE,
@@ -166,19 +155,14 @@ def _nmt() -> Any:
         forced_eos_token_id=None,
         num_beams=1,
     )
-    return FSMTForConditionalGeneration(config)
+    return t.FSMTForConditionalGeneration(config)
 
 
 def _whisper() -> Any:
     import torch  # noqa: PLC0415
-    from transformers import (  # noqa: PLC0415
-        GenerationConfig,
-        WhisperConfig,
-        WhisperForConditionalGeneration,
-    )
 
     sizes = {name: value for name, value in TWIN.items() if name != "max_position_embeddings"}
-    config = WhisperConfig(
+    config = t.WhisperConfig(
         **sizes,
         vocab_size=len(vocabulary(RECEIVED, TIMES)),
         num_mel_bins=MEL_BINS,
@@ -188,11 +172,11 @@ def _whisper() -> Any:
         suppress_tokens=None,
         begin_suppress_tokens=None,
     )
-    model = WhisperForConditionalGeneration(config)
+    model = t.WhisperForConditionalGeneration(config)
     with torch.no_grad():
         # Without places that differ, an answer is one word over and over.
         model.model.decoder.embed_positions.weight.normal_()
-    model.generation_config = GenerationConfig(
+    model.generation_config = t.GenerationConfig(
         decoder_start_token_id=config.decoder_start_token_id,
         is_multilingual=True,
         lang_to_id={token: id_of(token, RECEIVED) for token in RECEIVED[1:3]},

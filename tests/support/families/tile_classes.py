@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.families.checkpoints import HIDDEN, PATCH, SIDE, TEXT, save
+from support.families.checkpoints import HIDDEN, PATCH, SIDE, TEXT, save, t
 from support.families.torchvision_classes import SQUARE, TOWER, template
 from support.families.words import SIZE, id_of, tokenizer
 
@@ -26,8 +26,6 @@ SAM = {
 
 def cohere2_vision(folder: Path) -> None:
     """Command A Vision: tiles behind a thumbnail; layers with windows."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<|IMG_PATCH|>", "<|START_OF_IMG|>", "<|END_OF_IMG|>", "<|IMG_LINE_BREAK|>")
     # Its processor counts the square of a patch's side as the features of a tile.
     side, patch = 32, 4
@@ -56,8 +54,6 @@ def cohere2_vision(folder: Path) -> None:
 
 def aria(folder: Path) -> None:
     """Aria: queries read an image's patches; experts, one of them for all tokens."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<|img|>",)
     side, patch = 980, 140  # its processor has one size of images, whatever its file says
     config = t.AriaConfig(
@@ -79,8 +75,6 @@ def aria(folder: Path) -> None:
 
 def deepseek_vl(folder: Path) -> None:
     """DeepSeek-VL: SigLIP in front of LLaMA."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<image_placeholder>",)
     config = t.DeepseekVLConfig(
         vision_config=SIGLIP,
@@ -99,8 +93,6 @@ def deepseek_vl(folder: Path) -> None:
 
 def deepseek_vl_hybrid(folder: Path) -> None:
     """DeepSeek-VL with SAM beside SigLIP."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<image_placeholder>",)
     config = t.DeepseekVLHybridConfig(
         vision_config=SIGLIP,
@@ -120,8 +112,6 @@ def deepseek_vl_hybrid(folder: Path) -> None:
 
 def llava_next_video(folder: Path) -> None:
     """LLaVA-NeXT-Video: its images are LLaVA-NeXT's."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<image>", "<video>")
     pinpoints = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE], [2 * SIDE, 2 * SIDE]]
     config = t.LlavaNextVideoConfig(
@@ -147,8 +137,6 @@ def llava_next_video(folder: Path) -> None:
 
 def video_llava(folder: Path) -> None:
     """Video-LLaVA: towers of images and of videos in front of LLaMA."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<image>", "<video>")
     config = t.VideoLlavaConfig(
         vision_config=CLIP,
@@ -171,8 +159,6 @@ def video_llava(folder: Path) -> None:
 
 def emu3(folder: Path) -> None:
     """Emu3: images are tokens of a codebook, which the vocabulary names."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     visual = tuple(f"<|visual token {at:06d}|>" for at in range(8))
     tokens = (
         *("<image>", "<|image start|>", "<|image end|>", "<|image token|>", "<|extra_201|>"),
@@ -211,8 +197,6 @@ def emu3(folder: Path) -> None:
 
 def chameleon(folder: Path) -> None:
     """Chameleon: images are tokens of a codebook, which the vocabulary names."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     # Of a name's letters the class makes the number: A is 0, B is 1.
     visual = tuple(f"IMGIMG{chr(ord('A') + at)}Z" for at in range(8))
     tokens = ("<image>", "<racm3:break>", "<eoss>", "<reserved08706>", *visual)
@@ -240,8 +224,6 @@ def chameleon(folder: Path) -> None:
 
 
 def _gemma4(folder: Path, name: str, tower: dict[str, Any], text: dict[str, Any]) -> None:
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<|image|>", "<|image>", "<image|>", "<|video|>", "<|audio|>", "<|audio>", "<audio|>")
     config = getattr(t, f"{name}Config")(
         vision_config=tower,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from support.families.checkpoints import HEADS, HIDDEN, LAYERS, PATCH, SIDE, TEXT, save
-from support.families.words import id_of, tokenizer
+from support.families.checkpoints import HEADS, HIDDEN, LAYERS, PATCH, SIDE, TEXT, save, t
+from support.families.words import SIZE, id_of, tokenizer, vocabulary
 
 TOWER = {
     "hidden_size": HIDDEN,
@@ -42,8 +42,6 @@ def template(image: str) -> str:
 
 def llama4(folder: Path) -> None:
     """Llama 4: experts, layers without positions, tiles between tokens."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = (
         *("<|image|>", "<|image_start|>", "<|image_end|>", "<|patch|>"),
         *("<|tile_x_separator|>", "<|tile_y_separator|>"),
@@ -80,8 +78,6 @@ def llama4(folder: Path) -> None:
 
 def qwen3_vl_moe(folder: Path) -> None:
     """Qwen3-VL with experts; inner layers of the tower give features, too."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
     config = t.Qwen3VLMoeConfig(
         vision_config=BLOCKS | {"num_position_embeddings": 25, "deepstack_visual_indexes": [0, 1]},
@@ -104,8 +100,6 @@ def qwen3_vl_moe(folder: Path) -> None:
 
 def glm4v(folder: Path) -> None:
     """GLM-4V: images keep their shape; rotations of part of each head."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = (
         *("<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>"),
         *("<|begin_of_video|>", "<|end_of_video|>"),
@@ -131,8 +125,6 @@ def glm4v(folder: Path) -> None:
 
 def lfm2_vl(folder: Path) -> None:
     """LFM2-VL: a layer of short convolutions and one of attention."""
-    import transformers as t  # noqa: PLC0415 (seconds)
-
     tokens = ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>")
     config = t.Lfm2VlConfig(
         vision_config=TOWER | {"model_type": "siglip2_vision_model", "num_patches": 16},
@@ -159,7 +151,78 @@ def lfm2_vl(folder: Path) -> None:
     )
 
 
+LAST = (
+    *("<image_soft_token>", "<start_of_image>", "<end_of_image>", "<vision_0>"),
+    *("<audio_soft_token>", "<start_of_audio>", "<end_of_audio>", "<audio_0>"),
+)
+"""Tokens of images and of audio: each kind has a table of its own behind the text's."""
+
+
+def gemma3n(folder: Path) -> None:
+    """Gemma 3n: several streams of a layer, embeddings for each layer, keys that layers share."""
+    ids = {word: vocabulary((), LAST).index(word) for word in LAST}
+    features, side, layers = 4, 64, 3
+    config = t.Gemma3nConfig(
+        vision_config={
+            "architecture": "test_resnet",
+            "hidden_size": 96,
+            "vocab_size": 4,
+            "vocab_offset": SIZE,
+        },
+        audio_config={
+            "vocab_size": 4,
+            "vocab_offset": SIZE + 4,
+            "hidden_size": 16,
+            "conf_num_attention_heads": 2,
+            "conf_num_hidden_layers": 1,
+            "sscp_conv_channel_size": [4, 4],
+            "input_feat_size": 16,
+        },
+        text_config=TEXT
+        | {
+            "vocab_size": SIZE + len(LAST),
+            "vocab_size_per_layer_input": SIZE,
+            "head_dim": 16,
+            "num_hidden_layers": layers,
+            "intermediate_size": [64] * layers,
+            "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+            "num_kv_shared_layers": 1,
+            "activation_sparsity_pattern": [0.5, 0.0, 0.0],
+            "hidden_size_per_layer_input": 8,
+            "laurel_rank": 8,
+            "altup_num_inputs": 2,
+            "sliding_window": 64,
+        },
+        vision_soft_tokens_per_image=features,
+        audio_soft_tokens_per_image=features,
+        image_token_id=ids["<image_soft_token>"],
+        boi_token_id=ids["<start_of_image>"],
+        eoi_token_id=ids["<end_of_image>"],
+        audio_token_id=ids["<audio_soft_token>"],
+        boa_token_id=ids["<start_of_audio>"],
+        eoa_token_id=ids["<end_of_audio>"],
+        tie_word_embeddings=False,
+    )
+    save(t.Gemma3nForConditionalGeneration(config), folder)
+    named = {
+        "image_token": "<image_soft_token>",
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+        "audio_token": "<audio_soft_token>",
+        "boa_token": "<start_of_audio>",
+        "eoa_token": "<end_of_audio>",
+    }
+    t.Gemma3nProcessor(
+        t.Gemma3nAudioFeatureExtractor(feature_size=16),
+        t.SiglipImageProcessor(size={"height": side, "width": side}),
+        tokenizer((), LAST, named=named),
+        audio_seq_length=features,
+        image_seq_length=features,
+        chat_template=template("<image_soft_token>"),
+    ).save_pretrained(folder)
+
+
 WRITERS: dict[str, Callable[[Path], None]] = {
-    one.__name__: one for one in (llama4, qwen3_vl_moe, glm4v, lfm2_vl)
+    one.__name__: one for one in (llama4, qwen3_vl_moe, glm4v, lfm2_vl, gemma3n)
 }
 """model_type -> what writes a checkpoint of it."""

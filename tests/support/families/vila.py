@@ -4,28 +4,21 @@ import json
 from pathlib import Path
 
 from support.families.case import Case
-from support.families.checkpoints import HIDDEN, PATCH, SHARED, SIDE, TEXT, save, write_processor
+from support.families.checkpoints import HIDDEN, PATCH, SHARED, SIDE, TEXT, save, t, write_processor
 from support.families.words import write_tokenizer
 
 
 def write(folder: Path) -> None:
-    """Write a checkpoint into a folder."""
     import torch  # noqa: PLC0415
     from safetensors.torch import save_file  # noqa: PLC0415
-    from transformers import (  # noqa: PLC0415
-        LlamaConfig,
-        LlamaForCausalLM,
-        SiglipVisionConfig,
-        SiglipVisionModel,
-    )
 
     side = SIDE + PATCH  # 3 x 3 patches: an odd grid, which is padded
-    tower = SiglipVisionConfig(
+    tower = t.SiglipVisionConfig(
         **SHARED | {"num_hidden_layers": 3}, image_size=side, patch_size=PATCH
     )
-    SiglipVisionModel(tower).save_pretrained(folder / "vision_tower")
-    text = LlamaConfig(**TEXT)
-    save(LlamaForCausalLM(text), folder / "llm")
+    t.SiglipVisionModel(tower).save_pretrained(folder / "vision_tower")
+    text = t.LlamaConfig(**TEXT)
+    save(t.LlamaForCausalLM(text), folder / "llm")
     projector = {
         "layers.1.weight": torch.randn(HIDDEN * 4),
         "layers.1.bias": torch.randn(HIDDEN * 4),

@@ -32,7 +32,6 @@ def tokenizer(
     ends: bool = False,
     named: Mapping[str, str] | None = None,
 ) -> Any:
-    """Return a tokenizer."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: PLC0415
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 (seconds)
 

@@ -1,8 +1,12 @@
 """What is no answer of this engine's own encoder never reaches the language model."""
 
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import numpy as np
 import pytest
@@ -19,16 +23,65 @@ from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from mm_runtime.serving.tensors import BFLOAT16_BITS, of_bfloat16
 from support.cases import cases
-from support.cut_relay import cut_relay
 from support.documents import FACTS, manifest
 from support.scripted_encoder import Sent, Tensors, message_of, scripted_encoder
+
+SECONDS = 60.0
+CHUNK = 4096
+
+
+class _Server(ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+@contextmanager
+def cut_relay(address: str, length: int) -> Iterator[str]:
+    """Relay connections while the block runs; yield the address."""
+    host, _, port = address.rpartition(":")
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            client: socket.socket = self.request
+            with (
+                suppress(OSError),  # a side that has ended
+                client,
+                socket.create_connection((host, int(port)), SECONDS) as server,
+            ):
+                forward = threading.Thread(target=_copy, args=(client, server), daemon=True)
+                forward.start()
+                _copy(server, client, length)
+                client.shutdown(socket.SHUT_RDWR)
+                server.shutdown(socket.SHUT_RDWR)
+                forward.join(SECONDS)
+
+    with _Server(("127.0.0.1", 0), Handler) as relay:
+        thread = threading.Thread(target=relay.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{relay.server_address[1]}"
+        finally:
+            relay.shutdown()
+            thread.join(SECONDS)
+
+
+def _copy(source: socket.socket, target: socket.socket, length: int | None = None) -> None:
+    """Copy until the source ends, or so many bytes."""
+    left = length
+    with suppress(OSError):
+        while left is None or left > 0:
+            piece = source.recv(CHUNK if left is None else min(CHUNK, left))
+            if not piece:
+                return
+            target.sendall(piece)
+            left = None if left is None else left - len(piece)
+
 
 VISION = manifest().plan.engine.vision
 assert VISION is not None
 WANTED = ExpectedFeatures.of(FACTS, VISION, np.float16)
 ROWS, HIDDEN = VISION.features_per_image, FACTS.text.hidden_size
 IDENTITY = "a" * 64
-SECONDS = 60
 PIXELS = {"pixel_values": np.zeros((1, 1, 3, 28, 28), np.float16)}
 
 
@@ -168,7 +221,10 @@ def test_bits_that_are_no_numbers(pattern: int) -> None:
     wanted = replace(WANTED, dtype=np.dtype(np.float32))
     with scripted_encoder(lambda: {**_features(), TABLE: _bits(pattern)}) as (address, _):
         client = EncoderClient(
-            lambda: [address], identity=IDENTITY, expected_features=wanted, timeout_seconds=SECONDS
+            lambda: [address],
+            identity=IDENTITY,
+            expected_features=wanted,
+            timeout_seconds=SECONDS,
         )
         why, text = _refused(client)
     assert (why, "NaN" in text) == (Why.INVALID, True), text
@@ -190,7 +246,10 @@ def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
     wanted = ExpectedFeatures.of(FACTS, VISION, np.float32)
     with scripted_encoder(lambda: {**_features(), TABLE: sent}) as (address, _):
         client = EncoderClient(
-            lambda: [address], identity=IDENTITY, expected_features=wanted, timeout_seconds=SECONDS
+            lambda: [address],
+            identity=IDENTITY,
+            expected_features=wanted,
+            timeout_seconds=SECONDS,
         )
         found = client.encode(PIXELS)
     assert found[TABLE].dtype == BFLOAT16_BITS

@@ -1,8 +1,4 @@
-"""Backend PyTorch: tools are passed on, and calls are read here from the text of answers.
-
-The recorded server writes calls in Hermes' format, as a model with such a template does, and has no
-parser of its own. It reports what its version gives to the chat template.
-"""
+"""Backend PyTorch: forms and tools are sent as the server has them, or refused by name."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -23,52 +19,52 @@ from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support import tool_templates
+from support.cases import cases
 from support.gateways import MODEL, serve, toy_gateway, toy_manifest, write_processor
 from support.model_configs import planned
 from support.recorded_server import RecordedServer, recorded_server
 
 SECONDS = 60
-CITY = {"type": "object", "properties": {"city": {"const": "Rome"}}, "required": ["city"]}
-RAIN = {"name": "rain", "description": "Whether it rains.", "parameters": CITY}
-TOOLS = [
-    {"type": "function", "function": RAIN},
-    {"type": "function", "function": {"name": "wind", "strict": True}},
-]
-CALLED = '{"city": "Ulm"}'
-QUESTION = [{"role": "user", "content": "? order: call"}]
-PLAIN = [{"role": "user", "content": "?"}]
-NAMED = {"type": "function", "function": {"name": "rain"}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/one"}},
+    "required": ["a"],
+    "$defs": {"one": {"const": 1}},
+}
+NAMED = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": SCHEMA}}
 
 
-def _planned(version: str) -> TrtllmServe:
-    plan = planned("qwen2-vl", {"backend": "PyTorch"}, version=version)
+def _planned(version: str, guided: str = "Auto") -> TrtllmServe:
+    engine = {"backend": "PyTorch", "guidedDecoding": guided}
+    plan = planned("qwen2-vl", engine, version=version)
     assert plan.serve
     return plan.serve
 
 
-@pytest.fixture(scope="module", params=["1.1.0", "1.2.1"])
+def _options(plan: TrtllmServe) -> dict[str, Any]:
+    return {name: one for name, one in plan.options.items() if name.startswith("guided")}
+
+
+@pytest.fixture(scope="module", params=["1.2.1", "1.3.0rc20"])
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
-    """A server of each kind of version, with the plan's options of forms."""
+    """A server of each kind of version, with the plan's options."""
     plan = _planned(request.param)
-    options = {name: one for name, one in plan.options.items() if name.startswith("guided")}
     folder = tmp_path_factory.mktemp("recorded")
-    with recorded_server(folder, request.param, options) as running:
+    with recorded_server(folder, request.param, _options(plan)) as running:
         yield running, plan
 
 
 @asynccontextmanager
 async def _client(
-    folder: Path, server: tuple[RecordedServer, TrtllmServe], template: str
+    folder: Path, server: RecordedServer, plan: TrtllmServe
 ) -> AsyncIterator[AsyncOpenAI]:
-    running, plan = server
-    engine = OpenAiServerEngine(running.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
-    gateway = toy_gateway(folder, engine, template=template, trtllm_serve=plan)
+    engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     async with (
-        serve(gateway) as found,
+        serve(toy_gateway(folder, engine, trtllm_serve=plan)) as running,
         AsyncOpenAI(
-            base_url=f"{found.url}/v1", api_key="none", max_retries=0, timeout=SECONDS
+            base_url=f"{running.url}/v1", api_key="none", max_retries=0, timeout=SECONDS
         ) as client,
     ):
         yield client
@@ -79,8 +75,146 @@ async def _client(
 async def client(
     tmp_path: Path, server: tuple[RecordedServer, TrtllmServe]
 ) -> AsyncIterator[AsyncOpenAI]:
+    async with _client(tmp_path, *server) as found:
+        yield found
+
+
+async def _answer(client: AsyncOpenAI, **form: object) -> str:
+    body: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": "?"}]}
+    answer = await client.chat.completions.create(**body, extra_body=form)
+    return answer.choices[0].message.content or ""
+
+
+async def test_schemas(client: AsyncOpenAI) -> None:
+    """Every version keeps them: the answer is the object, and not a list or a sentence."""
+    assert json.loads(await _answer(client, response_format=NAMED)) == {"a": 1}
+    assert json.loads(await _answer(client, structured_outputs={"json": SCHEMA})) == {"a": 1}
+    assert json.loads(await _answer(client, response_format={"type": "json_object"})) == {}
+
+
+async def test_patterns(client: AsyncOpenAI) -> None:
+    assert await _answer(client, structured_outputs={"regex": "red"}) == "red"
+    assert await _answer(client, structured_outputs={"choice": ["blue", "green"]}) == "blue"
+
+
+@pytest.mark.parametrize(
+    ("form", "param"),
+    [
+        ({"response_format": NAMED}, "response_format"),
+        ({"structured_outputs": {"regex": "red"}}, "structured_outputs.regex"),
+    ],
+)
+async def test_older_servers_are_sent_no_form(
+    tmp_path: Path, form: dict[str, Any], param: str
+) -> None:
+    """All forms have one floor, which the refusal names beside the version that was found."""
+    with recorded_server(tmp_path, "1.1.0") as running:
+        async with _client(tmp_path / "gateway", running, _planned("1.1.0")) as client:
+            with pytest.raises(BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0") as found:
+                await _answer(client, **form)
+        assert not running.requested
+    assert (found.value.param, found.value.code) == (param, "unsupported_parameter")
+
+
+@cases(
+    "form param",
+    {
+        "dropped-keyword": (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": {"type": "array", "uniqueItems": True}},
+                }
+            },
+            "response_format.json_schema.schema",
+        )
+    },
+)
+async def test_what_is_not_kept_is_refused(
+    client: AsyncOpenAI,
+    server: tuple[RecordedServer, TrtllmServe],
+    form: dict[str, Any],
+    param: str,
+) -> None:
+    """By name, before anything is sent: the server would drop some of it silently."""
+    before = len(server[0].requested)
+    with pytest.raises(BadRequestError) as refusal:
+        await _answer(client, **form)
+    assert refusal.value.param == param
+    assert len(server[0].requested) == before
+
+
+async def test_a_server_without_the_option_is_sent_no_form(
+    tmp_path: Path, server: tuple[RecordedServer, TrtllmServe]
+) -> None:
+    off = _planned(server[1].version, "Off")
+    async with _client(tmp_path, server[0], off) as client:
+        with pytest.raises(BadRequestError, match="must not be Off"):
+            await _answer(client, response_format=NAMED)
+
+
+async def test_the_recorded_server_drops_forms_silently(tmp_path: Path) -> None:
+    """Started without the option, as upstream: a plan that lost it would fail the tests above."""
+    plan = _planned("1.2.1")
+    with recorded_server(tmp_path, "1.2.1") as running:
+        async with _client(tmp_path / "gateway", running, plan) as client:
+            answer = await _answer(client, response_format=NAMED)
+    assert answer == "A recorded answer about 0 images."
+
+
+CITY = {"type": "object", "properties": {"city": {"const": "Rome"}}, "required": ["city"]}
+RAIN = {"name": "rain", "description": "Whether it rains.", "parameters": CITY}
+TOOLS = [
+    {"type": "function", "function": RAIN},
+    {"type": "function", "function": {"name": "wind", "strict": True}},
+]
+CALLED = '{"city": "Ulm"}'
+QUESTION = [{"role": "user", "content": "? order: call"}]
+PLAIN = [{"role": "user", "content": "?"}]
+TOOLS_NAMED = {"type": "function", "function": {"name": "rain"}}
+
+
+def _tools_planned(version: str) -> TrtllmServe:
+    plan = planned("qwen2-vl", {"backend": "PyTorch"}, version=version)
+    assert plan.serve
+    return plan.serve
+
+
+@pytest.fixture(scope="module", params=["1.1.0", "1.2.1"])
+def tools_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
+    """A server of each kind of version, with the plan's options of forms."""
+    plan = _tools_planned(request.param)
+    options = {name: one for name, one in plan.options.items() if name.startswith("guided")}
+    folder = tmp_path_factory.mktemp("recorded")
+    with recorded_server(folder, request.param, options) as running:
+        yield running, plan
+
+
+@asynccontextmanager
+async def _tools_client(
+    folder: Path, tools_server: tuple[RecordedServer, TrtllmServe], template: str
+) -> AsyncIterator[AsyncOpenAI]:
+    running, plan = tools_server
+    engine = OpenAiServerEngine(running.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
+    gateway = toy_gateway(folder, engine, template=template, trtllm_serve=plan)
+    async with (
+        serve(gateway) as found,
+        AsyncOpenAI(
+            base_url=f"{found.url}/v1", api_key="none", max_retries=0, timeout=SECONDS
+        ) as tools_client,
+    ):
+        yield tools_client
+    await engine.close()
+
+
+@pytest.fixture
+async def tools_client(
+    tmp_path: Path, tools_server: tuple[RecordedServer, TrtllmServe]
+) -> AsyncIterator[AsyncOpenAI]:
     """The official client of a gateway before it; the template writes calls as Hermes."""
-    async with _client(tmp_path, server, tool_templates.HERMES) as found:
+    async with _tools_client(tmp_path, tools_server, tool_templates.HERMES) as found:
         yield found
 
 
@@ -89,10 +223,10 @@ def _body(**more: Any) -> dict[str, Any]:
 
 
 async def test_calls_are_read(
-    client: AsyncOpenAI, server: tuple[RecordedServer, TrtllmServe]
+    tools_client: AsyncOpenAI, tools_server: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """In an answer and in its stream; the functions are in the prompt, and are counted."""
-    answer = await client.chat.completions.create(**_body())
+    answer = await tools_client.chat.completions.create(**_body())
     (choice,) = answer.choices
     assert (choice.finish_reason, choice.message.content.strip()) == ("tool_calls", "One moment.")
     calls = choice.message.tool_calls
@@ -100,13 +234,13 @@ async def test_calls_are_read(
         ("rain", CALLED),
         ("wind", CALLED),
     ]
-    sent = server[0].requested[-1]
+    sent = tools_server[0].requested[-1]
     assert "tool_choice" not in sent
     assert [one["function"]["name"] for one in sent["tools"]] == ["rain", "wind"]
     assert sent["tools"][0]["function"] == RAIN
-    bare = await client.chat.completions.create(**_body(tool_choice="none"))
+    bare = await tools_client.chat.completions.create(**_body(tool_choice="none"))
     assert answer.usage.prompt_tokens > bare.usage.prompt_tokens + len(TOOLS)
-    stream = await client.chat.completions.create(**_body(), stream=True)
+    stream = await tools_client.chat.completions.create(**_body(), stream=True)
     chunks = [chunk.choices[0] async for chunk in stream]
     deltas = [delta for chunk in chunks for delta in chunk.delta.tool_calls or ()]
     assert [one.function.name for one in deltas if one.function.name] == ["rain", "wind"]
@@ -118,23 +252,23 @@ async def test_calls_are_read(
 
 
 async def test_fewer_calls_and_none(
-    client: AsyncOpenAI, server: tuple[RecordedServer, TrtllmServe]
+    tools_client: AsyncOpenAI, tools_server: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """One at the most, where a client says so; `none` sends no function."""
-    answer = await client.chat.completions.create(**_body(parallel_tool_calls=False))
+    answer = await tools_client.chat.completions.create(**_body(parallel_tool_calls=False))
     assert [one.function.name for one in answer.choices[0].message.tool_calls] == ["rain"]
     body = _body(tool_choice="none", messages=PLAIN)
-    answer = await client.chat.completions.create(**body)
+    answer = await tools_client.chat.completions.create(**body)
     assert answer.choices[0].message.tool_calls is None
-    assert "tools" not in server[0].requested[-1]
+    assert "tools" not in tools_server[0].requested[-1]
 
 
 async def test_the_conversation_is_continued(
-    client: AsyncOpenAI, server: tuple[RecordedServer, TrtllmServe]
+    tools_client: AsyncOpenAI, tools_server: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """Since 1.2 the template gets calls and what they have found; before, calls are refused."""
-    running, plan = server
-    answer = await client.chat.completions.create(**_body(parallel_tool_calls=False))
+    running, plan = tools_server
+    answer = await tools_client.chat.completions.create(**_body(parallel_tool_calls=False))
     message = answer.choices[0].message
     (call,) = message.tool_calls
     found = {"role": "tool", "tool_call_id": call.id, "content": "dry"}
@@ -142,12 +276,12 @@ async def test_the_conversation_is_continued(
     before = len(running.requested)
     if not plan.keeps_calls:
         with pytest.raises(BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0") as refusal:
-            await client.chat.completions.create(**body)
+            await tools_client.chat.completions.create(**body)
         assert refusal.value.param == "messages[1].tool_calls"
         assert refusal.value.code == "unsupported_parameter"
         assert len(running.requested) == before
         return
-    again = await client.chat.completions.create(**body)
+    again = await tools_client.chat.completions.create(**body)
     assert again.choices[0].message.tool_calls is None
     sent = running.requested[-1]
     assert sent["roles"] == ["user", "assistant", "tool"]
@@ -161,36 +295,40 @@ async def test_the_conversation_is_continued(
     assert sent["kept"][2] == {"tool_call_id": call.id}
 
 
-@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+@pytest.mark.parametrize("choice", ["required", TOOLS_NAMED], ids=["required", "named"])
 async def test_a_call_that_must_be_made(
-    tmp_path: Path, server: tuple[RecordedServer, TrtllmServe], choice: object
+    tmp_path: Path, tools_server: tuple[RecordedServer, TrtllmServe], choice: object
 ) -> None:
     """It is the form of the answer, of models that write calls as bare JSON, since 1.2."""
-    async with _client(tmp_path, server, tool_templates.LLAMA) as client:
-        if not keeps_forms(server[1].version):
+    async with _tools_client(tmp_path, tools_server, tool_templates.LLAMA) as tools_client:
+        if not keeps_forms(tools_server[1].version):
             with pytest.raises(
                 BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0"
             ) as refusal:
-                await client.chat.completions.create(**_body(messages=PLAIN, tool_choice=choice))
+                await tools_client.chat.completions.create(
+                    **_body(messages=PLAIN, tool_choice=choice)
+                )
             assert refusal.value.param == "tool_choice"
             return
-        answer = await client.chat.completions.create(**_body(messages=PLAIN, tool_choice=choice))
+        answer = await tools_client.chat.completions.create(
+            **_body(messages=PLAIN, tool_choice=choice)
+        )
     (call,) = answer.choices[0].message.tool_calls
     assert (call.function.name, json.loads(call.function.arguments)) == ("rain", {"city": "Rome"})
-    sent = server[0].requested[-1]
+    sent = tools_server[0].requested[-1]
     assert "tool_choice" not in sent
     assert (sent["response_format"]["type"], len(sent["tools"])) == ("json", 2)
 
 
 async def test_a_call_in_marks_cannot_be_forced(
-    client: AsyncOpenAI, server: tuple[RecordedServer, TrtllmServe]
+    tools_client: AsyncOpenAI, tools_server: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """Refused by name: the server keeps no answer to a schema between two marks."""
-    before = len(server[0].requested)
+    before = len(tools_server[0].requested)
     with pytest.raises(BadRequestError, match="bare JSON") as refusal:
-        await client.chat.completions.create(**_body(tool_choice="required"))
+        await tools_client.chat.completions.create(**_body(tool_choice="required"))
     assert (refusal.value.param, refusal.value.code) == ("tool_choice", "unsupported_parameter")
-    assert len(server[0].requested) == before
+    assert len(tools_server[0].requested) == before
 
 
 def _prompt(folder: Path, places: Mapping[str, str]) -> ChatPrompt:

@@ -1,0 +1,232 @@
+"""Prompts of texts and of token ids are answered each, their tokens at their places."""
+
+from typing import Any
+
+import pytest
+from openai import BadRequestError, OpenAI
+
+from support import calling_llava
+from support.cases import cases
+
+pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
+
+PROMPTS = ["Will it rain?", "What color is it?", "no"]
+GIVEN: dict[str, Any] = {"model": "tiny", "max_tokens": 6, "temperature": 0}
+SAMPLED: dict[str, Any] = {**GIVEN, "temperature": 0.05, "seed": 7}
+"""Logits of random weights are close together: at higher temperatures the seed alone decides."""
+
+
+def test_each_is_answered_as_it_is_alone(client: OpenAI) -> None:
+    alone = [client.completions.create(**GIVEN, prompt=prompt) for prompt in PROMPTS]
+    together = client.completions.create(**GIVEN, prompt=PROMPTS)
+    texts = [one.choices[0].text for one in alone]
+    assert len(set(texts)) == len(texts)
+    assert [(one.index, one.text) for one in together.choices] == [*enumerate(texts)]
+    assert together.usage is not None
+    for field in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        assert getattr(together.usage, field) == sum(getattr(one.usage, field) for one in alone)
+
+
+def test_samples_of_a_prompt_stand_beside_each_other(client: OpenAI) -> None:
+    """`n` of the first prompt, `n` of the second; the prompt's tokens count once."""
+    alone = [client.completions.create(**SAMPLED, prompt=one, n=2) for one in PROMPTS]
+    together = client.completions.create(**SAMPLED, prompt=PROMPTS, n=2)
+    texts = [choice.text for one in alone for choice in one.choices]
+    assert len(set(texts)) == len(texts)
+    assert [(one.index, one.text) for one in together.choices] == [*enumerate(texts)]
+    assert together.usage is not None
+    assert together.usage.prompt_tokens == sum(
+        one.usage.prompt_tokens for one in alone if one.usage
+    )
+
+
+def test_echo_and_scores(client: OpenAI) -> None:
+    """Each answer stands behind its own prompt; scores are those of its own tokens."""
+    plain = client.completions.create(**GIVEN, prompt=PROMPTS, logprobs=0)
+    echoed = client.completions.create(**GIVEN, prompt=PROMPTS, n=2, echo=True)
+    texts = [one.text for one in plain.choices]
+    expected = [prompt + text for prompt, text in zip(PROMPTS, texts, strict=True)]
+    assert [one.text for one in echoed.choices] == [text for text in expected for _ in range(2)]
+    for choice in plain.choices:
+        assert choice.logprobs is not None
+        assert "".join(choice.logprobs.tokens or ()) == choice.text
+
+
+def test_a_stream_says_which(client: OpenAI) -> None:
+    """Chunks of each index join to its answer; usage of all comes last."""
+    plain = client.completions.create(**GIVEN, prompt=PROMPTS, n=2, echo=True)
+    streamed = client.completions.create(
+        **GIVEN,
+        prompt=PROMPTS,
+        n=2,
+        echo=True,
+        stream=True,
+        stream_options={"include_usage": True, "continuous_usage_stats": True},  # type: ignore[typeddict-unknown-key]
+    )
+    *chunks, last = streamed
+    texts = dict.fromkeys(range(6), "")
+    reasons = []
+    for chunk in chunks:
+        (choice,) = chunk.choices
+        texts[choice.index] += choice.text
+        reasons += [choice.index] if choice.finish_reason else []
+    assert [*texts.values()] == [one.text for one in plain.choices]
+    assert sorted(reasons) == [*range(6)]
+    assert not last.choices
+    assert last.usage == plain.usage
+    counts = [chunk.usage.completion_tokens for chunk in chunks if chunk.usage]
+    assert len(counts) == len(chunks)
+    assert (counts, counts[-1]) == (sorted(counts), 36)
+
+
+@cases(
+    "fields param says",
+    {
+        "none": ({"prompt": []}, "prompt", "at least 1 item"),
+        "empty": ({"prompt": ["a", ""]}, "prompt[1]", "at least 1 character"),
+        "null": ({"prompt": ["a", None]}, "prompt[1]", "string"),
+        "image": ({"prompt": ["a", "<image>"]}, "prompt[1]", "<image>"),
+        "too-long": ({"prompt": ["a", "b" * 1600]}, "prompt[1]", "1536"),
+        "many": ({"prompt": ["a"] * 17}, "prompt", "at most 16 answers"),
+        "with-n": ({"prompt": ["a"] * 6, "n": 3}, "prompt", "6 prompts with 3"),
+    },
+)
+def test_one_that_is_wrong_refuses_all(
+    client: OpenAI, fields: dict[str, Any], param: str, says: str
+) -> None:
+    with pytest.raises(BadRequestError) as refusal:
+        client.completions.create(**GIVEN, **fields)
+    assert refusal.value.param == param
+    assert says in refusal.value.message
+
+
+TEXT = "Will it rain?"
+IDS = [calling_llava.BEGIN, *TEXT.encode()]
+OTHER = [calling_llava.BEGIN, *b"no"]
+
+
+def test_ids_of_a_text_are_answered_as_the_text(client: OpenAI) -> None:
+    of_text = client.completions.create(**GIVEN, prompt=TEXT)
+    of_ids = client.completions.create(**GIVEN, prompt=IDS)
+    assert of_ids.choices[0].text == of_text.choices[0].text
+    assert of_ids.usage == of_text.usage
+
+
+def test_no_token_is_added(client: OpenAI) -> None:
+    """Without the begin token they are another prompt, and so is a part of a character."""
+    bare = client.completions.create(**GIVEN, prompt=IDS[1:], logprobs=0)
+    begun = client.completions.create(**GIVEN, prompt=IDS, logprobs=0)
+    assert bare.usage is not None
+    assert bare.usage.prompt_tokens == len(TEXT)
+    assert bare.choices[0].logprobs is not None
+    assert begun.choices[0].logprobs is not None
+    assert bare.choices[0].logprobs.token_logprobs != begun.choices[0].logprobs.token_logprobs
+    byte = client.completions.create(**GIVEN, prompt=[0xE9], echo=True)
+    assert byte.usage is not None
+    assert byte.usage.prompt_tokens == 1  # no text has this token alone
+    assert byte.choices[0].text.startswith("\N{REPLACEMENT CHARACTER}")
+
+
+def test_several(client: OpenAI) -> None:
+    """A list of lists: an answer to each, with what texts have besides."""
+    alone = [client.completions.create(**GIVEN, prompt=one) for one in (IDS, OTHER)]
+    texts = [one.choices[0].text for one in alone]
+    assert texts[0] != texts[1]
+    together = client.completions.create(**GIVEN, prompt=[IDS, OTHER], n=2, logprobs=1)
+    assert [one.text for one in together.choices] == [text for text in texts for _ in range(2)]
+    assert together.usage is not None
+    assert together.usage.prompt_tokens == len(IDS) + len(OTHER)
+    for choice in together.choices:
+        assert choice.logprobs is not None
+        assert "".join(choice.logprobs.tokens or ()) == choice.text
+
+
+def test_echo_is_their_text(client: OpenAI) -> None:
+    """Special tokens among it, in one piece and as a stream."""
+    plain = client.completions.create(**GIVEN, prompt=[OTHER, IDS], echo=True)
+    assert plain.choices[1].text.startswith(f"<s>{TEXT}")
+    streamed = {0: "", 1: ""}
+    for chunk in client.completions.create(**GIVEN, prompt=[OTHER, IDS], echo=True, stream=True):
+        streamed[chunk.choices[0].index] += chunk.choices[0].text
+    assert [*streamed.values()] == [one.text for one in plain.choices]
+
+
+@cases(
+    "prompt param says",
+    {
+        "past-the-vocabulary": ([calling_llava.SIZE], "prompt", "0 to 260"),
+        "below-0": ([1, -1], "prompt[1]", "greater than or equal to 0"),
+        "no-int32": ([2**31], "prompt[0]", "less than or equal to"),
+        "image": ([1, calling_llava.IMAGE], "prompt", "stands for an image"),
+        "second-image": ([[1], [calling_llava.IMAGE]], "prompt[1]", "place 0"),
+        "empty": ([[1], []], "prompt[1]", "at least 1 item"),
+        "only-empty": ([[]], "prompt[0]", "at least 1 item"),
+        "text-among-ids": ([1, "a"], "prompt[1]", "valid integer"),
+        "number-as-text": ([1, "2"], "prompt[1]", "valid integer"),
+        "booleans": ([True, False], "prompt[0]", "valid integer"),
+        "no-integer": ([1.0], "prompt[0]", "valid"),
+        "id-among-texts": (["a", 1], "prompt[1]", "valid string"),
+        "id-among-lists": ([[1], 1], "prompt[1]", "valid array"),
+        "text-among-lists": ([[1], "a"], "prompt[1]", "valid array"),
+        "too-deep": ([[[1]]], "prompt[0][0]", "valid integer"),
+        "too-long": ([1] * 1537, "prompt", "1536"),
+        "too-many": ([1] * 20_000, None, "16384 elements"),
+        "too-many-prompts": ([[1]] * 17, "prompt", "at most 16 answers"),
+    },
+)
+def test_refusals(client: OpenAI, prompt: Any, param: str | None, says: str) -> None:
+    """Before anything is sent to the engine, by the place that is wrong."""
+    with pytest.raises(BadRequestError) as refusal:
+        client.completions.create(**GIVEN, prompt=prompt)
+    assert (refusal.value.param, refusal.value.type) == (param, "invalid_request_error")
+    assert says in refusal.value.message
+
+
+WORDS = {"structured_outputs": {"regex": "日本é[a-z]é𝄞x"}}
+"""A pattern of characters of one to four bytes."""
+
+PLACES_SAMPLED: dict[str, Any] = {"temperature": 2, "max_tokens": 40, "seed": 3}
+"""Noise: bytes of which many are no characters."""
+
+OF_VLLM = {"structured_outputs", "skip_special_tokens"}
+REPLACED = "\N{REPLACEMENT CHARACTER}"
+
+
+@cases(
+    "fields",
+    {
+        "characters": {**WORDS, "max_tokens": 40},
+        "cut-in-a-character": {**WORDS, "max_tokens": 8},
+        "stop": {**WORDS, "max_tokens": 40, "stop": "é𝄞"},
+        "noise": PLACES_SAMPLED,
+        "noise-with-stops": {**PLACES_SAMPLED, "stop": ["a", REPLACED * 4]},
+        "noise-with-special-tokens": {**PLACES_SAMPLED, "skip_special_tokens": False},
+        "broken-ones": {**PLACES_SAMPLED, "logit_bias": {"256": 8, "230": 8, "239": 6}},
+    },
+)
+def test_offsets_are_places_in_the_text(client: OpenAI, fields: dict[str, Any]) -> None:
+    """A token that is no part of a character is where its offset says; a part begins with it."""
+    given = {
+        "model": "tiny",
+        "prompt": "日本 e\u0301",
+        "logprobs": 0,
+        "temperature": 0,
+        **{name: value for name, value in fields.items() if name not in OF_VLLM},
+        "extra_body": {name: value for name, value in fields.items() if name in OF_VLLM},
+    }
+    plain = client.completions.create(**given).choices[0]
+    stream = client.completions.create(**given, stream=True)
+    pieces = [chunk.choices[0] for chunk in stream if chunk.choices]
+    assert "".join(one.text for one in pieces) == plain.text
+    assert plain.logprobs is not None
+    tokens, offsets = plain.logprobs.tokens or [], plain.logprobs.text_offset or []
+    for name in ("tokens", "text_offset"):
+        joined = [value for one in pieces if one.logprobs for value in getattr(one.logprobs, name)]
+        assert joined == getattr(plain.logprobs, name)
+    assert offsets == sorted(offsets)
+    assert tokens
+    for token, offset in zip(tokens, offsets, strict=True):
+        if len(token) == 1 and token != REPLACED:
+            assert plain.text[offset] == token
+    if fields == {**WORDS, "max_tokens": 40}:
+        assert offsets == [0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 4, 5, 5, 5, 5, 6]
