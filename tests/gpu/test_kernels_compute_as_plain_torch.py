@@ -72,7 +72,6 @@ class Case:
 def check(
     rows: list[tuple[int, int]], heads: Heads, dtype: torch.dtype, kernels: Kernels, *, decoded: int
 ) -> None:
-    """Compare with plain torch on the same device."""
     device = open_device("CUDA")
     case = Case(rows, heads, dtype, device)
     found = case.computed(kernels, decoded=decoded)

@@ -68,7 +68,6 @@ def _build(folder: Path) -> None:
 
 @pytest.fixture
 def ensemble(served: Served) -> "Iterator[Ensemble]":
-    """A fresh stream to the server's ensemble."""
     from support.ensemble import Ensemble  # noqa: PLC0415
 
     with Ensemble(served.grpc_url) as client:

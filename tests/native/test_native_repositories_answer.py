@@ -74,7 +74,6 @@ class Served:
         return self.pipeline.preprocessor.codec.decode(ids)
 
     def chat(self, given: list[Any], **options: Any) -> Any:
-        """Query about images through the gateway."""
         parts: list[Any] = [
             {"type": "image_url", "image_url": {"url": data_url(encode(one))}} for one in given
         ]

@@ -24,7 +24,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
-    """The official client on a real gateway, whose one model is `tiny`."""
     engine = engine_in(made_once(tmp_path_factory, "calling-engine", _build))
     with (
         run_pair(engine, tmp_path_factory.mktemp("pair"), request_timeout_seconds=60) as pair,

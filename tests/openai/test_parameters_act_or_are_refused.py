@@ -39,7 +39,6 @@ class Answer:
 
 
 def query(client: OpenAI, endpoint: str, fields: Mapping[str, Any]) -> Answer:
-    """Send a request with fields beside, or instead of, the plain one's."""
     body = {"model": "tiny", "temperature": 0, **PLAIN[endpoint], **fields}
     path = endpoint.removeprefix("/v1")
     found: Any = client.post(path, body=body, cast_to=object)
@@ -100,7 +99,6 @@ FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": CLOSED}}
 
 
 def is_json(one: Answer, other: Answer) -> bool:
-    """Say whether an answer is the object of the schema, as far as it came: blanks take long."""
     begun = "".join(other.text.split())
     return begun[:4] == '{"a"' and CLOSED_TEXT.startswith(begun) and differs(one, other)
 

@@ -60,7 +60,6 @@ def test_a_host_that_hangs_holds_up_no_other_request(served: Served, host: Image
 
 
 def _is_passed_by(served: Served, host: ImageHost) -> bool:
-    """Say whether a question is answered between a request for an image and its refusal."""
     refused = threading.Event()
 
     def wait_for_the_image() -> None:

@@ -50,7 +50,6 @@ def real(
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return what the command prints, without the figure of its latency."""
     code, shown = main(["ask", *words]), capsys.readouterr()
     assert (code, shown.err) == (0, "")
     return re.sub(r"\[INFO\] Latency: [\d.]+ ms\n$", "", shown.out)

@@ -116,7 +116,6 @@ def _kinds(served: Served, host: ImageHost) -> list[Callable[[str], None]]:
 
 
 def _load(served: Served, host: ImageHost, count: int) -> None:
-    """Make this many requests from several clients."""
     kinds, lock = _kinds(served, host), threading.Lock()
     left = iter(range(count))
 

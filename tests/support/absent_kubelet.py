@@ -59,7 +59,6 @@ def fingerprint_of(api: Api, pod: dict[str, Any]) -> str:
 
 
 def serving(api: Api, model: str) -> None:
-    """Let every serving pod of a model become ready."""
     selector = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
     wait_for_pod(api, selector)
     for pod in pods(api, selector):
@@ -117,7 +116,6 @@ def get(api: Api, kind: str, name: str) -> dict[str, Any]:
 
 
 def ready_status(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return the status of a pod that runs and is ready."""
     running = {"running": {"startedAt": _now()}}
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": _now()}

@@ -78,7 +78,6 @@ def check_refusal(request: Generated, answer: httpx.Response, document: Document
 
 
 def events_of(text: str) -> list[dict[str, Any]]:
-    """Return the events of a stream that ended as it should."""
     blocks = text.split("\n\n")
     assert blocks.pop() == ""
     lines = [one for one in blocks if not one.startswith(":")]
@@ -104,7 +103,6 @@ def check_stream(request: Generated, text: str) -> None:
 
 
 def check_usage(usage: Mapping[str, Any]) -> None:
-    """Check that the tokens of an answer add up."""
     prompt, completion = usage["prompt_tokens"], usage["completion_tokens"]
     assert prompt >= 1
     assert completion >= 0
@@ -114,7 +112,6 @@ def check_usage(usage: Mapping[str, Any]) -> None:
 
 
 def check_full(request: Generated, body: Mapping[str, Any]) -> None:
-    """Check a completion that came at once."""
     value = request.value
     assert not value.get("stream")
     _validated(_FULL[request.path], body)
@@ -274,7 +271,6 @@ _VTT = re.compile(r"WEBVTT\n\n(" + _CUE.format("[.]") + r"\n)*")
 
 
 def check_transcript(request: Generated, answer: httpx.Response) -> None:
-    """Check an answer that came at once."""
     form = request.value.get("response_format") or "json"  # a form has neither null nor []
     if form in {"text", "srt", "vtt"}:
         assert answer.headers["content-type"].startswith("text/plain")

@@ -28,7 +28,6 @@ LANGUAGES = {"en": VOCABULARY.index("<|en|>"), "de": VOCABULARY.index("<|de|>")}
 
 
 def audio_gateway(directory: Path, engine: Engine, *, max_queue_size: int = 1) -> Gateway:
-    """Return a connected gateway of a toy Whisper in front of any engine."""
     start = VOCABULARY.index("<|startoftranscript|>")
     generation = {
         "decoder_start_token_id": start,

@@ -21,7 +21,6 @@ def copied(example: str, folder: Path) -> Path:
 
 
 def read_tensors(path: Path) -> Tensors:
-    """Return the tensors of a file."""
     content = path.read_bytes()
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(content[8 : 8 + length])

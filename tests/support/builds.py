@@ -32,8 +32,6 @@ def build_pods(space: Space, job: str) -> list[dict[str, Any]]:
 
 
 def running_build(space: Space, job: str, *, after: str = "") -> dict[str, Any]:
-    """Wait until the container of a build runs and return its pod."""
-
     def running() -> list[dict[str, Any]]:
         return [
             pod

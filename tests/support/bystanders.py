@@ -57,7 +57,6 @@ class Bystanders:
         assert self._process.stdout.readline() == BEGUN.encode()
 
     def stop(self) -> Waits:
-        """Let them finish their answers; return what they saw."""
         try:
             printed, _ = self._process.communicate(timeout=STOP_SECONDS)
         finally:

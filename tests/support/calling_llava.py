@@ -16,7 +16,6 @@ LIMITS = {"max_input_len": 1536, "max_seq_len": POSITIONS, "max_num_tokens": 409
 
 
 def write_calling_llava(directory: Path, template: str) -> Path:
-    """Write a checkpoint with a chat template and return its directory."""
     import torch  # noqa: PLC0415 (seconds; only tests that need a checkpoint pay them)
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415
     from transformers import (  # noqa: PLC0415

@@ -20,7 +20,6 @@ def deployment(changes: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def set_status(api: Api, *, ready: str = "True", rolls: str = "False") -> None:
-    """Write what the operator would."""
     conditions = [
         {
             "type": kind,

@@ -32,7 +32,6 @@ class Line:
         return f"http://{self.host}:{self.port}"
 
     def accept(self, listener: socket.socket) -> None:
-        """Take connections until the line is taken down."""
         listener.settimeout(LISTEN_POLL_SECONDS)
         while not self._over.is_set():
             try:

@@ -27,7 +27,6 @@ TRITONS = "nv_inference_count"
 def disaggregated(
     engine: BuiltEngine, folder: Path, *addresses: str, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Path:
-    """Write a serving plan whose images go to the encoders at these addresses."""
     plan = ServingPlan.from_json(engine.serving.read_bytes())
     encoders = EncoderPlan(
         addresses=list(addresses), timeout_seconds=timeout_seconds, pools=plan.pools, key=KEY

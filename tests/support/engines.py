@@ -47,7 +47,6 @@ class StartEngine(Protocol):
 
 
 def load_language_model() -> LanguageModel:
-    """Return the tiny model's language model with four slots."""
     return LanguageModel(
         Checkpoint(
             folder=CHECKPOINT, family="llava", dtype="float32", slots=SLOTS, max_length=MAX_LENGTH

@@ -109,7 +109,6 @@ class Ensemble:
             raise EnsembleError(str(error))
 
     def send(self, text: str, **values: object) -> None:
-        """Send a request and do not wait."""
         values = {"max_tokens": 24, **values}
         inputs = [_text("text_input", [text])]
         url = values.pop("image_url_input", None)
@@ -124,7 +123,6 @@ class Ensemble:
 
 
 def query_all(url: str, questions: list[tuple[str, dict[str, object]]]) -> list[Answer]:
-    """Query all questions at the same time, each over its own stream."""
     answers: list[Answer | None] = [None] * len(questions)
 
     def query(number: int) -> None:

@@ -95,7 +95,6 @@ def forward_proxy(
 
 
 def _pour(source: socket.socket, sink: socket.socket) -> None:
-    """Pass bytes on until one side ends."""
     try:
         while piece := source.recv(65_536):
             sink.sendall(piece)

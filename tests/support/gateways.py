@@ -55,7 +55,6 @@ _SPECIAL = ("<unk>", "<s>", "</s>", "<image>")
 def write_processor(
     engine_dir: Path, template: str = TEMPLATE, special: Sequence[str] = _SPECIAL
 ) -> None:
-    """Write the processor files of the toy model: one token a word, `<s>` in front."""
     folder = engine_dir / "processor"
     folder.mkdir(parents=True)
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(special)}, "<unk>"))

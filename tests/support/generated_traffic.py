@@ -119,7 +119,6 @@ class Clients:
 
 
 def _with(one: Generated, value: dict[str, Any]) -> Generated:
-    """Return a request that says something else."""
     if one.path.startswith(AUDIO):
         kind, body = form(value)
         return replace(one, value=value, content_type=kind, body=body)

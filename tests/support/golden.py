@@ -10,7 +10,6 @@ import yaml
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the switch that writes golden files."""
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files instead of comparing"
     )
@@ -36,7 +35,6 @@ class Golden:
         self._update = update
 
     def check(self, name: str, actual: str) -> None:
-        """Assert that `actual` is the content of the golden file `name`."""
         path = self._folder / name
         if self._update:
             path.parent.mkdir(parents=True, exist_ok=True)

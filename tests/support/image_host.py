@@ -82,7 +82,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def _pour(self, **headers: str) -> None:
-        """Send a gigabyte to a client that takes it."""
         self._head(200, **headers)
         try:
             for _ in range(GIGABYTE // len(CHUNK)):

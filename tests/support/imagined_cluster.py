@@ -94,7 +94,6 @@ class ImaginedCluster:
         self.settle()
 
     def remove(self, ref: Ref) -> None:
-        """Delete one object behind the operator's back."""
         self.say(f"a user deletes {ref.kind} {ref.name}")
         self._collect(self.objects[ref]["metadata"]["uid"])
         del self.objects[ref]
@@ -144,7 +143,6 @@ class ImaginedCluster:
     def built(
         self, part: str = "engine-", *, reused: bool = False, manifest_sha256: str = "ab" * 32
     ) -> None:
-        """End a build Job well."""
         result = BuildResult(
             fingerprint=self.fingerprint(part),
             manifest_sha256=manifest_sha256,

@@ -185,4 +185,4 @@ def operator_pods(installed: Installed) -> list[dict[str, Any]]:
 
 
 def _ignore(_detail: str) -> None:
-    """Receive progress that no one watches."""
+    pass

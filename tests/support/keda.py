@@ -45,7 +45,6 @@ def programs() -> dict[str, Path]:
 
 @contextmanager
 def running_keda(cluster: ClusterInfo, folder: Path) -> Iterator[Keda]:
-    """Run both until the block ends."""
     found = programs()
     for file in sorted((module_folder("keda", MODULE) / "config" / "crd" / "bases").glob("*.yaml")):
         kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(file))

@@ -23,7 +23,6 @@ class Case:
     """Paths, and the keyword that ids of tests have, of each command."""
 
     def is_shown_by(self, test: str) -> bool:
-        """Return whether a test, given by its id, is one of the row's."""
         return any(
             keyword in test and any(is_within(test, path) for path in paths)
             for paths, keyword in self.selections

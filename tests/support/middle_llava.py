@@ -55,7 +55,6 @@ def build_middle_llava(folder: Path, batch: int) -> BuiltEngine:
 
 
 def write_middle_llava(directory: Path) -> Path:
-    """Write the checkpoint and return its directory."""
     import torch  # noqa: PLC0415 - seconds; `--help` need not pay them
     from transformers import LlavaConfig, LlavaForConditionalGeneration  # noqa: PLC0415
 

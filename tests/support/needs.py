@@ -64,7 +64,6 @@ SUPPORT = frozenset({"support.prometheus", "support.small_disk"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the switch."""
     parser.addoption("--unit", action="store_true", help="unit tests only, see support.needs")
 
 

@@ -53,7 +53,6 @@ def allows(
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether a label selector matches; an empty one matches everything."""
     wanted: Mapping[str, str] = selector.get("matchLabels") or {}
     if any(labels.get(name) != value for name, value in wanted.items()):
         return False

@@ -36,7 +36,6 @@ class NodeDisk:
         return Path(f"/proc/{self.pid}/root{self.path}")
 
     def engines(self) -> list[str]:
-        """Return what is seen of engines, finished or not; builds work in hidden directories."""
         names = (path.name for path in self.files.glob("engines/*"))
         return sorted(name for name in names if not name.startswith("."))
 

@@ -80,7 +80,6 @@ def running_operator(
     arguments: tuple[str, ...] = (),
     group: MemoryGroup | None = None,
 ) -> Iterator[OperatorProcess]:
-    """Run an operator for some namespaces; it is ended whatever happens."""
     log = folder / f"operator-{len(list(folder.glob('operator-*.log')))}.log"
     command = [str(Path(sys.executable).parent / "mm-operator"), "run", "--port=0"]
     command += ["--runtime-image=localhost/multimodal/runtime:test"]

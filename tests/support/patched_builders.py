@@ -17,8 +17,6 @@ time.time = lambda: real() + {seconds}
 
 
 def start(before: str, arguments: Sequence[str]) -> Fork:
-    """Start a builder; what it prints is thrown away."""
-
     def build() -> None:
         exec(before, {})  # noqa: S102 (a test's own lines)
         raise SystemExit(main(list(arguments)))

@@ -73,7 +73,6 @@ class Prometheus:
         return list(self.api("query", query=expression)["result"])
 
     def ready(self) -> bool:
-        """Report whether the server answers."""
         try:
             with self.open("/-/ready") as reply:
                 return reply.status == 200
@@ -92,7 +91,6 @@ def running_prometheus(
     tls: ssl.SSLContext | None = None,
     authorization: str = "",
 ) -> Iterator[Prometheus]:
-    """Run a server on a port of this machine until the block ends."""
     packages.install(packages.MONITORING_PACKAGES)
     file, log = folder / "prometheus.yml", folder / "prometheus.log"
     file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")

@@ -88,7 +88,6 @@ def write_header(path: Path, header: Header) -> None:
 
 
 def settings(kind: str, cache: str | None = "FP8", **more: Any) -> dict[str, Any]:
-    """Return hf_quant_config.json as it is exported."""
     found: dict[str, Any] = {
         "quant_algo": kind,
         "kv_cache_quant_algo": cache,

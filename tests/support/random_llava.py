@@ -15,7 +15,6 @@ IMAGE_TOKEN = WORDS.index("<image>")
 
 
 def write_random_llava(directory: Path, *, shard_bytes: int | None = None) -> Path:
-    """Write a checkpoint and return its directory; `shard_bytes` splits the weights into shards."""
     import torch  # noqa: PLC0415 (seconds; only tests that need a checkpoint pay them)
     from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: PLC0415
     from transformers import (  # noqa: PLC0415

@@ -148,7 +148,6 @@ def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[s
 def gateway_of(
     arguments: Sequence[str], port: int, log: Path, *, awaited: bool = True
 ) -> Iterator[str]:
-    """Run a gateway; yield its address, once it is ready where that is awaited."""
     url = f"http://127.0.0.1:{port}"
     with ExitStack() as stack:
         command = ["gateway", *arguments, "--port", str(port)]

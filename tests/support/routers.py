@@ -57,7 +57,6 @@ async def route(
 
 
 def kill(gateway: Running) -> None:
-    """End a gateway as SIGKILL does: its port is closed, its connections are reset."""
     for listening in gateway.server.servers:
         listening.close()
     for connection in list(gateway.server.server_state.connections):

@@ -46,7 +46,6 @@ class S3Server:
         }
 
     def start(self) -> None:
-        """Start the process and wait until it listens."""
         self.process = subprocess.Popen(
             tied(
                 [
@@ -96,7 +95,6 @@ class S3Server:
 
 @contextmanager
 def serving_s3(directory: Path, host: str = "127.0.0.1") -> Iterator[S3Server]:
-    """Run a server over a directory on a free port."""
     program = ensure_binaries(["versitygw"])["versitygw"]
     (port,) = free_ports(1)
     directory.mkdir(exist_ok=True)

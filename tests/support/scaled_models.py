@@ -41,7 +41,6 @@ def operated(
 
 
 def start(api: Api, model: dict[str, Any]) -> None:
-    """Apply a model and play the kubelet's part until it serves."""
     assert "created" in api.apply(model)
     inspected(api, "llava")
     built(api)

@@ -110,7 +110,6 @@ class Site:
         self.start(*(f"pod-{number}" for number in range(replicas)))
 
     def start(self, *names: str, ready: bool = True) -> None:
-        """Make pods; without `ready` the scheduler finds no node for them."""
         items = [_pod(name, scheduled=ready) for name in names]
         self.api.apply({"apiVersion": "v1", "kind": "List", "items": items})
         since = datetime.fromtimestamp(time.time() - 3600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

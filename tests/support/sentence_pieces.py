@@ -21,7 +21,6 @@ SIZE = 700
 
 
 def train(kind: str, texts: Sequence[str], path: Path) -> Path:
-    """Train a model of a kind on texts, write it and return its path."""
     from sentencepiece import SentencePieceTrainer  # noqa: PLC0415 (few tests need it)
 
     with path.open("wb") as writer:

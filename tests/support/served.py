@@ -67,7 +67,6 @@ class Served:
         return int(child)
 
     def ready(self) -> bool:
-        """Query Triton whether all models are ready."""
         try:
             return httpx.get(f"{self.http_url}/v2/health/ready", timeout=5).is_success
         except httpx.TransportError:
@@ -97,7 +96,6 @@ def start_serving(
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = PROGRAM,
 ) -> Iterator[Served]:
-    """Start `mm-runtime serve`; it is killed with its server when the context ends."""
     http, grpc, metrics = free_ports(3)
     with ExitStack() as stack:
         if folder is None:

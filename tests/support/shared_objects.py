@@ -6,7 +6,6 @@ from mm_api import labels
 
 
 def config(*owners: str, version: int = 1, **data: str) -> dict[str, Any]:
-    """Return a shared ConfigMap."""
     references = [
         {"apiVersion": labels.API_VERSION, "kind": labels.KIND, "name": name, "uid": f"{name}-uid"}
         for name in owners

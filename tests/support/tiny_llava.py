@@ -66,7 +66,6 @@ class BuiltEngine:
 
 
 def shared_engine(factory: pytest.TempPathFactory, **limits: int) -> BuiltEngine:
-    """Return the engine of the committed checkpoint that all tests of a session share."""
     name = "-".join(["tiny-engine", *(f"{limit}-{value}" for limit, value in limits.items())])
     return engine_in(
         made_once(factory, name, lambda folder: build_adapted(folder, CHECKPOINT, {}, limits))
@@ -104,7 +103,6 @@ def build_adapted(
 
 
 def mm_runtime(*arguments: str | Path) -> str:
-    """Run a command to its end and return what it prints."""
     command = [sys.executable, "-m", "mm_runtime", *map(str, arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=BUILD_DEADLINE_SECONDS, check=False

@@ -77,7 +77,6 @@ def running(*arguments: str | Path) -> Iterator[Toy]:
 
 @contextmanager
 def started(*arguments: str | Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process, which may not listen yet, and end it with the block."""
     command = [sys.executable, "-m", "support.toy_processes", *map(str, arguments)]
     process = subprocess.Popen(
         tied(command),

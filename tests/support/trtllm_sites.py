@@ -75,7 +75,6 @@ def hollow_steps(plan: BuildPlan) -> tuple[Step, ...]:
 
 
 def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
-    """Write a checkpoint: a real model's configuration, and zeros for weights."""
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
     _write_tokenizer(folder, family, image=inspected)

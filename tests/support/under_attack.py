@@ -95,7 +95,6 @@ class Watched:
     killed: int = 0
 
     def check(self) -> None:
-        """Assert that no one else noticed, and that everything is free."""
         reported = self.report("these numbers")
         assert set(self.attacked.statuses) == {"200"}, reported
         assert self.most_bytes <= self.on.limit_bytes, reported
@@ -107,7 +106,6 @@ class Watched:
         assert self.attacked.p99 <= RATIO * self.quiet.p99 + GRACE_SECONDS, reported
 
     def report(self, name: str) -> str:
-        """Return one JSON line."""
         numbers = {
             "attack": name,
             "quiet_p99_ms": round(self.quiet.p99 * 1000, 1),

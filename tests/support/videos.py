@@ -16,7 +16,6 @@ def video(
     width: int = SIDE,
     height: int = SIDE,
 ) -> bytes:
-    """Return a video whose n-th frame is a grey of its own, the upper left quarter white."""
     file = io.BytesIO()
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=25)

@@ -57,7 +57,6 @@ STEPS = "; ".join(
 
 
 def imported(program: str, absent: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """Run a program where some packages are not installed."""
     return subprocess.run(
         tied([sys.executable, "-c", ABSENT.format(absent=set(absent)) + program]),
         capture_output=True,

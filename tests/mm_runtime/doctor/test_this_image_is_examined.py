@@ -17,7 +17,6 @@ from support.tied import tied
 
 
 def run(*arguments: str, **variables: str) -> tuple[int, str]:
-    """Return exit code and output of `mm-runtime`."""
     done = subprocess.run(
         tied([sys.executable, "-m", "mm_runtime", *arguments]),
         env={**os.environ, **variables},

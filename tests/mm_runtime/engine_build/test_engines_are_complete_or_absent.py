@@ -27,7 +27,6 @@ DEADLINE_SECONDS = 60
 
 
 def run(site: Site, tmp_path: Path) -> tuple[int, BuildResult]:
-    """Build in this process; return exit code and termination message."""
     message = tmp_path / "message"
     code = main([*site.arguments, "--termination-log", str(message)])
     return code, BuildResult.from_json(message.read_text())

@@ -102,7 +102,6 @@ def read(checkpoint: Path) -> None:
 
 
 def write(family: str, folder: Path) -> None:
-    """Write a small checkpoint of a family; transformers stores tied weights once."""
     (images.write if family in images.CASES else texts.write)(family, folder)
 
 

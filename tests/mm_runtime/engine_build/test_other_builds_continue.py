@@ -92,7 +92,6 @@ SECONDS = 300
 
 @pytest.fixture(params=["reference", "text", "staged", "adapters", "whisper"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path: Path) -> Either:
-    """A site where nothing was built yet."""
     if request.param == "staged":
         return staging_site(tmp_path / "staged", source=write("qwen2-vl", tmp_path / "source"))
     if request.param == "adapters":

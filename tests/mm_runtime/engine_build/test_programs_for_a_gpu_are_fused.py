@@ -23,7 +23,6 @@ FAMILIES = sorted({*CASES} - {"mllama"})
 def exported(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Tower, list[np.ndarray], Path]:
-    """A family's vision half, what its own class answers, and the program that is exported."""
     folder = write(request.param, tmp_path_factory.mktemp("family") / request.param)
     tower = load_tower(folder, inspect(folder, InspectOptions()), trust_remote_code=False)
     with torch.inference_mode():

@@ -22,7 +22,6 @@ def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
 
 
 def run(tools: Tools, *argv: str) -> tuple[int, str]:
-    """Run a tool in its root; return exit code and output."""
     done = subprocess.run(
         argv,
         cwd=tools.root,

@@ -55,7 +55,6 @@ def facts_of(folder: Path) -> ModelFacts:
 def exported(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Tower, onnxruntime.InferenceSession]:
-    """The vision half of one family, in torch and as its build exports it."""
     shared = shared_family(tmp_path_factory, request.param)
     facts = facts_of(shared.checkpoint)
     tower = load_tower(shared.checkpoint, facts, trust_remote_code=False)

@@ -21,7 +21,6 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.fixture(scope="session")
 def tiny_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """An engine built from the committed checkpoint by the real commands."""
     return shared_engine(tmp_path_factory)
 
 

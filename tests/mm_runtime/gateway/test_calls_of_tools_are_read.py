@@ -24,7 +24,6 @@ TOOL = {"name": "weather", "description": "", "parameters": {"type": "object"}}
 def _read(
     dialect: ToolDialect, text: str, size: int, most: int | None = None
 ) -> tuple[str, list[tuple[str, str]]]:
-    """Return what was said and the calls, of a text that comes in pieces of a size."""
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     return _read_pieces(dialect, pieces, most)
 

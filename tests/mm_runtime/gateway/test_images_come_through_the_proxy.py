@@ -28,7 +28,6 @@ def names() -> dict[str, str]:
 
 @pytest.fixture
 def proxy(names: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[ForwardProxy]:
-    """A proxy that the operator's variables name."""
     with forward_proxy(names) as running:
         monkeypatch.setenv("MM_FETCH_HTTP_PROXY", running.url)
         monkeypatch.setenv("MM_FETCH_HTTPS_PROXY", running.url)

@@ -34,7 +34,6 @@ class _SilentEngine(ScriptedEngine):
 async def _silent(
     folder: Path, gate: asyncio.Event, error: Exception | None = None
 ) -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
-    """Serve an engine that waits for the gate, with a comment every 20 ms."""
     engine = _SilentEngine(gate=gate, error=error, pieces=() if error else ("a", " red", " one"))
     async with (
         serve(toy_gateway(folder, engine, keep_alive_seconds=0.02)) as running,

@@ -23,7 +23,6 @@ Chat = Callable[..., Awaitable[ChatCompletion]]
 
 @pytest.fixture
 def chat(real: RealGateway, real_client: AsyncOpenAI) -> Chat:
-    """Send a question about an image, greedy unless said otherwise."""
     image = {"type": "image_url", "image_url": {"url": data_url(SAMPLE.image.read_bytes())}}
     parts = [{"type": "text", "text": SAMPLE.question}, image]
     messages = [{"role": "user", "content": parts}]

@@ -42,7 +42,6 @@ async def client(pair: RealGateway) -> AsyncIterator[AsyncOpenAI]:
 
 
 def messages(name: str, *more: tuple[str, str]) -> list[Any]:
-    """Return a chat about an image of the examples."""
     content = base64.b64encode((IMAGES / name).read_bytes()).decode()
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{content}"}}
     first = {"role": "user", "content": [image, {"type": "text", "text": "What is in the image?"}]}

@@ -57,7 +57,6 @@ class Inner(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def inner() -> Iterator[int]:
-    """The port of a server's own metrics."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Inner)
     thread = Thread(target=server.serve_forever)
     thread.start()

@@ -32,7 +32,6 @@ from support.trtllm_tools.install import install
 
 @pytest.fixture
 def container(tmp_path: Path) -> Path:
-    """The folders of NVIDIA's image of Triton with TensorRT-LLM."""
     root = tmp_path / "opt" / "tritonserver"
     for name in (
         "bin/tritonserver",

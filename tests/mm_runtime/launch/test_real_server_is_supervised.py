@@ -40,7 +40,6 @@ CLIENTS = 16
 
 
 def query(served: Served, *, tokens: int = 4, image: str | None = None) -> dict[str, Any]:
-    """Query the ensemble a question; return the answer's JSON."""
     body: dict[str, Any] = {"text_input": "a red square", "max_tokens": tokens}
     body |= {"min_tokens": tokens, "end_id": -1}
     if image:
@@ -53,7 +52,6 @@ def query(served: Served, *, tokens: int = 4, image: str | None = None) -> dict[
 
 
 def regions(served: Served) -> list[str]:
-    """Return the server's regions in /dev/shm."""
     options = ServerOptions(
         repository=served.folder / "repository",
         backends=served.folder / "backends",

@@ -36,7 +36,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EngineFiles:
 def serving(
     engine: EngineFiles, tools: Tools, folder: Path, *, loads_until: Path | None = None
 ) -> Iterator[Served]:
-    """Run `mm-runtime serve` on free ports."""
     plan = with_free_port(engine.serving, folder)
     environment = tool_environment(tools, loads_until)
     with start_serving(engine.manifest, plan, folder=folder, environment=environment) as served:

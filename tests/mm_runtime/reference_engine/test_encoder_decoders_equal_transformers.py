@@ -51,7 +51,6 @@ def _requests(family: str, model: transformers.PreTrainedModel) -> list[Request]
 
 
 def _expected(model: transformers.PreTrainedModel, request: Request) -> list[int]:
-    """Return what transformers generates after the decoder's prompt."""
     if request.features is None:
         inputs = {"input_ids": torch.tensor([request.ids])}
     else:

@@ -28,7 +28,6 @@ def _request(tokens: int, prompt: tuple[int, ...] = PROMPT, **changes: object) -
 
 
 def _wait(engine: Engine, running: int) -> None:
-    """Wait until so many requests run."""
     eventually(
         lambda: engine.counts().running == running,
         seconds=DEADLINE_SECONDS,

@@ -252,7 +252,6 @@ def test_tables_are_those_of_the_encoder(built_engine: BuiltEngine) -> None:
 
 @pytest.fixture(scope="module")
 def served(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A real server that keeps features."""
     plan = ServingPlan.from_json(built_engine.serving.read_bytes())
     serving = tmp_path_factory.mktemp("cached") / "serving.json"
     serving.write_text(plan.model_copy(update={"feature_cache_bytes": 1 << 20}).to_json())

@@ -81,7 +81,6 @@ def save(model: Any, folder: Path, *, embeddings: float = 1.0) -> None:
 
 
 def write_processor(folder: Path, **config: Any) -> None:
-    """Write preprocessor_config.json; `config` is what the family's has besides."""
     values = {"do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True}
     values |= {"rescale_factor": 1 / 255, "image_mean": MEAN, "image_std": STD, "resample": 3}
     (folder / "preprocessor_config.json").write_text(json.dumps(values | config, indent=1))

@@ -48,7 +48,6 @@ class Upstream:
         return given | (self.case.more(self, ids, token, given) if images else {})
 
     def answer(self, ids: list[int], **inputs: Any) -> list[int]:
-        """Return the tokens generated after a prompt in which images are this family's tokens."""
         prompt = torch.tensor([ids])
         with torch.no_grad():
             found = self.model.generate(

@@ -26,7 +26,6 @@ TEMPLATE = (
 
 
 def write_as(folder: Path, name: str, tokens: tuple[str, ...], opening: str) -> None:
-    """Write a checkpoint of a class of transformers into a folder."""
     import transformers  # noqa: PLC0415
 
     kinds: dict[str, Any] = {

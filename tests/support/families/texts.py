@@ -54,7 +54,6 @@ TWIN: dict[str, Any] = {
 
 
 def write(family: str, folder: Path) -> Path:
-    """Write a checkpoint and return its folder."""
     import torch  # noqa: PLC0415 (seconds)
 
     torch.manual_seed(SEEDS.get(family, 13))

@@ -159,7 +159,6 @@ class Question:
 
 
 def questions(family: str) -> list[Question]:
-    """Return those of a family: the first has the text alone."""
     files = FAMILIES[family]
     seen = [noise_image(60, 41, files.seed), noise_image(33, 52, files.seed + 1)]
     spoken = [recordings.noise(1.3, seed=files.seed), recordings.noise(0.4, seed=files.seed + 1)]
@@ -182,7 +181,6 @@ class Upstream:
         self._causal = FAMILIES[family].causal
 
     def answer(self, question: Question) -> Answer:
-        """Return the answer to a question."""
         parts = [{"type": "image"}] * len(question.images)
         parts += [{"type": "audio"}] * len(question.recordings)
         parts += [{"type": "text", "text": QUESTION}]

@@ -63,7 +63,6 @@ _TABLES_SINCE = "0.19.0"
 
 
 def install(root: Path, version: str, *, python: str = sys.executable) -> Tools:
-    """Write the programs."""
     tools = Tools(root, version)
     shutil.copytree(STANDIN, root / "standin", ignore=shutil.ignore_patterns("__pycache__"))
     known = version_of(version)

@@ -51,7 +51,6 @@ class Sink:
         self.stopped = False
 
     def send(self, piece: Piece) -> None:
-        """Send the tokens of a step, or keep them for a client that does not stream."""
         last = piece.finish is not None
         if self._streaming and not piece.beams:
             self._sender.send(self._response(piece), flags=FINAL if last else 0)
@@ -147,7 +146,6 @@ class TritonPythonModel:
         self._loaded.engine.start()
 
     def execute(self, requests: Sequence[Any]) -> None:
-        """Hand the requests to the engine."""
         for request in requests:
             inputs = self._read(request)
             sink = Sink(

@@ -22,7 +22,6 @@ TYPES = ("float16", "bfloat16", "float32")
 
 
 def main(program: str) -> None:
-    """Build the engines of one checkpoint."""
     arguments = parse(program)
     if arguments.checkpoint_dir is None:
         refuse("--checkpoint_dir or --model_config must be given")

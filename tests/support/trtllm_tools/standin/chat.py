@@ -106,7 +106,6 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 5  # seconds a connection may be idle: TIMEOUT_KEEP_ALIVE
 
     def do_GET(self) -> None:
-        """Answer what needs no body."""
         answers: dict[str, Any] = {
             "/health": "",
             "/version": {"version": self.server.version},
@@ -121,7 +120,6 @@ class Handler(BaseHTTPRequestHandler):
             self._send(404, {"detail": "Not Found"})
 
     def do_POST(self) -> None:
-        """Answer one chat."""
         content = self._content()
         if self.path != "/v1/chat/completions":
             self._send(404, {"detail": "Not Found"})

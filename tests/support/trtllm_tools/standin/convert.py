@@ -36,7 +36,6 @@ LLAMA_DEFAULTS |= {"vocab_size": 32000}
 
 
 def main(program: str) -> None:
-    """Run one converter."""
     arguments = parse(program)
     source = Path(arguments.model_dir or ".")
     target = Path(arguments.output_dir)

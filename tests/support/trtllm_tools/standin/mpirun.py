@@ -20,7 +20,6 @@ NOTICED = "prterun noticed that process rank {rank} on node {node} exited on sig
 
 
 def main(program: str) -> None:
-    """Run all ranks until one ends."""
     words = sys.argv[1:]
     while words and words[0].startswith("--"):
         if words[0] not in OPTIONS:

@@ -16,7 +16,6 @@ ALGORITHMS = {
 
 
 def main(program: str) -> None:
-    """Run the quantizer."""
     arguments = parse(program)
     if arguments.model_dir is None:
         refuse("One of source checkpoint (model_dir, nemo_ckpt_path) must be specified")

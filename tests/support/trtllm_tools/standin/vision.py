@@ -23,7 +23,6 @@ TWO_NAMES_UNTIL = (0, 18)
 
 
 def main(program: str) -> None:
-    """Build one vision engine."""
     arguments = parse(program)
     if arguments.model_type is None or arguments.model_path is None:
         refuse("--model_type and --model_path must be given")

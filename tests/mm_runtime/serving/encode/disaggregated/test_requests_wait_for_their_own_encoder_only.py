@@ -50,8 +50,6 @@ class Scripted:
         self.reported.append((why.value, 1))
 
     def submit(self, first: EncoderDispatcher, number: int, inputs: Tensors) -> None:
-        """Send a request; its answer comes with its number."""
-
         def done(outcome: Outputs | Exception) -> None:
             self.answers.put((number, outcome))
 

@@ -42,7 +42,6 @@ class Builder(real.Builder):  # type: ignore[misc]
         return self.profile
 
     def build_serialized_network(self, network: Any, config: Any) -> bytes | None:
-        """Return an engine."""
         assert network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED), "types are a choice"
         assert not config.get_flag(BuilderFlag.TF32), "float32 would be rounded"
         if super().build_serialized_network(network, config) is None:

@@ -24,7 +24,6 @@ class TritonPythonModel:
         self._finished = FinishedResponses()
 
     def execute(self, requests: Sequence[Any]) -> None:
-        """Read an answer; say how many arrays other threads have freed so far."""
         for request in requests:
             sender = request.get_response_sender()
             self._finished.free(sender)
