@@ -7,20 +7,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mm_edge.body_budget import BodyBudget
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache, Pixels
 from mm_runtime.gateway.media.images import (
     _DIGESTED_AT_ONCE,
-    ImageLimits,
-    ImageLoader,
     ImageReference,
 )
 from mm_runtime.images.data_urls import DecodedUrl
-from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
+from support.image_loaders import image_loader
 from support.images import data_url, encode, plain_image
 from support.unreduced import UNREDUCED
 
@@ -106,20 +103,6 @@ def test_the_first_of_two_that_were_decoded_at_once_stays() -> None:
     assert decoder.requested == [1, 1, 2]
 
 
-def loader_of(decoders: Decoders) -> ImageLoader:
-    policy = FetchPolicy(
-        allowed_hosts=(), allow_private_networks=False, timeout_seconds=1, max_bytes=1
-    )
-    return ImageLoader(
-        fetcher=ImageFetcher(policy),
-        limits=ImageLimits(max_bytes=2_000_000, max_pixels=1_000_000),
-        decoders=decoders,
-        known=DecodedImageCache(2_000_000),
-        bodies=BodyBudget(1_000_000),
-        reads_times=False,
-    )
-
-
 async def test_a_known_image_waits_for_no_decoder() -> None:
     """The only one is held by another request; new images, and another tenant's, wait for it."""
     limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
@@ -128,7 +111,7 @@ async def test_a_known_image_waits_for_no_decoder() -> None:
         for size in ((60, 30), (30, 60))
     )
     with closing(Decoders(1, limits)) as decoders:
-        loader = loader_of(decoders)
+        loader = image_loader(decoders)
         first = await loader.load(known, [UNREDUCED], "ann")
         held, release = asyncio.Event(), asyncio.Event()
 
@@ -158,7 +141,7 @@ async def test_errors_are_not_kept() -> None:
     limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
     damaged = [ImageReference(data_url(encode(plain_image())[:-30]), "messages[0]")]
     with closing(Decoders(1, limits)) as decoders:
-        loader = loader_of(decoders)
+        loader = image_loader(decoders)
         for _ in range(2):
             with pytest.raises(InvalidRequestError, match="damaged"):
                 await loader.load(damaged, [UNREDUCED])
@@ -177,7 +160,7 @@ async def test_large_images_are_known_too(kind: str) -> None:
         url = url[:1000] + "\n" + url[1000:]
     limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
     with closing(Decoders(1, limits)) as decoders:
-        loader = loader_of(decoders)
+        loader = image_loader(decoders)
         first = await loader.load([ImageReference(url, "messages[0]")], [UNREDUCED])
         again = await loader.load([ImageReference(url, "messages[0]")], [UNREDUCED])
     assert again[0] is first[0]
@@ -189,7 +172,7 @@ def test_details_keep_images_apart() -> None:
     tiles = TileProcessor(UNREDUCED.colours, side=28, tiles=4, positions=5)
     reference = ImageReference(data_url(encode(plain_image((60, 30)))), "messages[0]")
     with closing(Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))) as decoders:
-        loader = loader_of(decoders)
+        loader = image_loader(decoders)
         shapes = [
             asyncio.run(loader.load([reference], [tiles.with_detail(detail, 1)]))[0].shape
             for detail in ("low", "auto", "low")

@@ -20,7 +20,7 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support import tool_templates
 from support.cases import cases
-from support.gateways import MODEL, serve, toy_gateway, toy_manifest, write_processor
+from support.gateways import MODEL, TEMPLATE, serve, toy_gateway, toy_manifest, write_processor
 from support.model_configs import planned
 from support.recorded_server import RecordedServer, recorded_server
 
@@ -41,28 +41,28 @@ def _planned(version: str, guided: str = "Auto") -> TrtllmServe:
     return plan.serve
 
 
-def _options(plan: TrtllmServe) -> dict[str, Any]:
-    return {name: one for name, one in plan.options.items() if name.startswith("guided")}
+def _server_of(version: str, folder: Path) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
+    """Run a server of a version, with the plan's options."""
+    plan = _planned(version)
+    options = {name: one for name, one in plan.options.items() if name.startswith("guided")}
+    with recorded_server(folder, version, options) as running:
+        yield running, plan
 
 
 @pytest.fixture(scope="module", params=["1.2.1", "1.3.0rc20"])
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
-    """A server of each kind of version, with the plan's options."""
-    plan = _planned(request.param)
-    folder = tmp_path_factory.mktemp("recorded")
-    with recorded_server(folder, request.param, _options(plan)) as running:
-        yield running, plan
+    yield from _server_of(request.param, tmp_path_factory.mktemp("recorded"))
 
 
 @asynccontextmanager
 async def _client(
-    folder: Path, server: RecordedServer, plan: TrtllmServe
+    folder: Path, server: RecordedServer, plan: TrtllmServe, template: str = TEMPLATE
 ) -> AsyncIterator[AsyncOpenAI]:
     engine = OpenAiServerEngine(server.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
     async with (
-        serve(toy_gateway(folder, engine, trtllm_serve=plan)) as running,
+        serve(toy_gateway(folder, engine, template=template, trtllm_serve=plan)) as running,
         AsyncOpenAI(
             base_url=f"{running.url}/v1", api_key="none", max_retries=0, timeout=SECONDS
         ) as client,
@@ -174,47 +174,20 @@ PLAIN = [{"role": "user", "content": "?"}]
 TOOLS_NAMED = {"type": "function", "function": {"name": "rain"}}
 
 
-def _tools_planned(version: str) -> TrtllmServe:
-    plan = planned("qwen2-vl", {"backend": "PyTorch"}, version=version)
-    assert plan.serve
-    return plan.serve
-
-
 @pytest.fixture(scope="module", params=["1.1.0", "1.2.1"])
-def tools_server(
+def caller(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
-    """A server of each kind of version, with the plan's options of forms."""
-    plan = _tools_planned(request.param)
-    options = {name: one for name, one in plan.options.items() if name.startswith("guided")}
-    folder = tmp_path_factory.mktemp("recorded")
-    with recorded_server(folder, request.param, options) as running:
-        yield running, plan
-
-
-@asynccontextmanager
-async def _tools_client(
-    folder: Path, tools_server: tuple[RecordedServer, TrtllmServe], template: str
-) -> AsyncIterator[AsyncOpenAI]:
-    running, plan = tools_server
-    engine = OpenAiServerEngine(running.address, TrtllmServeDialect(MODEL), request_seconds=SECONDS)
-    gateway = toy_gateway(folder, engine, template=template, trtllm_serve=plan)
-    async with (
-        serve(gateway) as found,
-        AsyncOpenAI(
-            base_url=f"{found.url}/v1", api_key="none", max_retries=0, timeout=SECONDS
-        ) as tools_client,
-    ):
-        yield tools_client
-    await engine.close()
+    """The same of versions with forms and without."""
+    yield from _server_of(request.param, tmp_path_factory.mktemp("recorded"))
 
 
 @pytest.fixture
-async def tools_client(
-    tmp_path: Path, tools_server: tuple[RecordedServer, TrtllmServe]
+async def calling(
+    tmp_path: Path, caller: tuple[RecordedServer, TrtllmServe]
 ) -> AsyncIterator[AsyncOpenAI]:
-    """The official client of a gateway before it; the template writes calls as Hermes."""
-    async with _tools_client(tmp_path, tools_server, tool_templates.HERMES) as found:
+    """The template writes calls as Hermes."""
+    async with _client(tmp_path, *caller, tool_templates.HERMES) as found:
         yield found
 
 
@@ -223,10 +196,10 @@ def _body(**more: Any) -> dict[str, Any]:
 
 
 async def test_calls_are_read(
-    tools_client: AsyncOpenAI, tools_server: tuple[RecordedServer, TrtllmServe]
+    calling: AsyncOpenAI, caller: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """In an answer and in its stream; the functions are in the prompt, and are counted."""
-    answer = await tools_client.chat.completions.create(**_body())
+    answer = await calling.chat.completions.create(**_body())
     (choice,) = answer.choices
     assert (choice.finish_reason, choice.message.content.strip()) == ("tool_calls", "One moment.")
     calls = choice.message.tool_calls
@@ -234,13 +207,13 @@ async def test_calls_are_read(
         ("rain", CALLED),
         ("wind", CALLED),
     ]
-    sent = tools_server[0].requested[-1]
+    sent = caller[0].requested[-1]
     assert "tool_choice" not in sent
     assert [one["function"]["name"] for one in sent["tools"]] == ["rain", "wind"]
     assert sent["tools"][0]["function"] == RAIN
-    bare = await tools_client.chat.completions.create(**_body(tool_choice="none"))
+    bare = await calling.chat.completions.create(**_body(tool_choice="none"))
     assert answer.usage.prompt_tokens > bare.usage.prompt_tokens + len(TOOLS)
-    stream = await tools_client.chat.completions.create(**_body(), stream=True)
+    stream = await calling.chat.completions.create(**_body(), stream=True)
     chunks = [chunk.choices[0] async for chunk in stream]
     deltas = [delta for chunk in chunks for delta in chunk.delta.tool_calls or ()]
     assert [one.function.name for one in deltas if one.function.name] == ["rain", "wind"]
@@ -252,23 +225,23 @@ async def test_calls_are_read(
 
 
 async def test_fewer_calls_and_none(
-    tools_client: AsyncOpenAI, tools_server: tuple[RecordedServer, TrtllmServe]
+    calling: AsyncOpenAI, caller: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """One at the most, where a client says so; `none` sends no function."""
-    answer = await tools_client.chat.completions.create(**_body(parallel_tool_calls=False))
+    answer = await calling.chat.completions.create(**_body(parallel_tool_calls=False))
     assert [one.function.name for one in answer.choices[0].message.tool_calls] == ["rain"]
     body = _body(tool_choice="none", messages=PLAIN)
-    answer = await tools_client.chat.completions.create(**body)
+    answer = await calling.chat.completions.create(**body)
     assert answer.choices[0].message.tool_calls is None
-    assert "tools" not in tools_server[0].requested[-1]
+    assert "tools" not in caller[0].requested[-1]
 
 
 async def test_the_conversation_is_continued(
-    tools_client: AsyncOpenAI, tools_server: tuple[RecordedServer, TrtllmServe]
+    calling: AsyncOpenAI, caller: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """Since 1.2 the template gets calls and what they have found; before, calls are refused."""
-    running, plan = tools_server
-    answer = await tools_client.chat.completions.create(**_body(parallel_tool_calls=False))
+    running, plan = caller
+    answer = await calling.chat.completions.create(**_body(parallel_tool_calls=False))
     message = answer.choices[0].message
     (call,) = message.tool_calls
     found = {"role": "tool", "tool_call_id": call.id, "content": "dry"}
@@ -276,12 +249,12 @@ async def test_the_conversation_is_continued(
     before = len(running.requested)
     if not plan.keeps_calls:
         with pytest.raises(BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0") as refusal:
-            await tools_client.chat.completions.create(**body)
+            await calling.chat.completions.create(**body)
         assert refusal.value.param == "messages[1].tool_calls"
         assert refusal.value.code == "unsupported_parameter"
         assert len(running.requested) == before
         return
-    again = await tools_client.chat.completions.create(**body)
+    again = await calling.chat.completions.create(**body)
     assert again.choices[0].message.tool_calls is None
     sent = running.requested[-1]
     assert sent["roles"] == ["user", "assistant", "tool"]
@@ -297,38 +270,34 @@ async def test_the_conversation_is_continued(
 
 @pytest.mark.parametrize("choice", ["required", TOOLS_NAMED], ids=["required", "named"])
 async def test_a_call_that_must_be_made(
-    tmp_path: Path, tools_server: tuple[RecordedServer, TrtllmServe], choice: object
+    tmp_path: Path, caller: tuple[RecordedServer, TrtllmServe], choice: object
 ) -> None:
     """It is the form of the answer, of models that write calls as bare JSON, since 1.2."""
-    async with _tools_client(tmp_path, tools_server, tool_templates.LLAMA) as tools_client:
-        if not keeps_forms(tools_server[1].version):
+    async with _client(tmp_path, *caller, tool_templates.LLAMA) as calling:
+        if not keeps_forms(caller[1].version):
             with pytest.raises(
                 BadRequestError, match=r"since TensorRT-LLM 1\.2.*1\.1\.0"
             ) as refusal:
-                await tools_client.chat.completions.create(
-                    **_body(messages=PLAIN, tool_choice=choice)
-                )
+                await calling.chat.completions.create(**_body(messages=PLAIN, tool_choice=choice))
             assert refusal.value.param == "tool_choice"
             return
-        answer = await tools_client.chat.completions.create(
-            **_body(messages=PLAIN, tool_choice=choice)
-        )
+        answer = await calling.chat.completions.create(**_body(messages=PLAIN, tool_choice=choice))
     (call,) = answer.choices[0].message.tool_calls
     assert (call.function.name, json.loads(call.function.arguments)) == ("rain", {"city": "Rome"})
-    sent = tools_server[0].requested[-1]
+    sent = caller[0].requested[-1]
     assert "tool_choice" not in sent
     assert (sent["response_format"]["type"], len(sent["tools"])) == ("json", 2)
 
 
 async def test_a_call_in_marks_cannot_be_forced(
-    tools_client: AsyncOpenAI, tools_server: tuple[RecordedServer, TrtllmServe]
+    calling: AsyncOpenAI, caller: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """Refused by name: the server keeps no answer to a schema between two marks."""
-    before = len(tools_server[0].requested)
+    before = len(caller[0].requested)
     with pytest.raises(BadRequestError, match="bare JSON") as refusal:
-        await tools_client.chat.completions.create(**_body(tool_choice="required"))
+        await calling.chat.completions.create(**_body(tool_choice="required"))
     assert (refusal.value.param, refusal.value.code) == ("tool_choice", "unsupported_parameter")
-    assert len(tools_server[0].requested) == before
+    assert len(caller[0].requested) == before
 
 
 def _prompt(folder: Path, places: Mapping[str, str]) -> ChatPrompt:

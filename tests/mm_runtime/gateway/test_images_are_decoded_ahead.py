@@ -16,15 +16,14 @@ from mm_runtime.gateway.errors import InvalidRequestError, OverloadedError
 from mm_runtime.gateway.media import images
 from mm_runtime.gateway.media.decoding.pool import Decoders, Found, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
-from mm_runtime.gateway.media.image_cache import DecodedImageCache
-from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
-from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
+from mm_runtime.gateway.media.images import ImageReference
 from support import breaking_jobs
 from support.cases import cases
 from support.ended import is_gone
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.http_servers import Exchange, serve_local
+from support.image_loaders import image_loader
 from support.images import RED, data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 from support.unreduced import UNREDUCED
@@ -52,20 +51,6 @@ def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _loader(decoders: Decoders) -> ImageLoader:
-    policy = FetchPolicy(
-        allowed_hosts=(), allow_private_networks=True, timeout_seconds=60, max_bytes=1_000_000
-    )
-    return ImageLoader(
-        fetcher=ImageFetcher(policy),
-        limits=ImageLimits(max_bytes=1_000_000, max_pixels=1_000_000),
-        decoders=decoders,
-        known=DecodedImageCache(1_000_000),
-        bodies=BodyBudget(1_000_000),
-        reads_times=False,
-    )
-
-
 async def _process_of(decoders: Decoders) -> int:
     found = await decoders.through(lambda run: run(breaking_jobs.process, b"", 60))
     return int(found.array.view(np.uint32)[0])
@@ -73,7 +58,7 @@ async def _process_of(decoders: Decoders) -> int:
 
 async def test_the_decoder_works_beside_the_block(decoders: Decoders, held: Path) -> None:
     """It begins by itself; its pixels are those of the request, and are known from then on."""
-    loader = _loader(decoders)
+    loader = image_loader(decoders)
     async with loader.ahead(IMAGE, [UNREDUCED]) as load:
         await eventually_async((held / "begun").exists)
         (held / "end").touch()
@@ -88,7 +73,7 @@ async def test_a_refusal_leaves_the_decoder(decoders: Decoders, held: Path) -> N
     before = await _process_of(decoders)
 
     async def refused() -> None:
-        async with _loader(decoders).ahead(IMAGE, [UNREDUCED]):
+        async with image_loader(decoders).ahead(IMAGE, [UNREDUCED]):
             await eventually_async((held / "begun").exists)
             raise InvalidRequestError("the text is too long")
 
@@ -109,7 +94,7 @@ async def test_a_client_that_leaves_frees_the_decoder(decoders: Decoders, held: 
         (before,) = decoders.pids
 
         async def requested(*, waits: bool = waits) -> None:
-            async with _loader(decoders).ahead(IMAGE, [UNREDUCED]) as load:
+            async with image_loader(decoders).ahead(IMAGE, [UNREDUCED]) as load:
                 await (load() if waits else asyncio.Event().wait())
 
         leaving = asyncio.create_task(requested())
@@ -121,12 +106,12 @@ async def test_a_client_that_leaves_frees_the_decoder(decoders: Decoders, held: 
         await eventually_async(partial(is_gone, before))
         await eventually_async(lambda: len(decoders.pids) == 1)
     (held / "end").touch()
-    assert await _loader(decoders).load(IMAGE, [UNREDUCED])
+    assert await image_loader(decoders).load(IMAGE, [UNREDUCED])
 
 
 async def test_no_turn_is_taken(decoders: Decoders, held: Path) -> None:
     """Where the decoder is busy an image waits until its request is checked."""
-    loader, other = _loader(decoders), [ImageReference(data_url(DAMAGED), "messages[0]")]
+    loader, other = image_loader(decoders), [ImageReference(data_url(DAMAGED), "messages[0]")]
     first = asyncio.create_task(loader.load(IMAGE, [UNREDUCED]))
     await eventually_async((held / "begun").exists)
     async with loader.ahead(other, [UNREDUCED]) as load:
@@ -155,7 +140,7 @@ async def test_no_host_is_called_for_a_request_that_may_be_refused(decoders: Dec
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(serve_local(answer))
         fetched = [ImageReference(f"http://localhost:{server.port}/", "messages")]
-        async with _loader(decoders).ahead(fetched, [UNREDUCED]) as load:
+        async with image_loader(decoders).ahead(fetched, [UNREDUCED]) as load:
             await asyncio.sleep(0.1)
             before = called
             (pixels,) = await load()
@@ -193,9 +178,6 @@ async def test_refusals_keep_their_order(tmp_path: Path, body: dict[str, Any], c
 
 
 FETCHED_IMAGE = encode(plain_image())
-_POLICY = FetchPolicy(
-    allowed_hosts=(), allow_private_networks=True, timeout_seconds=60, max_bytes=1_000_000
-)
 
 
 class _Watched(Decoders):
@@ -214,17 +196,6 @@ class _Watched(Decoders):
         return await super().through(work)
 
 
-def _fetched_loader(bodies: BodyBudget, decoders: Decoders) -> ImageLoader:
-    return ImageLoader(
-        fetcher=ImageFetcher(_POLICY),
-        limits=ImageLimits(max_bytes=1_000_000, max_pixels=1_000_000),
-        decoders=decoders,
-        known=DecodedImageCache(0),
-        bodies=bodies,
-        reads_times=False,
-    )
-
-
 async def _image(exchange: Exchange) -> None:
     await exchange.answer(200, FETCHED_IMAGE)
 
@@ -236,7 +207,9 @@ async def test_a_fetched_image_is_held_until_it_is_decoded() -> None:
         async with serve_local(_image) as server:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             for _ in range(3):
-                await _fetched_loader(bodies, decoders).load([reference], [UNREDUCED])
+                await image_loader(decoders, known_bytes=0, bodies=bodies).load(
+                    [reference], [UNREDUCED]
+                )
     assert decoders.refused == 3
     bodies.reserve(len(FETCHED_IMAGE), 0)
 
@@ -248,7 +221,9 @@ async def test_an_image_beyond_the_budget_is_refused_for_now() -> None:
         async with serve_local(_image) as server:
             reference = ImageReference(f"http://localhost:{server.port}/", "messages")
             with pytest.raises(OverloadedError, match="Try again"):
-                await _fetched_loader(bodies, decoders).load([reference], [UNREDUCED])
+                await image_loader(decoders, known_bytes=0, bodies=bodies).load(
+                    [reference], [UNREDUCED]
+                )
     bodies.reserve(len(FETCHED_IMAGE) - 1, 0)
 
 

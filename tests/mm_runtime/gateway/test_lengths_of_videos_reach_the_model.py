@@ -10,7 +10,6 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from mm_edge.body_budget import BodyBudget
 from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -24,10 +23,9 @@ from mm_runtime.gateway.media.decoding.wire import (
     read_header,
 )
 from mm_runtime.gateway.media.frames import Video
-from mm_runtime.gateway.media.image_cache import DecodedImageCache
-from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, VideoReference
+from mm_runtime.gateway.media.images import VideoReference
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
-from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
+from support.image_loaders import image_loader
 from support.images import data_url, encode, plain_image
 from support.unreduced import UNREDUCED
 from support.videos import video
@@ -91,20 +89,9 @@ def decoders() -> Iterator[Decoders]:
 
 
 def _load(decoders: Decoders, url: str, *, reads_times: bool) -> Video:
-    policy = FetchPolicy(
-        allowed_hosts=(), allow_private_networks=False, timeout_seconds=1, max_bytes=1
-    )
-    loader = ImageLoader(
-        fetcher=ImageFetcher(policy),
-        limits=ImageLimits(max_bytes=1_000_000, max_pixels=10_000),
-        decoders=decoders,
-        known=DecodedImageCache(0),
-        bodies=BodyBudget(1_000_000),
-        reads_times=reads_times,
-    )
-    return asyncio.run(
-        loader.load_video(VideoReference(url, "messages[0]"), UNREDUCED, most_frames=4)
-    )
+    reference = VideoReference(url, "messages[0]")
+    loader = image_loader(decoders, known_bytes=0, reads_times=reads_times)
+    return asyncio.run(loader.load_video(reference, UNREDUCED, most_frames=4))
 
 
 @pytest.mark.parametrize(

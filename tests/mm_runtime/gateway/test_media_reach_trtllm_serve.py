@@ -72,18 +72,30 @@ def said(text: str) -> dict[str, str]:
 
 
 def image(width: int, height: int = 56) -> dict[str, Any]:
-    url = data_url(encode(plain_image((width, height))))
-    return {"type": "image_url", "image_url": {"url": url}}
+    return shown(plain_image((width, height)))
 
 
 def frames(count: int) -> dict[str, Any]:
-    stills = [
-        Image.fromarray(np.random.default_rng(seed).integers(0, 256, (56, 84, 3), np.uint8))
-        for seed in range(count)
-    ]
-    encoded = [data_url(encode(one)).partition(",")[2] for one in stills]
+    return row([still(seed) for seed in range(count)])
+
+
+def row(frames: list[Image.Image], **options: object) -> dict[str, Any]:
+    encoded = [data_url(encode(frame)).partition(",")[2] for frame in frames]
     url = "data:video/jpeg;base64," + ",".join(encoded)
-    return {"type": "video_url", "video_url": {"url": url}}
+    return {"type": "video_url", "video_url": {"url": url, **options}}
+
+
+def shown(shown: Image.Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": data_url(encode(shown))}}
+
+
+def still(seed: int, size: tuple[int, int] = (84, 56)) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], 3), np.uint8)
+    return Image.fromarray(pixels)
+
+
+async def ask(client: httpx.AsyncClient, *parts: object, **fields: object) -> httpx.Response:
+    return await send(client, user(*parts), **fields)
 
 
 async def test_a_question_after_an_image(
@@ -199,44 +211,15 @@ ORDER = {"type": "text", "text": "order: none"}
 
 
 @pytest.fixture(scope="module")
-def videos_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]:
-    """The recorded server, with the plan's arguments for media."""
-    plan = planned_on_pytorch(FAMILY, VERSION, maxVideoFrames=FRAMES).serve
-    assert plan
-    at = plan.argv.index("--media_io_kwargs")
-    folder = tmp_path_factory.mktemp("recorded")
-    with recorded_server(folder, VERSION, arguments=plan.argv[at : at + 2]) as videos_server:
-        yield videos_server
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]:
+    """A server that reads videos."""
+    yield from server_of(VERSION, tmp_path_factory.mktemp("recorded"), FRAMES)
 
 
 @pytest.fixture
-async def videos_client(
-    tmp_path: Path, videos_server: RecordedServer
-) -> AsyncIterator[httpx.AsyncClient]:
-    async with toy_qwen_client(tmp_path, videos_server, VERSION, FRAMES) as one:
+async def viewer(tmp_path: Path, reader: RecordedServer) -> AsyncIterator[httpx.AsyncClient]:
+    async with toy_qwen_client(tmp_path, reader, VERSION, FRAMES) as one:
         yield one
-
-
-async def videos_send(
-    videos_client: httpx.AsyncClient, *parts: object, **fields: object
-) -> httpx.Response:
-    body = {"model": MODEL, "messages": [{"role": "user", "content": parts}], **fields}
-    return await videos_client.post("/v1/chat/completions", json=body)
-
-
-def row(frames: list[Image.Image], **options: object) -> dict[str, Any]:
-    encoded = [data_url(encode(frame)).partition(",")[2] for frame in frames]
-    url = "data:video/jpeg;base64," + ",".join(encoded)
-    return {"type": "video_url", "video_url": {"url": url, **options}}
-
-
-def videos_image(shown: Image.Image) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": data_url(encode(shown))}}
-
-
-def still(seed: int, size: tuple[int, int] = (84, 56)) -> Image.Image:
-    pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], 3), np.uint8)
-    return Image.fromarray(pixels)
 
 
 def seen(*frames: Image.Image) -> list[Any]:
@@ -248,73 +231,63 @@ def seen(*frames: Image.Image) -> list[Any]:
 
 @pytest.mark.parametrize("count", [1, 2, 3, FRAMES])
 async def test_the_server_reads_these_frames(
-    videos_client: httpx.AsyncClient, videos_server: RecordedServer, count: int
+    viewer: httpx.AsyncClient, reader: RecordedServer, count: int
 ) -> None:
     """Every value of every frame is equal, in order; an odd last one is there twice."""
     frames = [still(seed) for seed in range(count)]
-    answer = (await videos_send(videos_client, row(frames), ORDER)).json()
+    answer = (await ask(viewer, row(frames), ORDER)).json()
 
     assert answer["choices"][0]["message"]["content"] == "A recorded answer about 1 videos."
-    assert videos_server.requested[-1]["videos"] == [seen(*frames)]
+    assert reader.requested[-1]["videos"] == [seen(*frames)]
     # 84 x 56 are 3 x 2 features of every two frames.
-    one = (await videos_send(videos_client, videos_image(frames[0]), ORDER)).json()["usage"][
-        "prompt_tokens"
-    ]
+    one = (await ask(viewer, shown(frames[0]), ORDER)).json()["usage"]["prompt_tokens"]
     assert answer["usage"]["prompt_tokens"] - one == 6 * (-(-count // 2) - 1)
 
 
 async def test_longer_videos_are_sampled_here_alone(
-    videos_client: httpx.AsyncClient, videos_server: RecordedServer
+    viewer: httpx.AsyncClient, reader: RecordedServer
 ) -> None:
     """Of 20 frames the gateway takes 8, and the server all of those, a stream as well."""
     frames = [still(seed) for seed in range(20)]
-    answer = await videos_send(videos_client, row(frames), ORDER, stream=True)
+    answer = await ask(viewer, row(frames), ORDER, stream=True)
     assert answer.text.count("data:") > 2
     places = np.linspace(0, 19, FRAMES).round().astype(int)
-    assert videos_server.requested[-1]["videos"] == [seen(*(frames[at] for at in places))]
+    assert reader.requested[-1]["videos"] == [seen(*(frames[at] for at in places))]
 
     coded = "data:video/mp4;base64," + data_url(video(25)).partition(",")[2]
     part = {"type": "video_url", "video_url": {"url": coded, "num_frames": 4}}
-    assert (await videos_send(videos_client, part, ORDER)).status_code == 200
-    ((count, width, height, _, _),) = videos_server.requested[-1]["videos"]
+    assert (await ask(viewer, part, ORDER)).status_code == 200
+    ((count, width, height, _, _),) = reader.requested[-1]["videos"]
     assert (count, width, height) == (4, 56, 56)
 
 
-async def test_media_keep_their_order(
-    videos_client: httpx.AsyncClient, videos_server: RecordedServer
-) -> None:
+async def test_media_keep_their_order(viewer: httpx.AsyncClient, reader: RecordedServer) -> None:
     """Images are videos of one frame: a server of 1.2 would put those of all requests in front."""
     one, two, three, four = map(still, range(4))
-    answer = await videos_send(
-        videos_client, row([one, two]), videos_image(three), ORDER, row([four])
-    )
+    answer = await ask(viewer, row([one, two]), shown(three), ORDER, row([four]))
 
     assert answer.status_code == 200, answer.text
-    reported = videos_server.requested[-1]
+    reported = reader.requested[-1]
     assert reported["videos"] == [seen(one, two), seen(three), seen(four)]
     assert reported["images"] == []
 
 
 async def test_sizes_are_those_of_the_video_processor(
-    tmp_path: Path, videos_server: RecordedServer
+    tmp_path: Path, reader: RecordedServer
 ) -> None:
     """Images too: what is above its bound, the server would scale down."""
     most = 4 * 28**2
     files = {"video_preprocessor_config.json": {"min_pixels": 28**2, "max_pixels": most}}
-    async with toy_qwen_client(tmp_path, videos_server, VERSION, FRAMES, files) as videos_client:
-        assert (
-            await videos_send(videos_client, videos_image(still(1, (112, 112))), ORDER)
-        ).status_code == 200
-    assert videos_server.requested[-1]["videos"][0][:3] == [2, 56, 56]
+    async with toy_qwen_client(tmp_path, reader, VERSION, FRAMES, files) as viewer:
+        assert (await ask(viewer, shown(still(1, (112, 112))), ORDER)).status_code == 200
+    assert reader.requested[-1]["videos"][0][:3] == [2, 56, 56]
 
 
-async def test_too_much_is_refused_here(
-    videos_client: httpx.AsyncClient, videos_server: RecordedServer
-) -> None:
+async def test_too_much_is_refused_here(viewer: httpx.AsyncClient, reader: RecordedServer) -> None:
     """More frames than planned, private addresses and paths never reach the server."""
-    before = len(videos_server.requested)
+    before = len(reader.requested)
     many = row([still(1)] * 3, num_frames=FRAMES + 1)
-    address = f"http://{videos_server.address}/health"
+    address = f"http://{reader.address}/health"
     private = {"type": "video_url", "video_url": {"url": address}}
     local = {"type": "video_url", "video_url": {"url": "/etc/hostname"}}
     for part, param, word in (
@@ -322,19 +295,17 @@ async def test_too_much_is_refused_here(
         (private, "messages[0].content[0]", "is refused"),
         (local, "messages[0].content[0]", ""),
     ):
-        refused = await videos_send(videos_client, part, ORDER)
+        refused = await ask(viewer, part, ORDER)
         error = refused.json()["error"]
         assert (refused.status_code, error["param"]) == (400, param), error
         assert word in error["message"]
-    assert len(videos_server.requested) == before
+    assert len(reader.requested) == before
 
 
-async def test_a_model_without_videos_says_so(
-    tmp_path: Path, videos_server: RecordedServer
-) -> None:
+async def test_a_model_without_videos_says_so(tmp_path: Path, reader: RecordedServer) -> None:
     """Where none are planned, the gateway refuses them."""
-    async with toy_qwen_client(tmp_path, videos_server, VERSION) as videos_client:
-        error = (await videos_send(videos_client, row([still(1)]), ORDER)).json()["error"]
+    async with toy_qwen_client(tmp_path, reader, VERSION) as viewer:
+        error = (await ask(viewer, row([still(1)]), ORDER)).json()["error"]
         assert "takes no video" in error["message"]
 
 
@@ -342,12 +313,12 @@ async def test_a_model_without_videos_says_so(
 def test_servers_that_do_not_read_it_refuse(tmp_path: Path, version: str) -> None:
     """What the plan keeps away from them: older ones, a file of one frame, images among videos."""
     file = "data:video/mp4;base64," + data_url(frame_file(_pixels(2)).getvalue()).partition(",")[2]
-    with recorded_server(tmp_path, version) as videos_server:
+    with recorded_server(tmp_path, version) as reader:
 
         def status(url: str, kind: str = "video_url") -> int:
             content = [{"type": kind, kind: {"url": url}}]
             body = {"model": MODEL, "messages": [{"role": "user", "content": content}]}
-            address = f"http://{videos_server.address}/v1/chat/completions"
+            address = f"http://{reader.address}/v1/chat/completions"
             return httpx.post(address, json=body, timeout=SECONDS).status_code
 
         assert status(file) == (200 if version == "1.2.1" else 400)
