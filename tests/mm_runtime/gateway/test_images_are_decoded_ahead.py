@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -21,7 +20,7 @@ from support import breaking_jobs
 from support.cases import cases
 from support.ended import is_gone
 from support.eventually import eventually_async
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.image_loaders import image_loader
 from support.images import RED, data_url, encode, plain_image
@@ -165,14 +164,12 @@ def _request(text: str, image: bytes, **fields: object) -> dict[str, Any]:
 async def test_refusals_keep_their_order(tmp_path: Path, body: dict[str, Any], code: str) -> None:
     """What the text is refused for comes first, and nothing is sent to the engine."""
     engine = ScriptedEngine()
-    async with (
-        serve(toy_gateway(tmp_path, engine)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
-        before = running.gateway.bodies.left_bytes
+    gateway = toy_gateway(tmp_path, engine)
+    async with client_of(gateway) as client:
+        before = gateway.bodies.left_bytes
         answer = await client.post("/v1/chat/completions", json=body)
-        assert running.gateway.bodies.left_bytes == before
-        assert running.gateway.decoders.free
+        assert gateway.bodies.left_bytes == before
+        assert gateway.decoders.free
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
     assert not engine.requests
 
@@ -233,11 +230,9 @@ async def test_pixels_are_held_until_the_answer_ends(tmp_path: Path) -> None:
     image = {"type": "image_url", "image_url": {"url": data_url(FETCHED_IMAGE)}}
     content = [{"type": "text", "text": "a"}, image]
     body = {"model": MODEL, "messages": [{"role": "user", "content": content}], "stream": True}
-    async with (
-        serve(toy_gateway(tmp_path, engine)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
-        bodies = running.gateway.bodies
+    gateway = toy_gateway(tmp_path, engine)
+    async with client_of(gateway) as client:
+        bodies = gateway.bodies
         before = bodies.left_bytes
         async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
             lines = answer.aiter_lines()

@@ -11,7 +11,7 @@ import pytest
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.remote_images import Fetched, RemoteImages
 from support.forward_proxy import ForwardProxy, forward_proxy
-from support.gateways import MODEL, serve, toy_gateway, toy_serving
+from support.gateways import MODEL, client_of, toy_gateway, toy_serving
 from support.http_servers import Exchange, serve_local
 from support.images import encode, plain_image
 from support.scripted_engine import ScriptedEngine
@@ -43,8 +43,7 @@ async def test_of_the_gateway(tmp_path: Path, proxy: ForwardProxy, names: dict[s
     engine = ScriptedEngine()
     async with (
         serve_local(_image) as host,
-        serve(toy_gateway(tmp_path, engine)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=SECONDS) as client,
+        client_of(toy_gateway(tmp_path, engine)) as client,
     ):
         names[f"{HOST}:80"] = f"127.0.0.1:{host.port}"
 

@@ -13,7 +13,7 @@ from mm_runtime.gateway.admission.fair_queue import Ticket
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.errors import OverloadedError
 from support.eventually import eventually_async
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"model": MODEL, "messages": [{"role": "user", "content": "what is it ?"}]}
@@ -50,15 +50,13 @@ async def test_a_full_queue_answers_429_and_the_rest_is_served(tmp_path: Path) -
 async def test_many_at_once_never_exceed_the_slots(tmp_path: Path) -> None:
     """Forty requests through two slots: all answered, never more than two inside the engine."""
     engine = ScriptedEngine()
-    async with (
-        serve(toy_gateway(tmp_path, engine, max_concurrency=2, max_queue_size=64)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    gateway = toy_gateway(tmp_path, engine, max_concurrency=2, max_queue_size=64)
+    async with client_of(gateway) as client:
         answers = await asyncio.gather(
             *(client.post("/v1/chat/completions", json=QUESTION) for _ in range(40))
         )
         assert {200} == {answer.status_code for answer in answers}
-        await eventually_async(lambda: running.gateway.admission.inside == 0)
+        await eventually_async(lambda: gateway.admission.inside == 0)
     assert engine.most_running == 2
 
 

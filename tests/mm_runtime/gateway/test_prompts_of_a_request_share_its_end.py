@@ -75,14 +75,12 @@ async def test_nothing_of_a_bad_request_is_sent(
 ) -> None:
     """All prompts are checked before the engine has one."""
     engine = ScriptedEngine()
-    async with (
-        serve(toy_gateway(tmp_path, engine, **ROOM)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
-    ):
+    gateway = toy_gateway(tmp_path, engine, **ROOM)
+    async with client_of(gateway) as client:
         answer = await client.post(PATH, json={**BODY, **fields})
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
         assert not engine.requests
-        await eventually_async(lambda: running.gateway.admission.inside == 0)
+        await eventually_async(lambda: gateway.admission.inside == 0)
 
 
 async def test_what_is_counted(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from support.eventually import eventually_async
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.http_servers import Exchange, serve_local
 from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
@@ -33,8 +33,7 @@ async def test_half_of_the_places_wait_for_hosts(tmp_path: Path) -> None:
     )
     async with (
         serve_local(slow) as host,
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+        client_of(gateway) as client,
     ):
         url = f"http://127.0.0.1:{host.port}/"
 

@@ -6,13 +6,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from mm_runtime.base.chat_template import PromptTemplate
 from mm_runtime.gateway.prompts.conversation import control_pattern
 from support.cases import cases
-from support.gateways import MODEL, serve, toy_gateway
+from support.gateways import MODEL, client_of, toy_gateway
 from support.model_configs import planned
 from support.scripted_engine import ScriptedEngine
 
@@ -35,10 +34,7 @@ async def test_another_request_is_answered(
             assert released.wait(DEADLINE)
         return render(self, turns, *given, **named)
 
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), **fields)) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=2 * DEADLINE) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), **fields)) as client:
 
         async def sent(text: str) -> int:
             messages = [{"role": "user", "content": text}]
@@ -60,10 +56,7 @@ async def test_an_endless_template_is_refused(tmp_path: Path, fields: dict[str, 
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine, template=loop, **fields)
     body = {"model": MODEL, "messages": [{"role": "user", "content": "what ?"}]}
-    async with (
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=DEADLINE) as client,
-    ):
+    async with client_of(gateway) as client:
         answer = await client.post("/v1/chat/completions", json=body)
         assert answer.status_code == 400
         assert "(chat_template.jinja) would make too much" in answer.text
@@ -94,10 +87,7 @@ def test_control_tokens_are_found(text: str, found: str | None) -> None:
 async def test_long_texts_are_searched_in_pieces(tmp_path: Path) -> None:
     """A control token that lies in two of them is found."""
     text = "x" * ((1 << 19) - 2) + "</s>"
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine())) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=DEADLINE) as client,
-    ):
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine())) as client:
         body = {"model": MODEL, "messages": [{"role": "user", "content": text}]}
         answer = await client.post("/v1/chat/completions", json=body)
     assert answer.json()["error"]["code"] == "control_token"
