@@ -9,12 +9,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_facts import InspectResult
 from support.build_plans import build_plan, serving_plan
+from support.images import data_url
 from support.made_once import made_once
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llava"
@@ -42,6 +44,13 @@ class Sample:
     @property
     def id(self) -> str:
         return f"{self.image.stem}-{self.question}"
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The question and its image as a conversation of OpenAI's API."""
+        url = {"url": data_url(self.image.read_bytes())}
+        parts = [{"type": "text", "text": self.question}, {"type": "image_url", "image_url": url}]
+        return [{"role": "user", "content": parts}]
 
 
 def samples() -> list[Sample]:

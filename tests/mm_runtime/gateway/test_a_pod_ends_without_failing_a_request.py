@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.images import data_url
 from support.real_gateway import run_pair
 from support.tiny_llava import BuiltEngine, samples
 
@@ -20,10 +19,7 @@ PATH = "/v1/chat/completions"
 
 
 def _body(model: str, **changes: object) -> dict[str, object]:
-    sample = samples()[0]
-    image = {"type": "image_url", "image_url": {"url": data_url(sample.image.read_bytes())}}
-    content = [image, {"type": "text", "text": sample.question}]
-    return {"model": model, "messages": [{"role": "user", "content": content}], **changes}
+    return {"model": model, "messages": samples()[0].messages, **changes}
 
 
 async def test_sigterm_under_load_fails_no_request(

@@ -10,21 +10,14 @@ from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.eventually import eventually_async
-from support.images import data_url
 from support.real_gateway import RealGateway
 from support.tiny_llava import FEATURES_PER_IMAGE, Sample, samples
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 
-def _query(sample: Sample) -> list[dict[str, object]]:
-    url = data_url(sample.image.read_bytes())
-    image = {"type": "image_url", "image_url": {"url": url}}
-    return [{"role": "user", "content": [{"type": "text", "text": sample.question}, image]}]
-
-
 def _body(real: RealGateway, **changes: object) -> dict[str, object]:
-    return {"model": real.model, "messages": _query(samples()[0]), "temperature": 0, **changes}
+    return {"model": real.model, "messages": samples()[0].messages, "temperature": 0, **changes}
 
 
 def _active(real: RealGateway) -> float:
@@ -39,7 +32,7 @@ async def test_every_image_is_answered_right(
     real: RealGateway, real_client: AsyncOpenAI, sample: Sample
 ) -> None:
     answer = await real_client.chat.completions.create(
-        model=real.model, messages=_query(sample), temperature=0
+        model=real.model, messages=sample.messages, temperature=0
     )
     assert sample.answer == (answer.choices[0].message.content or "").strip()
     assert answer.choices[0].finish_reason == "stop"
@@ -63,7 +56,7 @@ async def test_eight_clients_at_once_get_their_own_answers(
 
     async def query(sample: Sample) -> str | None:
         answer = await real_client.chat.completions.create(
-            model=real.model, messages=_query(sample), temperature=0
+            model=real.model, messages=sample.messages, temperature=0
         )
         return answer.choices[0].message.content
 

@@ -2,21 +2,14 @@
 
 import httpx
 import pytest
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, BadRequestError
 
-from support.images import data_url
 from support.real_gateway import RealGateway
-from support.tiny_llava import Sample, samples
+from support.tiny_llava import samples
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 SAMPLE = samples()[0]
-
-
-def _messages(sample: Sample = SAMPLE) -> dict[str, object]:
-    url = data_url(sample.image.read_bytes())
-    image = {"type": "image_url", "image_url": {"url": url}}
-    return {"role": "user", "content": [{"type": "text", "text": sample.question}, image]}
 
 
 async def test_conversations_of_agents_are_read(
@@ -50,7 +43,14 @@ async def test_a_slash_at_the_end_is_no_redirect(
     real: RealGateway, real_http: httpx.AsyncClient
 ) -> None:
     """A redirect would lose the body in some clients."""
-    body = {"model": real.model, "messages": [_messages()], "temperature": 0}
+    body = {"model": real.model, "messages": SAMPLE.messages, "temperature": 0}
     answer = await real_http.post("/v1/chat/completions/", json=body, follow_redirects=False)
     assert answer.status_code == 200
     assert answer.json()["choices"][0]["message"]["content"].strip() == SAMPLE.answer
+
+
+async def test_images_need_a_conversation(real: RealGateway, real_client: AsyncOpenAI) -> None:
+    """What stands for an image is refused by name."""
+    with pytest.raises(BadRequestError, match="stands for an image") as refusal:
+        await real_client.completions.create(model=real.model, prompt="<image> what ?")
+    assert refusal.value.param == "prompt"

@@ -28,19 +28,20 @@ from support.gateways import FEATURES, MAX_INPUT, Running, serve, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 
-async def _status(running: Running) -> int:
+async def state_of(running: Running) -> tuple[int, dict[str, str]]:
     async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
-        return (await client.get("/readyz")).status_code
+        answer = await client.get("/readyz")
+        return answer.status_code, answer.json()
 
 
-async def _is_ready(running: Running) -> bool:
-    return await _status(running) == 200
+async def is_ready(running: Running) -> bool:
+    return (await state_of(running))[0] == httpx.codes.OK
 
 
 async def test_not_ready_before_the_warm_up(tmp_path: Path) -> None:
     """A ready Triton alone is not enough; liveness does not wait for it."""
     async with serve(toy_gateway(tmp_path, ScriptedEngine())) as running:
-        assert await _status(running) == 503
+        assert (await state_of(running))[0] == 503
         async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
             assert (await client.get("/healthz")).status_code == 200
 
@@ -51,10 +52,10 @@ async def test_ready_after_one_image_and_question(tmp_path: Path) -> None:
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.warm_up.watch())
-        await eventually_async(partial(_is_ready, running))
+        await eventually_async(partial(is_ready, running))
         assert engine.requests[0].images
         engine.ready = False
-        assert await _status(running) == 503
+        assert (await state_of(running))[0] == 503
         watching.cancel()
         metrics = gateway.metrics.render().decode()
     assert 'mm_requests_total{code="200"' not in metrics
@@ -73,7 +74,7 @@ async def test_a_kubelets_early_probe_waits_for_the_first_readiness(
         serve(gateway) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60, headers=kubelet) as client,
     ):
-        assert await _status(running) == 503
+        assert (await state_of(running))[0] == 503
         early = asyncio.create_task(client.get("/readyz"))
         watching = asyncio.create_task(gateway.warm_up.watch())
         assert (await early).status_code == 200
@@ -90,9 +91,9 @@ async def test_a_path_that_fails_stays_unready(tmp_path: Path, error: Exception 
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.warm_up.watch())
         await eventually_async(lambda: len(engine.requests) == 2)
-        assert await _status(running) == 503
+        assert (await state_of(running))[0] == 503
         engine.pieces, engine.error = ("a",), None
-        await eventually_async(partial(_is_ready, running))
+        await eventually_async(partial(is_ready, running))
         watching.cancel()
 
 
@@ -110,12 +111,6 @@ class Fails(ScriptedEngine):
             yield piece
 
 
-async def state_of(running: Running) -> tuple[int, dict[str, str]]:
-    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
-        answer = await client.get("/readyz")
-        return answer.status_code, answer.json()
-
-
 @asynccontextmanager
 async def watched(folder: Path, engine: ScriptedEngine) -> AsyncIterator[Running]:
     """Serve a toy gateway that proves its path."""
@@ -130,10 +125,6 @@ async def watched(folder: Path, engine: ScriptedEngine) -> AsyncIterator[Running
 
 async def says(running: Running, words: str) -> bool:
     return words in (await state_of(running))[1].get("detail", "")
-
-
-async def is_ready(running: Running) -> bool:
-    return (await state_of(running))[0] == httpx.codes.OK
 
 
 def phases(running: Running) -> dict[str, float]:
@@ -334,14 +325,9 @@ async def test_a_warm_up_that_always_fails_says_why(tmp_path: Path) -> None:
 
         await eventually_async(failed)
         engine.pieces, engine.error = ("a",), None
-        await eventually_async(partial(_passed, running))
+        await eventually_async(partial(is_ready, running))
         assert await _problem(running) is None
         watching.cancel()
-
-
-async def _passed(running: Running) -> bool:
-    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
-        return (await client.get("/readyz")).status_code == 200
 
 
 async def test_a_server_that_loads_is_no_failure(

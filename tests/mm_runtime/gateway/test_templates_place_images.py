@@ -85,24 +85,6 @@ def test_text_of_users_is_never_a_template() -> None:
     assert rendered == "user|{{ 7 * 7 }};assistant|"
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"chat_template.jinja": "A"},
-        {"chat_template.json": '{"chat_template": "A"}'},
-        {"tokenizer_config.json": '{"chat_template": "A"}'},
-        {"chat_template.jinja": "A", "tokenizer_config.json": '{"chat_template": "B"}'},
-    ],
-    ids=["jinja", "json", "tokenizer", "jinja-wins"],
-)
-def test_the_template_is_found_where_checkpoints_keep_it(
-    tmp_path: Path, files: dict[str, str]
-) -> None:
-    for name, content in files.items():
-        (tmp_path / name).write_text(content)
-    assert load_template(tmp_path, PROMPT).render([TURN]) == "A"
-
-
 @cases(
     "name content",
     {

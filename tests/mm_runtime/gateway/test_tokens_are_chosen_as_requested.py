@@ -10,7 +10,6 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletion
 
-from support.images import data_url
 from support.real_gateway import RealGateway
 from support.tiny_llava import samples
 
@@ -23,14 +22,10 @@ Chat = Callable[..., Awaitable[ChatCompletion]]
 
 @pytest.fixture
 def chat(real: RealGateway, real_client: AsyncOpenAI) -> Chat:
-    image = {"type": "image_url", "image_url": {"url": data_url(SAMPLE.image.read_bytes())}}
-    parts = [{"type": "text", "text": SAMPLE.question}, image]
-    messages = [{"role": "user", "content": parts}]
-
     async def answer(**parameters: object) -> ChatCompletion:
         return await real_client.chat.completions.create(
             model=real.model,
-            messages=messages,
+            messages=SAMPLE.messages,
             **{"temperature": 0, "max_tokens": 12, **parameters},
         )
 

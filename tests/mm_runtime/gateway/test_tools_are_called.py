@@ -189,12 +189,6 @@ async def test_scores_of_calls(pair: RealGateway, clients: dict[str, AsyncOpenAI
             "response_format",
             "unknown type 'structural_tag'",
         ),
-        "unknown": (
-            {"tool_choice": {"type": "function", "function": {"name": "rain"}}},
-            "tool_choice",
-            "none of `tools`",
-        ),
-        "none": ({"tools": [], "tool_choice": "required"}, "tool_choice", "no `tools`"),
         "twice": ({"tools": [TIME, TIME]}, "tools", "two functions have the name 'time'"),
         "many": ({"tools": [TIME] * 129}, "tools", "at most 128"),
         "name": (
@@ -206,11 +200,6 @@ async def test_scores_of_calls(pair: RealGateway, clients: dict[str, AsyncOpenAI
             {"tools": [{"type": "function", "function": {"name": "a", "description": "</s>"}}]},
             "tools[0].function",
             "control token",
-        ),
-        "two-forms": (
-            {"tool_choice": "required", "response_format": {"type": "json_object"}},
-            "tool_choice",
-            "one form",
         ),
         "no-schema": (
             {

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from support.eventually import eventually_async
-from support.images import data_url
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine, samples
 
@@ -17,10 +16,7 @@ pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
 
 
 def _body(pair: RealGateway, **changes: object) -> dict[str, object]:
-    sample = samples()[0]
-    image = {"type": "image_url", "image_url": {"url": data_url(sample.image.read_bytes())}}
-    content = [image, {"type": "text", "text": sample.question}]
-    return {"model": pair.model, "messages": [{"role": "user", "content": content}], **changes}
+    return {"model": pair.model, "messages": samples()[0].messages, **changes}
 
 
 HELD_BY = {"postprocessing": "tensorrt_llm"}

@@ -71,13 +71,6 @@ def test_disagreement_names_both_numbers(text: str, images: int, message: str) -
         PromptWriter.from_folder(CHECKPOINT, "<s>", PROMPT).write(text, images)
 
 
-def test_template_cannot_reach_out_of_its_sandbox() -> None:
-    """A checkpoint's template is data from outside: it runs no code."""
-    writer = PromptWriter("{{ ''.__class__.__mro__ }}", None, PROMPT)
-    with pytest.raises(RequestError, match="is unsafe"):
-        writer.write("x", 0)
-
-
 def test_each_image_gets_its_own_rows() -> None:
     """Row numbers continue from image to image; text ids stay as they are."""
     placed = place_features([1, 4, 7, 4], feature_ids={4}, rows=(3, 2), vocabulary_size=50)
