@@ -24,8 +24,8 @@ from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.serving.device import CPU, open_device
 from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling
-from support.collecting_sink import CollectingSink
-from support.engines import MAX_LENGTH, SLOTS, changed, engine_starter
+from support.collecting_sink import CollectingSink, submitted
+from support.engines import MAX_LENGTH, SLOTS, changed, engine_starter, tiny_checkpoint
 from support.families.texts import write
 from support.families.words import END
 from support.lora_adapters import pair, write_adapter
@@ -40,9 +40,7 @@ def served(model: SlotModel, requests: list[Request], **limits: int) -> list[obj
     engine = Engine(model, changed(**limits))
     engine.start()
     try:
-        sinks = [CollectingSink() for _ in requests]
-        for request, sink in zip(requests, sinks, strict=True):
-            engine.submit(request, sink)
+        sinks = submitted(engine, requests)
         for sink in sinks:
             sink.wait()
         return [[b.ids for b in sink.pieces[-1].beams] or sink.ids for sink in sinks]
@@ -100,16 +98,7 @@ def tiny(
     device: torch.device, kernels: Kernels | None, adapters: list[AdapterFolder]
 ) -> LanguageModel:
     return LanguageModel(
-        Checkpoint(
-            folder=CHECKPOINT,
-            family="llava",
-            dtype="float32",
-            slots=SLOTS,
-            max_length=512,
-            adapters=adapters,
-            device=device,
-            kernels=kernels,
-        )
+        tiny_checkpoint(max_length=512, adapters=adapters, device=device, kernels=kernels)
     )
 
 
@@ -167,16 +156,7 @@ def bounded() -> Iterator[list[float]]:
 def test_a_prompt_without_memory_is_read_in_parts(caplog: pytest.LogCaptureFixture) -> None:
     """By torch's own shortage: no request fails, and the answers are the same."""
     device = open_device("CUDA")
-    model = LanguageModel(
-        Checkpoint(
-            folder=CHECKPOINT,
-            family="llava",
-            dtype="float32",
-            slots=SLOTS,
-            max_length=LONG,
-            device=device,
-        )
-    )
+    model = LanguageModel(tiny_checkpoint(max_length=LONG, device=device))
     requests = [
         Request(ids=tuple(7 + at % 80 for at in range(length)), max_tokens=6, end_ids=frozenset())
         for length in (3000, 40, 2000)

@@ -14,7 +14,7 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.generate.request import Request
-from support.collecting_sink import CollectingSink
+from support.collecting_sink import CollectingSink, answers_of
 from support.families.expected import KINDS, noise_image
 from support.families.images import write
 from support.families.pipeline import Pipeline, build
@@ -50,10 +50,7 @@ def on_gpu(directory: EngineDirectory, requests: list[Request]) -> list[list[int
     )
     loaded.engine.start()
     try:
-        sinks = [CollectingSink() for _ in requests]
-        for request, sink in zip(requests, sinks, strict=True):
-            loaded.engine.submit(request, sink)
-        return [sink.wait() for sink in sinks]
+        return answers_of(loaded.engine, requests)
     finally:
         loaded.engine.stop()
 

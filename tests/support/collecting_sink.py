@@ -1,9 +1,10 @@
 """A sink that keeps what the Reference engine gives out, and can walk away."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from mm_runtime.serving.generate.request import Piece
+from mm_runtime.reference_engine.engine import Engine
+from mm_runtime.serving.generate.request import Piece, Request
 
 DEADLINE_SECONDS = 60
 
@@ -52,3 +53,17 @@ class CollectingSink:
 
     def is_cancelled(self) -> bool:
         return self.walked_away
+
+
+def submitted(engine: Engine, requests: Iterable[Request]) -> list[CollectingSink]:
+    """Submit requests one after the other; return a sink for each."""
+    sinks = []
+    for request in requests:
+        sinks.append(CollectingSink())
+        engine.submit(request, sinks[-1])
+    return sinks
+
+
+def answers_of(engine: Engine, requests: Iterable[Request]) -> list[list[int]]:
+    """Return the tokens of the answers to requests that come together."""
+    return [sink.wait() for sink in submitted(engine, requests)]

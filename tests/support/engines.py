@@ -46,12 +46,13 @@ class StartEngine(Protocol):
         """Return the running engine."""
 
 
+def tiny_checkpoint(**more: Any) -> Checkpoint:
+    given = {"dtype": "float32", "slots": SLOTS, "max_length": MAX_LENGTH, **more}
+    return Checkpoint(folder=CHECKPOINT, family="llava", **given)
+
+
 def load_language_model() -> LanguageModel:
-    return LanguageModel(
-        Checkpoint(
-            folder=CHECKPOINT, family="llava", dtype="float32", slots=SLOTS, max_length=MAX_LENGTH
-        )
-    )
+    return LanguageModel(tiny_checkpoint())
 
 
 def engine_starter(model: LanguageModel) -> StartEngine:

@@ -20,7 +20,7 @@ from mm_runtime.serving.errors import NotFiniteError
 from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
 from mm_runtime.serving.tensors import Tensors
 from support.cases import cases
-from support.collecting_sink import CollectingSink
+from support.collecting_sink import CollectingSink, submitted
 from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine, engine_starter
 from support.families import texts
 from support.families.pipeline import build
@@ -193,10 +193,8 @@ def model(request: pytest.FixtureRequest) -> LanguageModel:
 
 def answers(model: LanguageModel, *requests: Request) -> Iterator[list[int] | type[Exception]]:
     """Yield the answers to requests that are in flight together, or their errors."""
-    sinks = [CollectingSink() for _ in requests]
     with engine_starter(model)() as engine:
-        for request, sink in zip(requests, sinks, strict=True):
-            engine.submit(request, sink)
+        sinks = submitted(engine, requests)
         for sink in sinks:
             sink.wait_ended()
             yield sink.wait() if sink.error is None else type(sink.error)

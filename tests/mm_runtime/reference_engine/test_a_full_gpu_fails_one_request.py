@@ -19,7 +19,7 @@ from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.options import Ending
 from mm_runtime.serving.errors import GpuLostError, MemoryFullError, for_client
 from mm_runtime.serving.generate.request import Piece, Request, Sampling
-from support.collecting_sink import CollectingSink
+from support.collecting_sink import CollectingSink, submitted
 from support.engines import ROOMY, SLOTS
 from support.families.texts import write
 from support.families.words import END
@@ -93,9 +93,7 @@ def questions() -> list[Request]:
 
 
 def outcomes(engine: Engine, requests: list[Request]) -> list[list[int] | str]:
-    sinks = [CollectingSink() for _ in requests]
-    for request, sink in zip(requests, sinks, strict=True):
-        engine.submit(request, sink)
+    sinks = submitted(engine, requests)
     found: list[list[int] | str] = []
     for sink in sinks:
         sink.wait_ended()

@@ -30,7 +30,7 @@ from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
 from mm_runtime.serving.generate.request import BeamOptions, Request
-from support.collecting_sink import CollectingSink
+from support.collecting_sink import answers_of, submitted
 from support.engines import engine_starter
 from support.families import images, texts
 from support.families.expected import KINDS, expected_beams
@@ -208,10 +208,7 @@ def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
 
     model = _model(family, checkpoint, list(adapters.values()))
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
-        sinks = [CollectingSink() for _ in requests]
-        for request, sink in zip(requests, sinks, strict=True):
-            engine.submit(request, sink)
-        assert expected == [sink.wait() for sink in sinks]
+        assert expected == answers_of(engine, requests)
 
 
 @pytest.mark.slow
@@ -233,9 +230,7 @@ def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
     model = _model(family, checkpoint, list(adapters.values()))
     found = []
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
-        sinks = [CollectingSink() for _ in requested]
-        for request, sink in zip(requested, sinks, strict=True):
-            engine.submit(request, sink)
+        sinks = submitted(engine, requested)
         for sink in sinks:
             sink.wait()
             found.append([list(beam.ids) for beam in sink.pieces[-1].beams])

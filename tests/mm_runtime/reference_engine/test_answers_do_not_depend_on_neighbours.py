@@ -21,10 +21,10 @@ from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.serving.errors import QueueFullError, RequestError
 from mm_runtime.serving.generate.request import BeamOptions, Piece, Request, Sampling, Wanted
 from support.collecting_sink import CollectingSink
-from support.engines import MAX_LENGTH, SLOTS, changed
+from support.engines import SLOTS, changed, tiny_checkpoint
 from support.families.texts import write
 from support.families.words import END, SIZE
-from support.tiny_llava import CHECKPOINT, END_ID, VOCABULARY
+from support.tiny_llava import END_ID, VOCABULARY
 
 OPTIONS = changed(
     max_queue_size=8, max_num_tokens=24, prompt_rows=6, max_input_len=48, max_seq_len=64
@@ -409,14 +409,7 @@ def test_requests_that_continue_chats(language_model: LanguageModel, engines: in
     """Prompts are known in part from requests that ended, left or run, and some were forgotten."""
     questions = _chats(language_model)
     _assert_decided(language_model, questions)
-    checkpoint = Checkpoint(
-        folder=CHECKPOINT,
-        family="llava",
-        dtype="float32",
-        slots=SLOTS,
-        max_length=MAX_LENGTH,
-        reuse_bytes=BLOCKS_BYTES,
-    )
+    checkpoint = tiny_checkpoint(reuse_bytes=BLOCKS_BYTES)
     model = LanguageModel(checkpoint)
     assert _follow(model, questions, engines, language_model) >= engines * STEPS * FOLLOWED
     counts = model.prefixes

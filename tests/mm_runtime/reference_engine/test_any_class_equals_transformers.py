@@ -15,7 +15,7 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.model import Part
 from mm_runtime.reference_engine.own_class import OwnClassModel
 from mm_runtime.serving.errors import RequestError
-from support.collecting_sink import CollectingSink
+from support.collecting_sink import answers_of, submitted
 from support.families.expected import ANSWER, noise_image
 from support.families.own_classes import WRITERS, write
 from support.families.pipeline import Pipeline, build
@@ -145,9 +145,7 @@ def test_requests_together(both: tuple[Pipeline, Upstream]) -> None:
     pipeline, upstream = both
     images = [noise_image(*size, seed=4) for size in SIZES]
     requests = [pipeline.request(QUESTION, IMAGE_BYTES=_pixels(one)) for one in images]
-    sinks = [CollectingSink() for _ in requests]
-    for request, sink in zip(requests, sinks, strict=True):
-        pipeline.loaded.engine.submit(request, sink)
+    sinks = submitted(pipeline.loaded.engine, requests)
 
     assert [upstream.answer([one]) for one in images] == [sink.wait() for sink in sinks]
 
@@ -195,10 +193,7 @@ def test_answers(kind: str, tmp_path: Path) -> None:
         if upstream.processor.chat_template:
             requests.append(pipeline.request(QUESTION))
             sent.append([])
-        sinks = [CollectingSink() for _ in requests]
-        for request, sink in zip(requests, sinks, strict=True):
-            pipeline.loaded.engine.submit(request, sink)
-        found = [sink.wait() for sink in sinks]
+        found = answers_of(pipeline.loaded.engine, requests)
     finally:
         pipeline.loaded.engine.stop()
 

@@ -14,7 +14,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.generation import ANSWERS, join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import BeamOptions, Request, Wanted
 from support.cases import cases
-from support.collecting_sink import CollectingSink
+from support.collecting_sink import CollectingSink, answers_of, submitted
 from support.engines import engine_starter, load_language_model
 from support.families.expected import expected_beams
 from support.families.pipeline import Pipeline, build
@@ -79,10 +79,7 @@ def test_mixed_requests(tmp_path: Path, family: str) -> None:
     expected = [_expected(complete, request) for request in requests]
     assert len({tuple(answer) for answer in expected}) > 1  # the input matters
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
-        sinks = [CollectingSink() for _ in requests]
-        for request, sink in zip(requests, sinks, strict=True):
-            engine.submit(request, sink)
-        assert expected == [sink.wait() for sink in sinks]
+        assert expected == answers_of(engine, requests)
 
 
 def test_questions_have_no_rules(tmp_path: Path) -> None:
@@ -175,9 +172,7 @@ def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
             sink = CollectingSink()
             engine.submit(request, sink)
             alone.append(sink.wait())
-        sinks = [CollectingSink() for _ in (*requests, *plain)]
-        for request, sink in zip((*requests, *plain), sinks, strict=True):
-            engine.submit(request, sink)
+        sinks = submitted(engine, (*requests, *plain))
         found = []
         for sink in sinks[: len(requests)]:
             sink.wait()

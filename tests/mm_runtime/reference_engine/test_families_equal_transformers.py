@@ -19,7 +19,7 @@ from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.frame_intervals import reads_times
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
-from support.collecting_sink import CollectingSink
+from support.collecting_sink import CollectingSink, answers_of
 from support.engines import engine_starter
 from support.families.expected import KINDS, Upstream, noise_image
 from support.families.pipeline import Pipeline
@@ -161,11 +161,8 @@ def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
     ]
     limits = pipeline.directory.limits
     start = engine_starter(load_model(pipeline.directory))
-    sinks = [CollectingSink() for _ in requests]
     with start(max_seq_len=limits.max_seq_len, max_num_tokens=5, prompt_rows=3) as engine:
-        for request, sink in zip(requests, sinks, strict=True):
-            engine.submit(request, sink)
-        answers = [sink.wait() for sink in sinks]
+        answers = answers_of(engine, requests)
     assert [_expected(pipeline, upstream, [image]) for image in images] == answers
 
 

@@ -21,7 +21,7 @@ from mm_runtime.reference_engine.model import Part
 from mm_runtime.serving.device import CPU
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request
-from support.collecting_sink import CollectingSink
+from support.collecting_sink import CollectingSink, answers_of
 from support.engines import MAX_LENGTH, SLOTS, engine_starter
 from support.families.expected import noise_image
 from support.families.pipeline import Pipeline
@@ -40,11 +40,8 @@ def fused() -> LanguageModel:
 
 
 def answers(model: LanguageModel, requests: list[Request]) -> list[list[int]]:
-    sinks = [CollectingSink() for _ in requests]
     with engine_starter(model)(prompt_rows=3) as engine:
-        for request, sink in zip(requests, sinks, strict=True):
-            engine.submit(request, sink)
-        return [sink.wait() for sink in sinks]
+        return answers_of(engine, requests)
 
 
 def requests(count: int, tokens: int = 20) -> list[Request]:
@@ -236,10 +233,7 @@ def family(
 
 def together(loaded: LoadedEngine, requested: list[Request]) -> list[list[int]]:
     """Return the answers of a started engine to requests that come at the same time."""
-    sinks = [CollectingSink() for _ in requested]
-    for one, sink in zip(requested, sinks, strict=True):
-        loaded.engine.submit(one, sink)
-    return [sink.wait() for sink in sinks]
+    return answers_of(loaded.engine, requested)
 
 
 def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:

@@ -5,12 +5,11 @@ import pytest
 import torch
 from transformers import LlavaForConditionalGeneration
 
-from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.generate.request import Request
 from support.cases import cases
-from support.collecting_sink import CollectingSink
-from support.engines import StartEngine, engine_starter
+from support.collecting_sink import CollectingSink, answers_of
+from support.engines import StartEngine, engine_starter, tiny_checkpoint
 from support.tiny_llava import CHECKPOINT, END_ID, FEATURES_PER_IMAGE, VOCABULARY
 
 HIDDEN = 128
@@ -38,9 +37,7 @@ def _requests(count: int, *, end_ids: frozenset[int]) -> list[Request]:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_engines_run(dtype: str) -> None:
     """A prompt table of another dtype than the weights' is converted."""
-    model = LanguageModel(
-        Checkpoint(folder=CHECKPOINT, family="llava", dtype=dtype, slots=1, max_length=64)
-    )
+    model = LanguageModel(tiny_checkpoint(dtype=dtype, slots=1, max_length=64))
     table = np.ones((FEATURES_PER_IMAGE, HIDDEN), dtype=np.float32)
     ids = (2, *range(VOCABULARY, VOCABULARY + FEATURES_PER_IMAGE), 10)
     with engine_starter(model)(max_batch_size=1, max_seq_len=64) as engine:
@@ -83,7 +80,4 @@ def test_mixed_requests(
     requests = _requests(12, end_ids=end_ids)
     expected = [_expected(reference, language_model, request) for request in requests]
     with start_engine(prompt_rows=prompt_rows) as engine:
-        sinks = [CollectingSink() for _ in requests]
-        for request, sink in zip(requests, sinks, strict=True):
-            engine.submit(request, sink)
-        assert expected == [sink.wait() for sink in sinks]
+        assert expected == answers_of(engine, requests)

@@ -11,16 +11,14 @@ import pytest
 import torch
 
 from mm_runtime.reference_engine.beams import Branches
-from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Follow, Part, Passed
 from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
 from mm_runtime.serving.staging import Fetching
 from support.collecting_sink import CollectingSink
-from support.engines import MAX_LENGTH, SLOTS, changed
+from support.engines import SLOTS, changed, tiny_checkpoint
 from support.plain_kernels import PlainKernels
-from support.tiny_llava import CHECKPOINT
 
 PROMPTS = [tuple(range(10 + at, 25 + 7 * at)) for at in range(SLOTS + 5)]
 TOKENS = 20
@@ -33,16 +31,7 @@ class Overlapping(LanguageModel):
     launches = True
 
     def __init__(self) -> None:
-        super().__init__(
-            Checkpoint(
-                folder=CHECKPOINT,
-                family="llava",
-                dtype="float32",
-                slots=SLOTS,
-                max_length=MAX_LENGTH,
-                kernels=PlainKernels(),
-            )
-        )
+        super().__init__(tiny_checkpoint(kernels=PlainKernels()))
         self.overlaps = True
         self.forget()
 

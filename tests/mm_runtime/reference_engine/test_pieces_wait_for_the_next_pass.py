@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.generate.request import Piece, Request, Rows, Sampling
-from support.collecting_sink import CollectingSink
-from support.engines import MAX_LENGTH, ROOMY, SLOTS, changed
-from support.tiny_llava import CHECKPOINT, VOCABULARY
+from support.collecting_sink import CollectingSink, submitted
+from support.engines import ROOMY, SLOTS, changed, tiny_checkpoint
+from support.tiny_llava import VOCABULARY
 
 PROMPTS = [tuple(range(10 + 3 * at, 40 + 5 * at)) for at in range(SLOTS + 2)]
 TOKENS = 6
@@ -28,15 +27,7 @@ class Launching(LanguageModel):
     launches = True
 
     def __init__(self) -> None:
-        super().__init__(
-            Checkpoint(
-                folder=CHECKPOINT,
-                family="llava",
-                dtype="float32",
-                slots=SLOTS,
-                max_length=MAX_LENGTH,
-            )
-        )
+        super().__init__(tiny_checkpoint())
         self.embedded = 0
 
     def embed(self, ids: Sequence[int], table: Rows | None) -> torch.Tensor:
@@ -63,9 +54,7 @@ def of_image(rows: int) -> Request:
 
 def answered(model: LanguageModel, requests: Sequence[Request]) -> list[list[int]]:
     engine = Engine(model, changed(prompt_rows=8))
-    sinks = [CollectingSink() for _ in requests]
-    for one, sink in zip(requests, sinks, strict=True):
-        engine.submit(one, sink)
+    sinks = submitted(engine, requests)
     engine.start()
     try:
         return [sink.wait() for sink in sinks]
