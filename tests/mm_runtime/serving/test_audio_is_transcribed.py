@@ -235,23 +235,6 @@ def test_prompts(ears: Ears) -> None:
     assert create(file=encode_audio(audio), prompt=long, **requested).text
 
 
-def test_temperature(ears: Ears) -> None:
-    """Windows are sampled by the request's seed."""
-    create, file = ears.openai.audio.transcriptions.create, encode_audio(written(5, 1.5))
-    answers = [
-        create(
-            file=file,
-            model=ears.pair.model,
-            temperature=1,
-            language="en",
-            extra_body={"seed": seed},
-        ).text
-        for seed in (1, 1, 2, 3)
-    ]
-    assert answers[0] == answers[1]
-    assert len(set(answers)) > 1
-
-
 def test_parameters(ears: Ears) -> None:
     """What every request may have acts, or changes nothing as it says; the rest has its name.
 
@@ -366,22 +349,16 @@ def test_what_is_refused(ears: Ears) -> None:
     audio = encode_audio(noise(0.5, seed=3))
     create = ears.openai.audio.transcriptions.create
     for changes, words in (
-        ({"file": b"no audio"}, "`file`: the bytes are not a recording of a known format"),
         ({"file": audio[:30]}, "`file`: the recording is damaged or truncated"),
-        ({"file": encode_audio(np.zeros(601 * RATE), "flac", "flac")}, "longer than 600 seconds"),
         ({"language": "xx"}, "`language`: the model has no language 'xx'"),
         ({"response_format": "ass"}, "`response_format` is invalid: input should be 'json'"),
         ({"response_format": "srt", "stream": True}, "a stream has text alone"),
         ({"response_format": "vtt", "extra_body": {"stop": "a"}}, "`stop` is not served"),
         ({"prompt": "<|en|> Ann"}, "`prompt` is not served here: it holds a control token"),
         ({"prompt": "a" * 8193}, "`prompt` is invalid: string should have at most 8192"),
-        ({"timestamp_granularities": ["word"]}, "times of words are not computed"),
-        ({"timestamp_granularities": ["segment"]}, "must be verbose_json as well"),
     ):
         with pytest.raises(BadRequestError, match=words):
             create(**{"file": audio, "model": ears.pair.model, **changes})
-    with pytest.raises(BadRequestError, match="POST /v1/audio/transcriptions"):
-        ears.openai.completions.create(model=ears.pair.model, prompt="what ?")
     plain = httpx.post(f"{ears.pair.url}/v1/audio/transcriptions", json={}, timeout=60)
     assert (plain.status_code, "must be a form" in plain.text) == (400, True)
     for samples, words in (

@@ -39,6 +39,19 @@ BOUNDS = [
 ]
 
 
+MOST = 1280 * 784
+GRID = GridProcessor(COLOURS, patch=14, merge=2, least_pixels=3136, most_pixels=MOST)
+TILES = TileProcessor(COLOURS, side=28, tiles=4, positions=5)
+SQUARE = SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4)
+VIEWS = ViewProcessor(
+    COLOURS, tile=28, side=2, grids=((28, 56), (56, 28)), limit=None, single_views=True, video=True
+)
+
+
+def _image(size: Size) -> Image.Image:
+    return noise_image(size[1], size[0], seed=sum(size))
+
+
 def grid(least: int, most: int) -> GridProcessor:
     return GridProcessor(COLOURS, patch=14, merge=2, least_pixels=least, most_pixels=most)
 
@@ -48,7 +61,7 @@ def grid(least: int, most: int) -> GridProcessor:
 @pytest.mark.parametrize("there", [False, True], ids=["resized here", "where it is cheap"])
 def test_patches(size: Size, least: int, most: int, *, there: bool) -> None:
     """Those of transformers, however close the bounds are and whatever an image's shape."""
-    image = noise_image(size[1], size[0], seed=sum(size))
+    image = _image(size)
     upstream: Any = Qwen2VLImageProcessorPil(
         min_pixels=least, max_pixels=most, image_mean=[0.5] * 3, image_std=[0.5] * 3
     )
@@ -80,25 +93,20 @@ def test_frames_of_videos(size: Size) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-PROCESSORS = [
-    pytest.param(TileProcessor(COLOURS, side=28, tiles=4, positions=5), id="tiles"),
-    pytest.param(
-        ViewProcessor(COLOURS, 28, 2, ((28, 56), (56, 28)), 9, single_views=False, video=True),
-        id="views",
-    ),
-    pytest.param(
-        SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4), id="squares"
-    ),
-]
-
-
-@pytest.mark.parametrize("processor", PROCESSORS)
+@cases(
+    "processor",
+    {
+        "tiles": TILES,
+        "views": replace(VIEWS, limit=9, single_views=False),
+        "squares": SQUARE,
+    },
+)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_images_that_are_cut_up(processor: Any, size: Size) -> None:
     """Tests of each way to cut images up compare `prepare` with transformers."""
     if isinstance(processor, SquareProcessor) and max(size) > 16 * min(size):
         pytest.skip("strips are cut before they are resized")
-    image = noise_image(size[1], size[0], seed=sum(size))
+    image = _image(size)
     try:
         wanted = processor.prepare([image])
     except RequestError:
@@ -125,13 +133,6 @@ def test_bounds_of_a_request_act_or_are_refused() -> None:
         replace(grid(784, 4_704), shown=(784, 1_176)).reduced(noise_image(199, 1, seed=0), 1)
 
 
-MOST = 1280 * 784
-GRID = GridProcessor(COLOURS, patch=14, merge=2, least_pixels=3136, most_pixels=MOST)
-TILES = TileProcessor(COLOURS, side=28, tiles=4, positions=5)
-SQUARE = SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4)
-VIEWS = ViewProcessor(
-    COLOURS, tile=28, side=2, grids=((28, 56), (56, 28)), limit=None, single_views=True, video=True
-)
 DETAIL_SIZES = [
     (1, 1),
     (28, 28),
@@ -143,11 +144,6 @@ DETAIL_SIZES = [
     (2000, 40),
 ]
 """Height and width."""
-
-
-def _image(size: Size) -> Image.Image:
-    values = np.random.default_rng(sum(size)).integers(0, 256, (*size, 3), dtype=np.uint8)
-    return Image.fromarray(values)
 
 
 @pytest.mark.parametrize("size", [one for one in DETAIL_SIZES if one != (2000, 40)], ids=str)
@@ -255,8 +251,7 @@ NARROWER: dict[str, Any] = {"size": {"shortest_edge": 12 * UNIT**2, "longest_edg
 
 
 def of_images() -> GridProcessor:
-    colours = Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC)
-    return GridProcessor(colours, 14, 2, *VIDEOS_BOUNDS)
+    return GridProcessor(COLOURS, 14, 2, *VIDEOS_BOUNDS)
 
 
 def written(folder: Path, **files: object) -> Path:

@@ -99,9 +99,11 @@ def _features(**changes: object) -> Tensors:
     return {name: np.asarray(value) for name, value in tensors.items() if value is not None}
 
 
-def _client(*addresses: str, seconds: float = SECONDS) -> EncoderClient:
+def _client(
+    *addresses: str, seconds: float = SECONDS, wanted: ExpectedFeatures = WANTED
+) -> EncoderClient:
     return EncoderClient(
-        lambda: addresses, identity=IDENTITY, expected_features=WANTED, timeout_seconds=seconds
+        lambda: addresses, identity=IDENTITY, expected_features=wanted, timeout_seconds=seconds
     )
 
 
@@ -201,12 +203,7 @@ def _large() -> Tensors:
 
 
 def _large_client(address: str) -> EncoderClient:
-    return EncoderClient(
-        lambda: [address],
-        identity=IDENTITY,
-        expected_features=replace(WANTED, rows_per_image=None),
-        timeout_seconds=SECONDS,
-    )
+    return _client(address, wanted=replace(WANTED, rows_per_image=None))
 
 
 def _bits(pattern: int) -> Sent:
@@ -220,12 +217,7 @@ def test_bits_that_are_no_numbers(pattern: int) -> None:
     """One infinite value or NaN of bfloat16, of either sign."""
     wanted = replace(WANTED, dtype=np.dtype(np.float32))
     with scripted_encoder(lambda: {**_features(), TABLE: _bits(pattern)}) as (address, _):
-        client = EncoderClient(
-            lambda: [address],
-            identity=IDENTITY,
-            expected_features=wanted,
-            timeout_seconds=SECONDS,
-        )
+        client = _client(address, wanted=wanted)
         why, text = _refused(client)
     assert (why, "NaN" in text) == (Why.INVALID, True), text
 
@@ -245,12 +237,7 @@ def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
     sent = Sent("BF16", table.shape, bits.tobytes())
     wanted = ExpectedFeatures.of(FACTS, VISION, np.float32)
     with scripted_encoder(lambda: {**_features(), TABLE: sent}) as (address, _):
-        client = EncoderClient(
-            lambda: [address],
-            identity=IDENTITY,
-            expected_features=wanted,
-            timeout_seconds=SECONDS,
-        )
+        client = _client(address, wanted=wanted)
         found = client.encode(PIXELS)
     assert found[TABLE].dtype == BFLOAT16_BITS
     np.testing.assert_array_equal(of_bfloat16(found[TABLE]), table)
