@@ -9,6 +9,7 @@ from support.build_plans import build_plan
 from support.build_sites import Site, text_only
 from support.hollow_checkpoint import write_checkpoint
 from support.random_llava import write_random_llava
+from support.trtllm_tools.install import Tools, install
 
 
 @pytest.fixture
@@ -31,3 +32,8 @@ def vision_site(tmp_path: Path, checkpoint: Path) -> Site:
     store = tmp_path / "store"
     store.mkdir()
     return Site(checkpoint, build_plan(inspect(checkpoint, InspectOptions())), store)
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")

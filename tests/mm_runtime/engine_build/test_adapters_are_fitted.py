@@ -21,17 +21,12 @@ from support.cases import cases
 from support.lora_adapters import BART, LLAMA, pair, write_adapter
 from support.model_configs import planned
 from support.trtllm_sites import TrtllmSite, journalled, printed, trtllm_site, use_site
-from support.trtllm_tools.install import Tools, install
+from support.trtllm_tools.install import Tools
 
 Q_PROJ = "self_attn.q_proj"
 HIDDEN = 4096
 FLAGS = ["--lora_plugin", "float16", "--lora_dir", "adapters/one", "adapters/two"]
 FLAGS += ["--lora_target_modules", "attn_q", "attn_v"]
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
 
 
 def with_adapters(site: TrtllmSite, *sources: Path, flags: bool = False) -> TrtllmSite:

@@ -15,7 +15,7 @@ from support.killed_builders import run_builder
 from support.small_disk import fill, small_disk
 from support.tiny_t5 import CHECKPOINT as TINY_T5
 from support.trtllm_sites import TrtllmSite, trtllm_site
-from support.trtllm_tools.install import Tools, install
+from support.trtllm_tools.install import Tools
 
 STORE_BYTES = 8 * 1024 * 1024
 
@@ -29,11 +29,6 @@ STEPS = (
     "processor",
     "verify-engines",
 )
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
-    return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
 
 
 def run(site: TrtllmSite, *, kill_at: str = "") -> BuildResult | None:
