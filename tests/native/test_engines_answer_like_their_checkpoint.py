@@ -19,7 +19,6 @@ from support import damaged_engines
 from support.cases import cases
 from support.damaged_engines import damaged
 from support.model_configs import VERSIONS
-from support.native import damaged as native
 from support.native.engines import NativeEngine, evaluated_engine
 from support.native.image import NativeImage, make_image
 from support.real_gateway import run_pair
@@ -120,7 +119,7 @@ def test_other_families_are_compared(family: str, tmp_path: Path) -> None:
 def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
     """MLLAMA that reads the same of every image answers, and not like its checkpoint."""
     engine = evaluated_engine("mllama", tmp_path, VERSION)
-    wrong = damaged(engine.built, tmp_path / "wrong", native.blind)
+    wrong = damaged(engine.built, tmp_path / "wrong", blind)
     image = make_image(tmp_path / "image", VERSION)
     with run_pair(wrong, tmp_path, program=image.program, awaited=False) as pair:
         report = report_of(pair.triton)
@@ -132,10 +131,10 @@ def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
 @cases(
     "damage adapter_only",
     {
-        "weights": (native.weights, False),
-        "tokenizer": (native.tokenizer, False),
-        "projector": (native.projector, False),
-        "adapter": (native.adapter, True),
+        "weights": (weights, False),
+        "tokenizer": (tokenizer, False),
+        "projector": (projector, False),
+        "adapter": (adapter, True),
     },
 )
 def test_an_engine_unlike_its_checkpoint_is_never_ready(
