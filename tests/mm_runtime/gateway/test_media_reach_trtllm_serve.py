@@ -94,7 +94,7 @@ def still(seed: int, size: tuple[int, int] = (84, 56)) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-async def ask(client: httpx.AsyncClient, *parts: object, **fields: object) -> httpx.Response:
+async def posted(client: httpx.AsyncClient, *parts: object, **fields: object) -> httpx.Response:
     return await send(client, user(*parts), **fields)
 
 
@@ -235,12 +235,12 @@ async def test_the_server_reads_these_frames(
 ) -> None:
     """Every value of every frame is equal, in order; an odd last one is there twice."""
     frames = [still(seed) for seed in range(count)]
-    answer = (await ask(viewer, row(frames), ORDER)).json()
+    answer = (await posted(viewer, row(frames), ORDER)).json()
 
     assert answer["choices"][0]["message"]["content"] == "A recorded answer about 1 videos."
     assert reader.requested[-1]["videos"] == [seen(*frames)]
     # 84 x 56 are 3 x 2 features of every two frames.
-    one = (await ask(viewer, shown(frames[0]), ORDER)).json()["usage"]["prompt_tokens"]
+    one = (await posted(viewer, shown(frames[0]), ORDER)).json()["usage"]["prompt_tokens"]
     assert answer["usage"]["prompt_tokens"] - one == 6 * (-(-count // 2) - 1)
 
 
@@ -249,14 +249,14 @@ async def test_longer_videos_are_sampled_here_alone(
 ) -> None:
     """Of 20 frames the gateway takes 8, and the server all of those, a stream as well."""
     frames = [still(seed) for seed in range(20)]
-    answer = await ask(viewer, row(frames), ORDER, stream=True)
+    answer = await posted(viewer, row(frames), ORDER, stream=True)
     assert answer.text.count("data:") > 2
     places = np.linspace(0, 19, FRAMES).round().astype(int)
     assert reader.requested[-1]["videos"] == [seen(*(frames[at] for at in places))]
 
     coded = "data:video/mp4;base64," + data_url(video(25)).partition(",")[2]
     part = {"type": "video_url", "video_url": {"url": coded, "num_frames": 4}}
-    assert (await ask(viewer, part, ORDER)).status_code == 200
+    assert (await posted(viewer, part, ORDER)).status_code == 200
     ((count, width, height, _, _),) = reader.requested[-1]["videos"]
     assert (count, width, height) == (4, 56, 56)
 
@@ -264,7 +264,7 @@ async def test_longer_videos_are_sampled_here_alone(
 async def test_media_keep_their_order(viewer: httpx.AsyncClient, reader: RecordedServer) -> None:
     """Images are videos of one frame: a server of 1.2 would put those of all requests in front."""
     one, two, three, four = map(still, range(4))
-    answer = await ask(viewer, row([one, two]), shown(three), ORDER, row([four]))
+    answer = await posted(viewer, row([one, two]), shown(three), ORDER, row([four]))
 
     assert answer.status_code == 200, answer.text
     reported = reader.requested[-1]
@@ -279,7 +279,7 @@ async def test_sizes_are_those_of_the_video_processor(
     most = 4 * 28**2
     files = {"video_preprocessor_config.json": {"min_pixels": 28**2, "max_pixels": most}}
     async with toy_qwen_client(tmp_path, reader, VERSION, FRAMES, files) as viewer:
-        assert (await ask(viewer, shown(still(1, (112, 112))), ORDER)).status_code == 200
+        assert (await posted(viewer, shown(still(1, (112, 112))), ORDER)).status_code == 200
     assert reader.requested[-1]["videos"][0][:3] == [2, 56, 56]
 
 
@@ -295,7 +295,7 @@ async def test_too_much_is_refused_here(viewer: httpx.AsyncClient, reader: Recor
         (private, "messages[0].content[0]", "is refused"),
         (local, "messages[0].content[0]", ""),
     ):
-        refused = await ask(viewer, part, ORDER)
+        refused = await posted(viewer, part, ORDER)
         error = refused.json()["error"]
         assert (refused.status_code, error["param"]) == (400, param), error
         assert word in error["message"]
@@ -305,7 +305,7 @@ async def test_too_much_is_refused_here(viewer: httpx.AsyncClient, reader: Recor
 async def test_a_model_without_videos_says_so(tmp_path: Path, reader: RecordedServer) -> None:
     """Where none are planned, the gateway refuses them."""
     async with toy_qwen_client(tmp_path, reader, VERSION) as viewer:
-        error = (await ask(viewer, row([still(1)]), ORDER)).json()["error"]
+        error = (await posted(viewer, row([still(1)]), ORDER)).json()["error"]
         assert "takes no video" in error["message"]
 
 
