@@ -6,16 +6,11 @@ from typing import Any
 
 from support.families import patch_classes, tile_classes, torchvision_classes
 from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save, t
-from support.families.patch_classes import PADS, QWEN, QWEN_TEMPLATE
-from support.families.torchvision_classes import BLOCKS, MERGED, PIXELS, SQUARE, TOWER, template
+from support.families.patch_classes import PADS, qwen2_processor
+from support.families.torchvision_classes import BLOCKS, SQUARE, TOWER, template
 from support.families.words import SIZE, id_of, tokenizer
 
-TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{{ message['role'] }} : "
-    "{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<image>{% else %}{{ part['text'] }}{% endif %}"
-    "{% endfor %}{% endfor %} assistant :"
-)
+TEMPLATE = template("<image>")
 
 
 def _words(tokens: Sequence[str], **named: Any) -> Any:
@@ -166,7 +161,7 @@ def qianfan_ocr(folder: Path) -> None:
         t.GotOcr2ImageProcessor(size=SQUARE, crop_to_patches=True, max_patches=4),
         tokenizer(tokens, named=named),
         image_seq_length=1,
-        chat_template=template("<image>"),
+        chat_template=TEMPLATE,
     ).save_pretrained(folder)
 
 
@@ -212,7 +207,7 @@ def granite4_vision(folder: Path) -> None:
         patch_size=patch,
         vision_feature_select_strategy="full",
         downsample_rate="2/4",
-        chat_template=template("<image>"),
+        chat_template=TEMPLATE,
     ).save_pretrained(folder)
 
 
@@ -225,12 +220,7 @@ def hyperclovax_vision_v2(folder: Path) -> None:
         **PADS,
     )
     save(t.HyperCLOVAXVisionV2ForConditionalGeneration(config), folder)
-    t.HyperCLOVAXVisionV2Processor(
-        t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
-        tokenizer(QWEN),
-        t.Qwen2VLVideoProcessor(**MERGED),
-        chat_template=QWEN_TEMPLATE,
-    ).save_pretrained(folder)
+    qwen2_processor(folder, "HyperCLOVAXVisionV2Processor")
 
 
 def molmo2(folder: Path) -> None:
@@ -305,7 +295,7 @@ def granite_docling(folder: Path) -> None:
         t.GraniteDoclingImageProcessor(size={"height": side, "width": side}, max_patches=4),
         tokenizer(tokens),
         image_seq_len=4,
-        chat_template=template("<image>"),
+        chat_template=TEMPLATE,
     ).save_pretrained(folder)
 
 

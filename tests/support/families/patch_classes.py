@@ -51,6 +51,26 @@ LINEAR = {
 """Layers of a state, and those of attention."""
 
 
+def _glm4v_processor(folder: Path) -> None:
+    t.Glm4vProcessor(
+        t.Glm4vImageProcessor(size=PIXELS, **MERGED),
+        tokenizer(GLM),
+        t.Glm4vVideoProcessor(**MERGED),
+        chat_template=GLM_TEMPLATE,
+    ).save_pretrained(folder)
+
+
+def glm4v(folder: Path) -> None:
+    """GLM-4V: images keep their shape; rotations of part of each head."""
+    config = t.Glm4vConfig(
+        vision_config=BLOCKS | {"image_size": 2 * SIDE},
+        text_config=TEXT | {"rope_parameters": ROTATED | {"partial_rotary_factor": 1.0}},
+        **GLM_IDS,
+    )
+    save(t.Glm4vForConditionalGeneration(config), folder)
+    _glm4v_processor(folder)
+
+
 def glm46v(folder: Path) -> None:
     """GLM-4.6V: GLM-4V with another processor."""
     config = t.Glm46VConfig(
@@ -83,12 +103,7 @@ def glm4v_moe(folder: Path) -> None:
         **GLM_IDS,
     )
     save(t.Glm4vMoeForConditionalGeneration(config), folder)
-    t.Glm4vProcessor(
-        t.Glm4vImageProcessor(size=PIXELS, **MERGED),
-        tokenizer(GLM),
-        t.Glm4vVideoProcessor(**MERGED),
-        chat_template=GLM_TEMPLATE,
-    ).save_pretrained(folder)
+    _glm4v_processor(folder)
 
 
 def _qwen3_processor(folder: Path) -> None:
@@ -98,6 +113,19 @@ def _qwen3_processor(folder: Path) -> None:
         t.Qwen3VLVideoProcessor(**MERGED),
         chat_template=QWEN_TEMPLATE,
     ).save_pretrained(folder)
+
+
+def qwen3_vl_moe(folder: Path) -> None:
+    """Qwen3-VL with experts; inner layers of the tower give features, too."""
+    config = t.Qwen3VLMoeConfig(
+        vision_config=BLOCKS | {"num_position_embeddings": 25, "deepstack_visual_indexes": [0, 1]},
+        text_config=TEXT
+        | EXPERTS
+        | {"head_dim": 16, "rope_parameters": ROTATED | {"mrope_interleaved": True}},
+        **QWEN_IDS,
+    )
+    save(t.Qwen3VLMoeForConditionalGeneration(config), folder)
+    _qwen3_processor(folder)
 
 
 def qwen3_5(folder: Path) -> None:
@@ -121,6 +149,15 @@ def qwen3_5_moe(folder: Path) -> None:
     _qwen3_processor(folder)
 
 
+def qwen2_processor(folder: Path, kind: str) -> None:
+    getattr(t, kind)(
+        t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
+        tokenizer(QWEN),
+        t.Qwen2VLVideoProcessor(**MERGED),
+        chat_template=QWEN_TEMPLATE,
+    ).save_pretrained(folder)
+
+
 def exaone4_5(folder: Path) -> None:
     """EXAONE 4.5: layers with windows behind a tower with windows."""
     config = t.Exaone4_5_Config(
@@ -135,12 +172,7 @@ def exaone4_5(folder: Path) -> None:
         **PADS,
     )
     save(t.Exaone4_5_ForConditionalGeneration(config), folder)
-    t.Exaone4_5_Processor(
-        t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
-        tokenizer(QWEN),
-        t.Qwen2VLVideoProcessor(**MERGED),
-        chat_template=QWEN_TEMPLATE,
-    ).save_pretrained(folder)
+    qwen2_processor(folder, "Exaone4_5_Processor")
 
 
 def video_llama_3(folder: Path) -> None:
@@ -364,7 +396,17 @@ def minicpmv4_6(folder: Path) -> None:
 WRITERS: dict[str, Callable[[Path], None]] = {
     one.__name__: one
     for one in (
-        *(glm46v, glm4v_moe, qwen3_5, qwen3_5_moe, exaone4_5, video_llama_3, lighton_ocr),
+        *(
+            glm4v,
+            glm46v,
+            glm4v_moe,
+            qwen3_vl_moe,
+            qwen3_5,
+            qwen3_5_moe,
+            exaone4_5,
+            video_llama_3,
+            lighton_ocr,
+        ),
         *(ernie4_5_vl_moe, kimi_k25, paddleocr_vl, hunyuan_vl, minicpmv4_6),
     )
 }

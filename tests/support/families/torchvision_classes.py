@@ -76,53 +76,6 @@ def llama4(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-def qwen3_vl_moe(folder: Path) -> None:
-    """Qwen3-VL with experts; inner layers of the tower give features, too."""
-    tokens = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
-    config = t.Qwen3VLMoeConfig(
-        vision_config=BLOCKS | {"num_position_embeddings": 25, "deepstack_visual_indexes": [0, 1]},
-        text_config=TEXT
-        | EXPERTS
-        | {"head_dim": 16, "rope_parameters": ROTATED | {"mrope_interleaved": True}},
-        image_token_id=id_of("<|image_pad|>", tokens),
-        video_token_id=id_of("<|video_pad|>", tokens),
-        vision_start_token_id=id_of("<|vision_start|>", tokens),
-        vision_end_token_id=id_of("<|vision_end|>", tokens),
-    )
-    save(t.Qwen3VLMoeForConditionalGeneration(config), folder)
-    t.Qwen3VLProcessor(
-        t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
-        tokenizer(tokens),
-        t.Qwen3VLVideoProcessor(**MERGED),
-        chat_template=template("<|vision_start|><|image_pad|><|vision_end|>"),
-    ).save_pretrained(folder)
-
-
-def glm4v(folder: Path) -> None:
-    """GLM-4V: images keep their shape; rotations of part of each head."""
-    tokens = (
-        *("<|image|>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>"),
-        *("<|begin_of_video|>", "<|end_of_video|>"),
-    )
-    config = t.Glm4vConfig(
-        vision_config=BLOCKS | {"image_size": 2 * SIDE},
-        text_config=TEXT | {"rope_parameters": ROTATED | {"partial_rotary_factor": 1.0}},
-        image_token_id=id_of("<|image|>", tokens),
-        video_token_id=id_of("<|video|>", tokens),
-        image_start_token_id=id_of("<|begin_of_image|>", tokens),
-        image_end_token_id=id_of("<|end_of_image|>", tokens),
-        video_start_token_id=id_of("<|begin_of_video|>", tokens),
-        video_end_token_id=id_of("<|end_of_video|>", tokens),
-    )
-    save(t.Glm4vForConditionalGeneration(config), folder)
-    t.Glm4vProcessor(
-        t.Glm4vImageProcessor(size=PIXELS, **MERGED),
-        tokenizer(tokens),
-        t.Glm4vVideoProcessor(**MERGED),
-        chat_template=template("<|begin_of_image|><|image|><|end_of_image|>"),
-    ).save_pretrained(folder)
-
-
 def lfm2_vl(folder: Path) -> None:
     """LFM2-VL: a layer of short convolutions and one of attention."""
     tokens = ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>")
@@ -223,6 +176,6 @@ def gemma3n(folder: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {
-    one.__name__: one for one in (llama4, qwen3_vl_moe, glm4v, lfm2_vl, gemma3n)
+    one.__name__: one for one in (llama4, lfm2_vl, gemma3n)
 }
 """model_type -> what writes a checkpoint of it."""
