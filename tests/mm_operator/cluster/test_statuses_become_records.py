@@ -1,8 +1,7 @@
 """What the planner reads of pods, Jobs and Deployments: from their status to records."""
 
+from dataclasses import fields
 from typing import Any
-
-import pytest
 
 from mm_api import labels
 from mm_operator.cluster.deployments import deployment_state
@@ -10,8 +9,8 @@ from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.pods import needs_log, pod_end, pod_state, why_not_running
 from mm_operator.cluster.refusals import stage_error
 from mm_operator.errors import ClusterError
-from mm_operator.model import GpuFault
-from support.cases import cases
+from mm_operator.model import PodEnd, PodState
+from support.golden import Golden
 
 MADE = "2026-01-02T03:04:05Z"
 
@@ -38,210 +37,157 @@ def holds(kind: str, **fields: str) -> dict[str, Any]:
     return {"type": kind, "status": "True", "lastTransitionTime": MADE, **fields}
 
 
-def test_an_oom_kill_is_reported() -> None:
-    killed = container(terminated={"exitCode": 137, "reason": "OOMKilled", "finishedAt": MADE})
-    found = pod(killed, phase="Failed")
-    end = pod_end(found, ("last",))
-
-    assert end is not None
-    assert (end.reason, end.exit_code, end.succeeded, end.log_tail) == (
-        "OOMKilled",
-        137,
-        False,
-        ("last",),
-    )
-    assert needs_log(found) == "build"
+def at(second: int) -> dict[str, str]:
+    return {"lastTransitionTime": f"2026-01-02T03:04:{second:02}Z"}
 
 
-def at(second: int) -> str:
-    return f"2026-01-02T03:04:{second:02}Z"
+def condition(kind: str, status: str, second: int) -> dict[str, Any]:
+    return {"type": kind, "status": status, **at(second)}
 
 
-@cases(
-    "encoder pull ready expected",
-    {
-        "nothing-runs": ({}, {}, ("False", 1), None),
-        "its-engine-is-fetched": (
-            {},
-            {"state": {"running": {"startedAt": at(3)}}},
-            ("False", 1),
-            ("Loading", 3),
-        ),
-        "loads": (
-            {"state": {"running": {"startedAt": at(5)}}, "started": False},
-            {"state": {"terminated": {"exitCode": 0}}},
-            ("False", 1),
-            ("Loading", 5),
-        ),
-        "was-ready-before": (
-            {"state": {"running": {"startedAt": at(5)}}, "started": True},
-            {},
-            ("False", 30),
-            ("Loading", 30),
-        ),
-        "ready": (
-            {"state": {"running": {"startedAt": at(5)}}, "started": True},
-            {},
-            ("True", 30),
-            None,
-        ),
-    },
-)
-def test_what_a_starting_encoder_does_is_known(
-    encoder: dict[str, Any],
-    pull: dict[str, Any],
-    ready: tuple[str, int],
-    expected: tuple[str, int] | None,
-) -> None:
-    """The server of an encoder's pod is no sidecar, and no gateway warms it up."""
-    status, second = ready
+RUNS = {"state": {"running": {"startedAt": "2026-01-02T03:04:05Z"}}}
+STARTING, STARTED = ({**RUNS, "started": started} for started in (False, True))
+
+
+def encoder_pod(
+    encoder: dict[str, Any], pull: dict[str, Any], ready: str = "False", second: int = 1
+) -> dict[str, Any]:
     found = pod(
         container("encoder") | encoder,
         initContainerStatuses=[container("pull") | pull],
-        conditions=[{"type": "Ready", "status": status, "lastTransitionTime": at(second)}],
+        conditions=[condition("Ready", ready, second)],
     )
     found["metadata"]["labels"] = {labels.APP_COMPONENT: labels.Component.ENCODER}
-    start = pod_state(found).start
-    assert expected == (start and start.since and (start.phase, start.since.second))
+    return found
 
 
-@cases(
-    "server conditions expected",
-    {
-        "server-does-not-run": ({}, {"Ready": ("False", 1)}, None),
-        "loads": (
-            {"state": {"running": {"startedAt": at(5)}}, "started": False},
-            {"Ready": ("False", 1), "Initialized": ("False", 1)},
-            ("Loading", 5),
-        ),
-        "warms-up": (
-            {"state": {"running": {"startedAt": at(5)}}, "started": True},
-            {"Ready": ("False", 1), "Initialized": ("True", 9)},
-            ("WarmingUp", 9),
-        ),
-        "ready": (
-            {"state": {"running": {"startedAt": at(5)}}, "started": True},
-            {"Ready": ("True", 12), "Initialized": ("True", 9)},
-            None,
-        ),
-        "was-ready-before": (
-            {"state": {"running": {"startedAt": at(5)}}, "started": True},
-            {"Ready": ("False", 30), "Initialized": ("True", 9)},
-            ("WarmingUp", 30),
-        ),
-    },
-)
-def test_what_a_starting_pod_does_is_known(
-    server: dict[str, Any], conditions: dict[str, tuple[str, int]], expected: tuple[str, int] | None
-) -> None:
-    """The server's startup probe parts loading from warming up; the later moment is reported."""
-    found = pod(
+def server_pod(
+    server: dict[str, Any], ready: tuple[str, int], initialized: tuple[str, int] = ("True", 9)
+) -> dict[str, Any]:
+    return pod(
         initContainerStatuses=[{"name": "server", "restartCount": 0} | server],
-        conditions=[
-            {"type": kind, "status": status, "lastTransitionTime": at(second)}
-            for kind, (status, second) in conditions.items()
-        ],
+        conditions=[condition("Ready", *ready), condition("Initialized", *initialized)],
     )
-    start = pod_state(found).start
-    assert expected == (start and start.since and (start.phase, start.since.second))
 
 
-@cases(
-    "changes expected",
-    {
-        "first-attempt": ({}, 5.0),
-        "second-attempt": ({"restartCount": 1}, None),
-        "runs-not": ({"state": {}}, None),
-        "not-up-yet": ({"initialized": "False"}, None),
-    },
-)
-def test_loads_are_measured(changes: dict[str, Any], expected: float | None) -> None:
-    """From the sidecar running to the pod being initialized, when nothing interrupted it."""
-    up = {"status": "True", "lastTransitionTime": "2026-01-02T03:04:10Z"}
+def loaded_pod(initialized: str = "True", **server: Any) -> dict[str, Any]:
     pulled = container("pull", terminated={"exitCode": 0})
-    server = container("server", running={"startedAt": MADE})
-    given = dict(changes)
-    up["status"] = given.pop("initialized", "True")
-    found = pod(
-        initContainerStatuses=[pulled, server | given], conditions=[{"type": "Initialized", **up}]
+    return pod(
+        initContainerStatuses=[pulled, container("server", **RUNS["state"]) | server],
+        conditions=[condition("Initialized", initialized, 10)],
     )
-    assert expected == pod_state(found).load_seconds
 
 
-@cases(
-    "scheduled ready changes expected",
-    {
-        "pull": ("03:03:00", "03:04:12", {}, ("Pull", 65.0)),
-        "load": ("03:04:04", "03:04:12", {}, ("Load", 5.0)),
-        "warm-up": ("03:04:04", "03:05:00", {}, ("WarmUp", 50.0)),
-        "not-ready": ("03:04:04", "", {}, None),
-        "repaired": ("03:04:04", "03:05:00", {"restartCount": 1}, None),
-    },
-)
-def test_the_slowest_phase_of_a_start_is_found(
-    scheduled: str, ready: str, changes: dict[str, Any], expected: tuple[str, float] | None
-) -> None:
-    """From its node to the container, to the server being up, to a real answer."""
-
-    def since(kind: str, time: str) -> dict[str, Any]:
-        at = {"lastTransitionTime": f"2026-01-02T{time or '03:04:00'}Z"}
-        return {"type": kind, "status": "True" if time else "False", **at}
-
-    found = pod(
-        initContainerStatuses=[container("server", running={"startedAt": MADE})],
-        containerStatuses=[container("gateway", running={"startedAt": MADE}) | changes],
+def started_pod(scheduled: str, ready: str, **gateway: Any) -> dict[str, Any]:
+    """Return a pod of which each phase has a time of its own."""
+    times = {"PodScheduled": scheduled, "Initialized": "03:04:10", "Ready": ready}
+    return pod(
+        initContainerStatuses=[container("server", **RUNS["state"])],
+        containerStatuses=[container("gateway", **RUNS["state"]) | gateway],
         conditions=[
-            since("PodScheduled", scheduled),
-            since("Initialized", "03:04:10"),
-            since("Ready", ready),
+            {
+                **condition(kind, "True" if time else "False", 0),
+                "lastTransitionTime": f"2026-01-02T{time or '03:04:00'}Z",
+            }
+            for kind, time in times.items()
         ],
     )
-    assert pod_state(found).slowest_phase == expected
 
 
-def test_an_eviction_is_reported() -> None:
-    found = pod(phase="Failed", reason="Evicted", conditions=[holds("DisruptionTarget")])
-    end = pod_end(found)
-
-    assert end is not None
-    assert (end.exit_code, end.pod_reason, end.disrupted) == (None, "Evicted", True)
-    assert needs_log(found) == ""
-
-
-def test_a_message_needs_no_log() -> None:
-    ended = container(terminated={"exitCode": 3, "message": "{}"})
-
-    assert needs_log(pod(ended, phase="Failed")) == ""
+def failing_pull(state: dict[str, Any], before: str) -> dict[str, Any]:
+    """Return a pod whose init container failed and whose server waits for it."""
+    end = {"exitCode": 5, "reason": "Error", "message": before}
+    pull = container("pull") | {"state": state, "restartCount": 2, "lastState": {"terminated": end}}
+    server = container("server", waiting={"reason": "PodInitializing"})
+    return pod(server, initContainerStatuses=[pull], phase="Pending")
 
 
-def test_running_pods_have_not_ended() -> None:
-    assert pod_end(pod(container(running={}), phase="Running")) is None
+def ended_server(code: int, **state: Any) -> dict[str, Any]:
+    end = {"exitCode": code, "message": "5\nbytes", "finishedAt": MADE}
+    return pod(container("server") | {"state": state, "lastState": {"terminated": end}})
 
 
-@cases(
-    "found expected",
-    {
-        "unschedulable": (
-            pod(
-                phase="Pending",
-                conditions=[
-                    {"type": "PodScheduled", "status": "False", "message": "0/1 nodes: no GPU"}
-                ],
-            ),
-            "0/1 nodes: no GPU",
-        ),
-        "image": (
-            pod(container(waiting={"reason": "ErrImagePull", "message": "no such image"})),
-            "ErrImagePull: no such image",
-        ),
-        "starting": (pod(container(waiting={"reason": "ContainerCreating"})), ""),
-        "running": (pod(container(running={})), ""),
-        "no-status-yet": ({"metadata": {}}, ""),
-    },
-)
-def test_why_a_pod_does_not_run(found: dict[str, Any], expected: str) -> None:
-    """The scheduler's or the kubelet's sentence is passed on; ordinary starting says nothing."""
-    assert why_not_running(found) == expected
+def pulling(reason: str, port: int) -> dict[str, Any]:
+    said = f"read udp 10.0.0.2:{port}->10.96.0.10:53: i/o timeout"
+    found = pod(
+        container("server", waiting={"reason": "PodInitializing"}),
+        container("gateway", waiting={"reason": reason, "message": said}),
+    )
+    return found | {"metadata": {"labels": {"pod-template-hash": "7d9f8"}}}
+
+
+CRASHED = container("server", waiting={"reason": "CrashLoopBackOff"}) | {
+    "restartCount": 4,
+    "lastState": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no manifest"}},
+}
+FAILED, OVER = ({"exitCode": code, "reason": "Error", "message": "down"} for code in (5, 0))
+NO_NODE = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes: no GPU"}
+PODS: dict[str, dict[str, Any]] = {
+    "no status yet": {"metadata": {}},
+    "killed for its memory": pod(
+        container(terminated={"exitCode": 137, "reason": "OOMKilled", "finishedAt": MADE}),
+        phase="Failed",
+    ),
+    "evicted": pod(phase="Failed", reason="Evicted", conditions=[holds("DisruptionTarget")]),
+    "ended with a message": pod(
+        container(terminated={"exitCode": 3, "message": "{}"}), phase="Failed"
+    ),
+    "runs": pod(container(running={}), phase="Running"),
+    "unschedulable": pod(phase="Pending", conditions=[NO_NODE]),
+    "no image": pod(container(waiting={"reason": "ErrImagePull", "message": "no such image"})),
+    "pull fails": pulling("ErrImagePull", 1),
+    "pull fails again": pulling("ErrImagePull", 2),
+    "pull is waited for": pulling("ImagePullBackOff", 2),
+    "starts": pod(container(waiting={"reason": "ContainerCreating"})),
+    "encoder does not run": encoder_pod({}, {}),
+    "encoder's engine is fetched": encoder_pod({}, RUNS),
+    "encoder loads": encoder_pod(STARTING, {"state": {"terminated": {"exitCode": 0}}}),
+    "encoder was ready": encoder_pod(STARTED, {}, second=30),
+    "encoder is ready": encoder_pod(STARTED, {}, "True", 30),
+    "server does not run": server_pod({}, ("False", 1)),
+    "server loads": server_pod(STARTING, ("False", 1), ("False", 1)),
+    "server warms up": server_pod(STARTED, ("False", 1)),
+    "server is ready": server_pod(STARTED, ("True", 12)),
+    "server was ready": server_pod(STARTED, ("False", 30)),
+    "loaded": loaded_pod(),
+    "loaded again": loaded_pod(restartCount=1),
+    "loaded, runs no more": loaded_pod(state={}),
+    "loaded, not up yet": loaded_pod("False"),
+    "slow pull": started_pod("03:03:00", "03:04:12"),
+    "slow load": started_pod("03:04:04", "03:04:12"),
+    "slow warm-up": started_pod("03:04:04", "03:05:00"),
+    "slow, not ready": started_pod("03:04:04", ""),
+    "slow, repaired": started_pod("03:04:04", "03:05:00", restartCount=1),
+    "server crashes": pod(container("gateway", waiting={"reason": "PodInitializing"}), CRASHED),
+    "init container tries again": failing_pull(RUNS["state"], "down"),
+    "init container rests": failing_pull({"terminated": FAILED}, "denied"),
+    "init container succeeded at last": failing_pull({"terminated": OVER}, "down"),
+    "damaged engine": ended_server(6, waiting={"reason": "CrashLoopBackOff"}),
+    "damaged engine, tries again": ended_server(6, running={"startedAt": MADE}),
+    "damaged engine, pulled at last": ended_server(6, terminated={"exitCode": 0}),
+    "GPU is too full": ended_server(7, waiting={}),
+    "GPU is lost": ended_server(8, waiting={}),
+    "GPU is lost, tries again": ended_server(8, running={"startedAt": MADE}),
+    "another end": ended_server(1, waiting={}),
+}
+
+
+def differences(record: PodState | PodEnd, usual: PodState | PodEnd) -> dict[str, str]:
+    named = ((field.name, getattr(record, field.name)) for field in fields(record))
+    return {name: str(value) for name, value in named if value != getattr(usual, name)}
+
+
+def test_pods_become_records(golden: Golden) -> None:
+    """What differs from a pod of which nothing is known, and whose log is requested."""
+    found = {}
+    for name, given in PODS.items():
+        end = pod_end(given, ("last",))
+        found[name] = differences(pod_state(given), pod_state({"metadata": {}})) | {
+            **({"end": differences(end, PodEnd("", succeeded=True, exit_code=0))} if end else {}),
+            **({"log": needs_log(given)} if needs_log(given) else {}),
+            **({"why": why_not_running(given)} if why_not_running(given) else {}),
+        }
+    golden.check_yaml("pods.yaml", found)
 
 
 def test_a_failed_job_reports_why() -> None:
@@ -264,87 +210,6 @@ def test_a_blocked_job_says_so_only_without_pods() -> None:
     """A quota's message counts while there is no pod."""
     assert job_state(job(), [], log_tails={}, blocked="exceeded quota").waiting == "exceeded quota"
     assert job_state(job(), [pod(phase="Pending")], log_tails={}, blocked="old").waiting == ""
-
-
-def test_a_crashing_server_is_reported_before_a_waiting_gateway() -> None:
-    """Of several waiting containers the one in CrashLoopBackOff is named, with its last end."""
-    server = container("server", waiting={"reason": "CrashLoopBackOff"})
-    server |= {
-        "restartCount": 4,
-        "lastState": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no manifest"}},
-    }
-    gateway = container("gateway", waiting={"reason": "PodInitializing"})
-    found = pod(gateway, server, phase="Running")
-    found["metadata"]["annotations"] = {labels.SERVING_HASH: "abc"}
-    state = pod_state(found)
-
-    assert (state.container, state.waiting, state.restarts) == ("server", "CrashLoopBackOff", 4)
-    assert state.last_end == "Error with exit code 3: no manifest"
-    assert (state.serving_hash, state.ready) == ("abc", False)
-
-
-@pytest.mark.parametrize(
-    ("now", "before", "expected"),
-    [
-        pytest.param({"running": {"startedAt": MADE}}, "down", "Error with exit code 5: down"),
-        pytest.param({"terminated": "down"}, "denied", "Error with exit code 5: down"),
-        pytest.param({"terminated": ""}, "down", ""),
-    ],
-    ids=["tries-again", "rests-after-its-end", "succeeded-at-last"],
-)
-def test_a_failing_init_container_is_reported_while_the_others_wait(
-    now: dict[str, Any], before: str, expected: str
-) -> None:
-    """The kubelet shows the end for most of a back-off; servers that wait for it do not hide it."""
-
-    def end(message: str) -> dict[str, Any]:
-        return {"exitCode": 5 if message else 0, "reason": "Error", "message": message}
-
-    state = {"terminated": end(now["terminated"])} if "terminated" in now else now
-    pull = container("pull") | {"state": state, "restartCount": 2}
-    pull["lastState"] = {"terminated": end(before)}
-    server = container("server", waiting={"reason": "PodInitializing"})
-    found = pod_state(pod(server, initContainerStatuses=[pull], phase="Pending"))
-
-    assert found.last_end == expected
-    assert found.container == ("pull" if expected else "server")
-
-
-@cases(
-    "now expected",
-    {
-        "waits": ({"waiting": {"reason": "CrashLoopBackOff"}}, "a is damaged"),
-        "tries-again": ({"running": {"startedAt": "2026-01-02T03:04:05Z"}}, None),
-        "pulled-at-last": ({"terminated": {"exitCode": 0}}, None),
-    },
-)
-def test_a_damaged_engine_is_reported_while_it_cannot_be_loaded(
-    now: dict[str, Any], expected: str | None
-) -> None:
-    end = {"exitCode": 6, "message": "a is damaged", "finishedAt": "2026-01-02T03:04:05Z"}
-    server = container("server", waiting={}) | {"state": now, "lastState": {"terminated": end}}
-    found = pod_state(pod(server, phase="Running"))
-
-    assert (found.damage.message if found.damage else None) == expected
-
-
-@cases(
-    "now code expected",
-    {
-        "too-full": ({"waiting": {}}, 7, GpuFault(usable=True, message="5 bytes")),
-        "lost": ({"waiting": {}}, 8, GpuFault(usable=False, message="5 bytes")),
-        "tries-again": ({"running": {"startedAt": MADE}}, 8, None),
-        "another-end": ({"waiting": {}}, 1, None),
-    },
-)
-def test_what_a_gpu_lacked_is_known_while_the_server_waits(
-    now: dict[str, Any], code: int, expected: GpuFault | None
-) -> None:
-    """Exit codes 7 and 8, with the sentence of the termination message."""
-    end = {"exitCode": code, "message": "5\nbytes", "finishedAt": MADE}
-    server = container("server") | {"state": now, "lastState": {"terminated": end}}
-
-    assert pod_state(pod(server, phase="Running")).gpu == expected
 
 
 def test_a_deployment_reports_its_troubles() -> None:
@@ -383,24 +248,6 @@ def test_texts_of_a_status_have_a_bound() -> None:
     assert max(map(len, (end.reason, end.pod_reason, end.pod_message))) <= 4096
     assert max(map(len, (waits.waiting, waits.waiting_message, waits.last_end))) <= 4096
     assert len(why_not_running(stuck)) <= 2 * 4096
-
-
-@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff"])
-def test_each_try_of_a_pull_says_the_same(reason: str) -> None:
-    """Ports differ with each try, and two reasons take turns: neither is a change."""
-    tries = [
-        pod_state(
-            pod(
-                container("server", waiting={"reason": "PodInitializing"}),
-                container("gateway", waiting={"reason": reason, "message": said}),
-            )
-            | {"metadata": {"labels": {"pod-template-hash": "7d9f8"}}}
-        )
-        for said in (f"read udp 10.0.0.2:{port}->10.96.0.10:53: i/o timeout" for port in (1, 2))
-    ]
-    assert tries[0] == tries[1]
-    assert (tries[0].container, tries[0].template) == ("gateway", "7d9f8")
-    assert tries[0].waiting_message == "read udp: i/o timeout"
 
 
 def test_each_try_of_a_write_says_the_same() -> None:
