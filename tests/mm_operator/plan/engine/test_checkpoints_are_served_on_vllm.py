@@ -136,14 +136,6 @@ def test_the_utilization_follows_from_the_plan(share: str) -> None:
     assert (part > 0.9 * gpu.gpu_memory_bytes) == (share == "Auto")
 
 
-def test_a_share_for_less_than_a_sequence_is_refused() -> None:
-    """The server would not start: it holds one sequence of the longest length at the least."""
-    share = {"freeGpuMemoryFraction": "0.01"}
-    (problem,) = on_vllm("llava", maxSeqLen=4096, kvCache=share).errors
-    assert problem.code == "KvFractionTooSmall"
-    assert "less than a sequence of 4096 tokens takes" in problem.message
-
-
 def test_fields_reach_the_command() -> None:
     flags = flags_of(
         on_vllm(
@@ -175,38 +167,6 @@ def test_keys_of_one_byte_take_half() -> None:
     assert wide.memory.kv_bytes_per_token == 2 * half.memory.kv_bytes_per_token
 
 
-REFUSED = {
-    "planned": (["--max-model-len", "9"], "OptionOfPlan", "set spec.engine.maxSeqLen"),
-    "negated": (["--no-enable-prefix-caching"], "OptionOfPlan", "spec.engine.kvCache.reuse"),
-    "parser": (["--tool-call-parser=hermes"], "OptionOfPlan", "the gateway reads calls of tools"),
-    "unplanned": (["--speculative-config", "{}"], "OptionNotPlanned", "counts no second model"),
-    "unknown": (["--max-num-seq", "4"], "OptionUnknown", "the nearest are --max-num-seqs"),
-    "bare": (["fp8"], "OptionUnknown", "fp8: it is no argument"),
-    "short": (["-tp", "2"], "OptionUnknown", "-tp: it is no argument"),
-    "key": (["--limit-mm-per-prompt.image", "9"], "OptionOfPlan", "maxImagesPerRequest"),
-    "choice": (["--kv-cache-dtype", "fp7"], "OptionValue", "fp7 is not auto or bfloat16"),
-    "number": (["--max-logprobs", "many"], "OptionValue", "many is not one integer"),
-    "switch": (["--enforce-eager", "true"], "OptionValue", "an argument without a value"),
-    "twice": (["--enforce-eager", "--no-enforce-eager"], "OptionsExclude", "given twice"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_arguments_are_refused_by_name(case: str) -> None:
-    arguments, code, message = REFUSED[case]
-    (problem,) = on_vllm("llava", "0.26.0", extraArgs=arguments).errors
-
-    assert (problem.code, problem.path) == (code, "spec.engine.extraArgs")
-    assert message in problem.message
-
-
-def test_an_argument_has_other_names_since_0_33() -> None:
-    """There, --disable-NAME is --no-enable-NAME, and the plan's as well."""
-    (problem,) = on_vllm("llava", "0.33.0", extraArgs=["--disable-prefix-caching"]).errors
-
-    assert (problem.code, "kvCache.reuse" in problem.message) == ("OptionOfPlan", True)
-
-
 def test_what_the_plan_decides_is_an_argument() -> None:
     """No name of the list is misspelled: some version has each."""
     found = {name for name in OWNED for version in VERSIONS if kind_of(name, version)}
@@ -226,21 +186,6 @@ def test_a_family_without_a_class_is_refused(family: str) -> None:
 @pytest.mark.parametrize("family", SERVED)
 def test_a_family_with_a_class_is_planned(family: str) -> None:
     assert on_vllm(family).errors == []
-
-
-def test_views_of_another_kind_are_refused() -> None:
-    """Nine are packed whatever the checkpoint says, and each of several images is cut."""
-    facts = facts_of("llava-onevision")
-    assert facts.vision is not None
-    four = facts.model_copy(update={"vision": facts.vision.model_copy(update={"grid_limit": 4})})
-
-    (views,) = on_vllm("llava-onevision", facts=four).errors
-    (several,) = on_vllm("llava-onevision", maxImagesPerRequest=2).errors
-
-    assert (views.path, views.code) == ("spec.engine.backend", "BackendFamily")
-    assert "vision_aspect_ratio of config.json is anyres_max_4" in views.message
-    assert (several.path, several.code) == ("spec.engine.maxImagesPerRequest", "BackendFamily")
-    assert "set it to 1" in several.message
 
 
 @cases(
@@ -311,49 +256,6 @@ def test_keys_and_values_lie_in_the_pods_memory() -> None:
     assert host.planned_limit_bytes > host.total_bytes + plan.memory.shm_bytes
 
 
-@cases(
-    "engine runtime vision path",
-    {
-        "gpu": ({}, {"gpu": {"count": 1}}, {}, "runtime.gpu"),
-        "split": ({"parallelism": {"tensor": 2}}, {}, {}, "engine.parallelism"),
-        "share": (
-            {"kvCache": {"freeGpuMemoryFraction": "0.5"}},
-            {},
-            {},
-            "engine.kvCache.freeGpuMemoryFraction",
-        ),
-        "disaggregated": ({}, {}, DISAGGREGATED, "vision.placement"),
-    },
-)
-def test_what_is_planned_for_gpus_alone_is_refused(
-    engine: dict[str, Any], runtime: dict[str, Any], vision: dict[str, Any], path: str
-) -> None:
-    problems = [
-        one for one in on_cpu(engine, runtime, vision=vision).errors if one.path == f"spec.{path}"
-    ]
-
-    assert "a build for CPUs (as written in spec.runtime.vllmVersion)" in problems[-1].message
-
-
-def test_a_memory_limit_below_the_terms_does_not_fit() -> None:
-    plan = on_cpu({}, {"resources": {"limits": {"memory": "8Gi"}}})
-    assert plan.fit is not None
-
-    assert (plan.fit.verdict, "8Gi is too little" in plan.fit.message) == ("DoesNotFit", True)
-
-
-def test_what_does_not_fit_says_what_would() -> None:
-    """7 B in 16 bits on a GPU of 16 GB: in bytes, with more GPUs or less work."""
-    plan = on_vllm("llava", gpu="l4-24gb", maxBatchSize=64)
-    assert plan.fit is not None
-
-    assert plan.fit.verdict == "DoesNotFit"
-    assert "bytes are missing on GPU 0" in plan.fit.message
-    assert {change.path for one in plan.fit.suggestions for change in one.changes} >= {
-        "spec.engine.parallelism.tensor"
-    }
-
-
 def test_facts_of_other_files_are_another_stage() -> None:
     """The staged files are the checkpoint's, however they are served."""
     one, other = on_vllm("llava"), on_vllm("llava", maxBatchSize=2)
@@ -387,17 +289,54 @@ def test_disaggregated_encoders_are_planned() -> None:
     assert disaggregated.serving_plan.encoders.pools.pinned_bytes == 0
 
 
-@cases(
-    "family vision code message",
-    {
-        "family": ("mistral3", DISAGGREGATED, "BackendFamily", "features of mistral3"),
-        "onnx": ("llava", {"placement": "Disaggregated"}, "EncoderEngine", "compute with torch"),
-        "alone": ("llava", {"engine": "Torch"}, "EncoderEngine", "vLLM encodes images"),
-    },
-)
-def test_disaggregated_encoders_are_refused_by_name(
-    family: str, vision: dict[str, str], code: str, message: str
-) -> None:
-    """Where vLLM takes no features of the family, and where the engine is not the placement's."""
-    (problem,) = on_vllm(family, vision=vision).errors
-    assert (problem.code, message in problem.message) == (code, True)
+def four_views() -> ModelFacts:
+    facts = facts_of("llava-onevision")
+    assert facts.vision is not None
+    return facts.model_copy(update={"vision": facts.vision.model_copy(update={"grid_limit": 4})})
+
+
+TINY_SHARE = {"freeGpuMemoryFraction": "0.01"}
+ARGUMENTS = {
+    "of the plan": ["--max-model-len", "9"],
+    "of the plan, negated": ["--no-enable-prefix-caching"],
+    "of the gateway": ["--tool-call-parser=hermes"],
+    "not planned": ["--speculative-config", "{}"],
+    "unknown": ["--max-num-seq", "4"],
+    "bare": ["fp8"],
+    "short": ["-tp", "2"],
+    "key of the plan": ["--limit-mm-per-prompt.image", "9"],
+    "no choice": ["--kv-cache-dtype", "fp7"],
+    "no number": ["--max-logprobs", "many"],
+    "value of a switch": ["--enforce-eager", "true"],
+    "twice": ["--enforce-eager", "--no-enforce-eager"],
+}
+WRONG = {
+    "share for less than a sequence": on_vllm("llava", maxSeqLen=4096, kvCache=TINY_SHARE),
+    # There, --disable-NAME is --no-enable-NAME, and the plan's as well.
+    "name before 0.33": on_vllm("llava", "0.33.0", extraArgs=["--disable-prefix-caching"]),
+    # Nine views are packed whatever the checkpoint says, and each of several images is cut.
+    "four views": on_vllm("llava-onevision", facts=four_views()),
+    "several images in views": on_vllm("llava-onevision", maxImagesPerRequest=2),
+    "CPU, GPU": on_cpu({}, {"gpu": {"count": 1}}),
+    "CPU, split": on_cpu({"parallelism": {"tensor": 2}}, {}),
+    "CPU, share": on_cpu({"kvCache": {"freeGpuMemoryFraction": "0.5"}}, {}),
+    "CPU, disaggregated": on_cpu({}, {}, vision=DISAGGREGATED),
+    "CPU, too little memory": on_cpu({}, {"resources": {"limits": {"memory": "8Gi"}}}),
+    "too little GPU": on_vllm("llava", gpu="l4-24gb", maxBatchSize=64),
+    "features of another family": on_vllm("mistral3", vision=DISAGGREGATED),
+    "encoders of ONNX": on_vllm("llava", vision={"placement": "Disaggregated"}),
+    "encoder without a pod": on_vllm("llava", vision={"engine": "Torch"}),
+} | {
+    f"argument {name}": on_vllm("llava", "0.26.0", extraArgs=words)
+    for name, words in ARGUMENTS.items()
+}
+
+
+def test_what_is_wrong_is_refused_by_name(golden: Golden) -> None:
+    """The message has the field or argument, what is wrong with it, and a way out."""
+    found = {
+        name: [f"{one.path}: {one.message} ({one.code})" for one in plan.errors]
+        or (plan.fit and [plan.fit.message, *map(str, plan.fit.suggestions)])
+        for name, plan in WRONG.items()
+    }
+    golden.check_yaml("refused/vllm.yaml", found)

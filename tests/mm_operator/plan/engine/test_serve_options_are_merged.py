@@ -1,6 +1,7 @@
 """`engine.extraLlmApiOptions`: merged over the plan's options, or refused by the option's name."""
 
 import json
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_operator.plan.engine.serve_options import ALLOWED, NAMED, OWNED, merged
+from support.golden import Golden
 from support.model_configs import planned, planned_on_pytorch
 from support.recorded_server import recorded_server
 
@@ -43,11 +45,6 @@ def options_of(plan: ModelPlan) -> dict[str, Any]:
     return dict(plan.serve.options)
 
 
-def refusal(options: dict[str, Any], version: str = "1.1.0", **engine: Any) -> tuple[str, str, str]:
-    (error,) = plan_of(options, version, **engine).errors
-    return error.code, error.path.removeprefix("spec.engine.extraLlmApiOptions."), error.message
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_options_lie_beside_the_plans(version: str) -> None:
     """Groups keep what the plan set in them; nothing else changes, and pods read the same file."""
@@ -80,120 +77,81 @@ def test_a_server_takes_the_merged_file(version: str, tmp_path: Path) -> None:
         assert f"options {json.dumps(options, sort_keys=True)}" in server.log
 
 
-@pytest.mark.parametrize("key", OWNED)
-def test_the_plans_own_options_are_refused(key: str) -> None:
-    """The message names the field that sets it."""
-    code, path, message = refusal(nested(key, 1))
+BOUNDS: dict[str, tuple[tuple[object, ...], tuple[object, ...]]] = {
+    "stream_interval": ((1, 1024), (0, 1025, True, "4", 1.5, None, [1])),
+    "disable_overlap_scheduler": ((True, False), (1, "true", None)),
+    "cuda_graph_config.max_batch_size": ((1, 8), (0, 9, True)),
+    "cuda_graph_config.batch_sizes": (*(([8], [4, 1]), ([], [9], [0], [1, 1], [True], 4, ["1"])),),
+    "cuda_graph_config.enable_padding": ((True,), ("on",)),
+    "kv_cache_config.dtype": (("auto", "fp8"), ("nvfp4", "FP8", "int8", None, 8, ["fp8"])),
+}
+"""What is taken of an option, and what is not; eight is engine.maxBatchSize."""
+OTHER_TYPES = ({}, [{"a": 1}], [[1]], float("nan"), date(2026, 1, 1))
+"""What YAML can hold and no option has."""
+NEWER: dict[str, tuple[object, tuple[str, ...], str]] = {
+    "kv_cache_config.dtype": ("fp8", ("1.0.3.2510", "1.1.0rc4"), "1.1.0"),
+    "batch_wait_timeout_ms": (5, ("1.1.0", "1.2.0rc4"), "1.2.0"),
+}
+"""Candidates of the first release are not known to have it."""
+FP8_CACHE = {"kv_cache_config": {"dtype": "fp8"}}
+CHUNKED = {"enable_chunked_prefill": True}
 
-    assert (code, path) == ("OptionOfPlan", key)
-    assert f"by spec.{OWNED[key]}: remove it here" in message
+
+def on_ampere(dtype: str) -> ModelPlan:
+    engine = {"backend": "PyTorch", "extraLlmApiOptions": {"kv_cache_config": {"dtype": dtype}}}
+    return planned("qwen2-vl", engine, gpu="a100-80gb", version="1.1.0", model={})
 
 
-@pytest.mark.parametrize("key", NAMED)
-def test_options_that_are_not_planned_are_refused(key: str) -> None:
-    code, path, message = refusal(nested(key, 1))
-
-    assert (code, path) == ("OptionNotPlanned", key)
-    assert f"{NAMED[key]}: remove it" in message
-
-
-def test_a_group_is_refused_once() -> None:
+def wrong_plans() -> Iterator[tuple[str, ModelPlan]]:
+    for key in (*OWNED, *NAMED, "stream_intervall", "kv_cache_config.dtyp", "zzz"):
+        yield key, plan_of(nested(key, 1))
     draft = {"decoding_type": "Eagle", "max_draft_len": 3}
-    code, path, message = refusal({"speculative_config": draft})
-
-    assert (code, path) == ("OptionNotPlanned", "speculative_config")
-    assert "the memory of a draft is not planned" in message
-
-
-@pytest.mark.parametrize(
-    ("options", "key", "near"),
-    [
-        ({"stream_intervall": 2}, "stream_intervall", "the nearest are stream_interval"),
-        ({"kv_cache_config": {"dtyp": "fp8"}}, "kv_cache_config.dtyp", "are kv_cache_config.dtype"),
-        ({"zzz": 2}, "zzz", "knows no such option (it merges stream_interval,"),
-    ],
-)
-def test_unknown_options_are_refused(options: dict[str, Any], key: str, near: str) -> None:
-    code, path, message = refusal(options)
-
-    assert (code, path) == ("OptionUnknown", key)
-    assert near in message
-
-
-def test_every_wrong_option_is_named() -> None:
-    plan = plan_of({"zzz": 1, "model": "a", "stream_interval": 0})
-
-    assert [error.code for error in plan.errors] == ["OptionOfPlan", "OptionValue", "OptionUnknown"]
+    yield "a group is refused once", plan_of({"speculative_config": draft})
+    yield "three at once", plan_of({"zzz": 1, "model": "a", "stream_interval": 0})
+    for key, (_, bad) in BOUNDS.items():
+        for value in bad:
+            yield f"{key} = {value!r}", plan_of(nested(key, value), maxBatchSize=8)
+    for key in ("stream_interval", "kv_cache_config"):
+        for value in OTHER_TYPES:
+            yield f"{key} = {value!r}", plan_of({key: value})
+    for value in (None, {}, 1):
+        yield f"cuda_graph_config = {value!r}", plan_of({"cuda_graph_config": value})
+    graphs = {"batch_sizes": [1], "max_batch_size": 1}
+    yield "sizes are listed and generated", plan_of({"cuda_graph_config": graphs})
+    for key in ("enable_partial_reuse", "copy_on_partial_reuse"):
+        yield f"{key} without reuse", plan_of({"kv_cache_config": {key: True}})
+    for key, (value, older, _) in NEWER.items():
+        for version in older:
+            yield f"{key} of {version}", plan_of(nested(key, value), version)
+    yield "FP8 on Ampere", on_ampere("fp8")
+    yield "prompts with images in parts", plan_of(CHUNKED)
+    # Also of texts alone: the message names the classes that have it.
+    texts = planned_on_pytorch("gemma3", extraLlmApiOptions=CHUNKED, maxImagesPerRequest=0)
+    yield "prompts of another class in parts", texts
 
 
-@pytest.mark.parametrize(
-    ("key", "good", "bad"),
-    [
-        ("stream_interval", (1, 1024), (0, 1025, True, "4", 1.5, None, [1])),
-        ("disable_overlap_scheduler", (True, False), (1, "true", None)),
-        ("cuda_graph_config.max_batch_size", (1, 8), (0, 9, True)),
-        ("cuda_graph_config.batch_sizes", ([8], [4, 1]), ([], [9], [0], [1, 1], [True], 4, ["1"])),
-        ("cuda_graph_config.enable_padding", (True,), ("on",)),
-        ("kv_cache_config.dtype", ("auto", "fp8"), ("nvfp4", "FP8", "int8", None, 8, ["fp8"])),
-    ],
-)
-def test_values_have_bounds(key: str, good: tuple[object, ...], bad: tuple[object, ...]) -> None:
-    """The message has the value and what was expected; eight is engine.maxBatchSize."""
-    for value in good:
-        assert plan_of(nested(key, value), maxBatchSize=8).errors == []
-    for value in bad:
-        code, path, message = refusal(nested(key, value), maxBatchSize=8)
-        assert (code, path) == ("OptionValue", key)
-        assert f"{value!r} is not " in message
+def test_what_is_wrong_is_refused_by_name(golden: Golden) -> None:
+    """The option, its value, what was expected, and the field or version that has it."""
+    found = {
+        name: [f"{one.path}: {one.message} ({one.code})" for one in plan.errors]
+        for name, plan in wrong_plans()
+    }
+    assert [] not in found.values()
+    golden.check_yaml("refused/serve-options.yaml", found)
 
 
-@pytest.mark.parametrize("value", [{}, [{"a": 1}], [[1]], float("nan"), date(2026, 1, 1)], ids=repr)
-def test_values_of_other_types_are_refused(value: object) -> None:
-    """What YAML can hold and no option has."""
-    for key in ("stream_interval", "print_iter_log", "kv_cache_config"):
-        assert refusal({key: value})[:2] == ("OptionValue", key)
-
-
-@pytest.mark.parametrize("value", [None, {}, 1])
-def test_a_group_is_an_object(value: object) -> None:
-    code, path, message = refusal({"cuda_graph_config": value})
-
-    assert (code, path) == ("OptionValue", "cuda_graph_config")
-    assert "an object with cuda_graph_config.enable_padding, " in message
-
-
-def test_sizes_of_graphs_are_listed_or_generated() -> None:
-    """TorchLlmArgs.validate_cuda_graph_config refuses both."""
-    code, path, _ = refusal({"cuda_graph_config": {"batch_sizes": [1], "max_batch_size": 1}})
-
-    assert (code, path) == ("OptionsExclude", "cuda_graph_config.max_batch_size")
-
-
-@pytest.mark.parametrize("key", ["enable_partial_reuse", "copy_on_partial_reuse"])
-def test_options_of_reuse_need_reuse(key: str) -> None:
-    """Without it they would be accepted and change nothing."""
-    code, path, message = refusal({"kv_cache_config": {key: True}})
-
-    assert (code, path) == ("OptionWithoutEffect", f"kv_cache_config.{key}")
-    assert "set engine.kvCache.reuse to true" in message
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "older", "first"),
-    [
-        ("kv_cache_config.dtype", "fp8", ("1.0.3.2510", "1.1.0rc4"), "1.1.0"),
-        ("batch_wait_timeout_ms", 5, ("1.1.0", "1.2.0rc4"), "1.2.0"),
-    ],
-)
-def test_older_versions_are_refused(
-    key: str, value: object, older: tuple[str, ...], first: str
-) -> None:
-    """The message has both versions; candidates of the first release are not known to have it."""
-    for version in older:
-        code, path, message = refusal(nested(key, value), version)
-        assert (code, path) == ("OptionTooNew", key)
-        assert f"since {first}, and the image has {version}" in message
-    assert plan_of(nested(key, value), first).errors == []
+def test_what_is_right_is_taken() -> None:
+    plans = [
+        *(
+            plan_of(nested(key, one), maxBatchSize=8)
+            for key, (good, _) in BOUNDS.items()
+            for one in good
+        ),
+        *(plan_of(nested(key, value), first) for key, (value, _, first) in NEWER.items()),
+        on_ampere("auto"),
+        plan_of({"enable_chunked_prefill": False}),
+    ]
+    assert [plan.errors for plan in plans] == [[]] * len(plans)
 
 
 def test_every_first_version_has_a_case() -> None:
@@ -202,9 +160,6 @@ def test_every_first_version_has_a_case() -> None:
         "batch_wait_timeout_ms",
         "kv_cache_config.dtype",
     ]
-
-
-FP8_CACHE = {"kv_cache_config": {"dtype": "fp8"}}
 
 
 @pytest.mark.parametrize("family", ["qwen2-vl", "gemma3"])
@@ -229,42 +184,6 @@ def test_auto_is_the_plans_own_cache() -> None:
 
     assert auto.errors == []
     assert auto.memory == plan_of({}).memory
-
-
-def test_a_cache_of_fp8_needs_a_gpu() -> None:
-    """As FP8 weights do, Ada or newer; auto needs none."""
-
-    def on_ampere(dtype: str) -> ModelPlan:
-        engine = {"backend": "PyTorch", "extraLlmApiOptions": {"kv_cache_config": {"dtype": dtype}}}
-        return planned("qwen2-vl", engine, gpu="a100-80gb", version="1.1.0", model={})
-
-    (error,) = on_ampere("fp8").errors
-
-    assert error.code == "Fp8NeedsGpu"
-    assert error.path == "spec.engine.extraLlmApiOptions.kv_cache_config.dtype"
-    assert "needs compute capability 8.9" in error.message
-    assert on_ampere("auto").errors == []
-
-
-def test_prompts_with_images_are_not_prefilled_in_parts() -> None:
-    """Switched off it may be written all the same."""
-    code, path, message = refusal({"enable_chunked_prefill": True})
-
-    assert (code, path) == ("ChunkedPrefill", "enable_chunked_prefill")
-    assert "or set engine.maxImagesPerRequest to 0" in message
-    assert plan_of({"enable_chunked_prefill": False}).errors == []
-
-
-def test_classes_without_it_prefill_no_parts() -> None:
-    """Also of texts alone: the message names the classes that have it."""
-    options = {"enable_chunked_prefill": True}
-    plan = planned_on_pytorch("gemma3", extraLlmApiOptions=options, maxImagesPerRequest=0)
-    (error,) = plan.errors
-
-    assert error.code == "ChunkedPrefill"
-    assert "does not have it for Gemma3ForConditionalGeneration (it has it for Llava" in (
-        error.message
-    )
 
 
 def test_limits_stay_with_parts() -> None:
