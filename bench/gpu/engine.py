@@ -30,7 +30,7 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
-from mm_runtime.reference_engine.load import GPU_GROWN_ROWS, GPU_LOGITS_ROWS, GPU_PROMPT_ROWS
+from mm_runtime.reference_engine.load import GPU_GROWN_ROWS, GPU_PROMPT_ROWS
 from mm_runtime.reference_engine.options import EngineOptions
 from mm_runtime.serving.device import is_gpu, open_device, release_unused, wait_for
 from mm_runtime.serving.generate.request import Piece, Request
@@ -115,7 +115,6 @@ def opened(folder: Path, dtype: str, device: torch.device) -> Engine:
             max_queue_size=0,
             prompt_rows=GPU_PROMPT_ROWS,
             grown_rows=GPU_GROWN_ROWS,
-            logits_rows=GPU_LOGITS_ROWS,
         ),
     )
     engine.start()

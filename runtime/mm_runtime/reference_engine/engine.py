@@ -18,9 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from mm_runtime.reference_engine.accepted import check_lengths
 from mm_runtime.reference_engine.ahead import (
@@ -60,8 +58,8 @@ WAITING_CHECKED_EVERY = 10
 """Waiting requests hold no slot and can be many, so they are checked this much more rarely."""
 
 
-_Computed = tuple[Passed, Sequence[NDArray[np.float32]], Choices | None]
-"""A pass, the prompt's logits where they are wanted, and what comes next."""
+_Computed = tuple[Passed, Choices | None]
+"""A pass, and what comes next."""
 
 
 class Engine:
@@ -239,10 +237,9 @@ class Engine:
         if computed is None:
             slots.turn_to_next()
             return
-        passed, context, choices = computed
+        passed, choices = computed
         self._count(len(slots.decoding))
         if prompt is not None and part is not None:
-            prompt.context_logits += context
             prompt.prefilled += len(part.rows)
             prompt.length = prompt.prefilled
             if prompt.prefilled == len(prompt.prompt):
@@ -272,13 +269,8 @@ class Engine:
         self._make_room(prompt, part, shortage)
         return None
 
-    def _context_logits(self, states: torch.Tensor) -> list[NDArray[np.float32]]:
-        count = self._options.logits_rows
-        parts = (states[at : at + count] for at in range(0, len(states), count))
-        return [self._model.logits(part).cpu().numpy() for part in parts]
-
     def _compute(self, prompt: Running | None, part: Part | None, ahead: Ahead | None) -> _Computed:
-        """Return a pass, the prompt's logits where they are wanted, and what comes next."""
+        """Return a pass, and what comes next."""
         if ahead is not None:
             passed = ahead.of(self._slots.decoding)
         else:
@@ -287,9 +279,7 @@ class Engine:
                 [running.length for running in self._slots.decoding],
                 part,
             )
-        advancing, context = [*self._slots.decoding], list[NDArray[np.float32]]()
-        if prompt is not None and part is not None and prompt.request.wanted.context_logits:
-            context = self._context_logits(passed.read)
+        advancing = [*self._slots.decoding]
         read = 0 if part is None else len(part.rows)
         complete = prompt is None or prompt.prefilled + read == len(prompt.prompt)
         if prompt is not None and complete:
@@ -298,8 +288,8 @@ class Engine:
         beside = partial(self._beside_a_pass, advancing, unread, read)
         if not advancing:
             beside(None)
-            return passed, context, None
-        return passed, context, choices_of(advancing, passed, self._model.logits, beside)
+            return passed, None
+        return passed, choices_of(advancing, passed, self._model.logits, beside)
 
     def _beside_a_pass(
         self,

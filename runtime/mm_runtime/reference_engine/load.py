@@ -44,10 +44,6 @@ pause of every answer (7 billion parameters on an H100, p95: 15.1 ms, and 9.7 wi
 That four times as many rows are worth it is an estimate, from 7.4 ms for 128 rows beside 8 tokens,
 and 5.3 + 14.2 ms for 8 tokens and then 600 rows (docs/gpu-results.md)."""
 
-GPU_LOGITS_ROWS = 64
-"""Rows of a prompt whose logits are on a GPU at one time: those of a complete step of 8,192 rows
-would take a gigabyte that no plan counts."""
-
 SOLO_ROWS = 32
 """The same where no two requests share a pass: a part is a pass of its own then, so small ones only
 cost more of them."""
@@ -103,7 +99,6 @@ def load_engine(
         max_queue_size=max_queue_size,
         prompt_rows=beside if isinstance(model, LanguageModel) else SOLO_ROWS,
         grown_rows=GPU_GROWN_ROWS if is_gpu(device) and isinstance(model, LanguageModel) else 0,
-        logits_rows=GPU_LOGITS_ROWS if is_gpu(device) else limits.max_num_tokens,
         cancellation_check_seconds=cancellation_check_seconds,
     )
     engine = Engine(model, options)

@@ -24,9 +24,6 @@ class EngineOptions:
     cancellation_check_seconds: float = 0.02
     """How often each request is checked for a cancellation by its client."""
 
-    logits_rows: int = 1 << 20
-    """Positions of a prompt whose logits are computed at one time, for requests that want them."""
-
 
 @dataclass(frozen=True)
 class EngineCounts:

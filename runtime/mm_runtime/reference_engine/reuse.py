@@ -20,9 +20,6 @@ class Reuse:
 
     def recall(self, slot: int, request: Request) -> int:
         """Return how many positions of a prompt its slot holds from the start."""
-        # They follow from the state of each position.
-        if request.wanted.context_logits:
-            return 0
         try:
             return self._model.recall(slot, request)
         except Exception:

@@ -63,8 +63,6 @@ class Running:
         """For each token those at its place."""
 
         self._generation_logits: list[NDArray[np.float32]] = []
-        self.context_logits: list[NDArray[np.float32]] = []
-        """Logits of the prompt so far, where they are wanted."""
 
     @property
     def answer(self) -> list[int]:
@@ -153,7 +151,6 @@ class Running:
                     log_probs=tuple(self._log_probs[part]),
                     cumulative_log_prob=sum(self._log_probs[: emission.end]),
                     likeliest=tuple(one for place in self._likeliest[part] for one in place),
-                    context_logits=_joined(self.context_logits) if done else None,
                     generation_logits=_joined(self._generation_logits[part]),
                     reused=self._recalled,
                 )

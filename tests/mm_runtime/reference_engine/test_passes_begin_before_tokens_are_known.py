@@ -168,9 +168,8 @@ def test_a_stop_word_ends_an_answer_and_its_slot_is_used_again(model: Overlappin
         {"sampling": Sampling(temperature=0.9, top_k=0, top_p=0.9, seed=7)},
         {"sampling": Sampling(top_k=1, repetition_penalty=1.4, frequency_penalty=0.5)},
         {"wanted": Wanted(log_probs=True, likeliest=3)},
-        {"wanted": Wanted(context_logits=True)},
     ],
-    ids=["drawn", "penalised", "log-probabilities", "context-logits"],
+    ids=["drawn", "penalised", "log-probabilities"],
 )
 def test_rules_follow_the_tokens_before(model: Overlapping, changes: dict[str, object]) -> None:
     """What is chosen from a pass that was begun ahead is chosen when the token before is known."""

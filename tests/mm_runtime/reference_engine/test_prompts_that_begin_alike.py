@@ -14,7 +14,7 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, Rows
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
-from mm_runtime.serving.generate.request import Request, Sampling, Wanted
+from mm_runtime.serving.generate.request import Request, Sampling
 from support.cases import cases
 from support.collecting_sink import CollectingSink
 from support.engines import MAX_LENGTH, SLOTS, engine_starter
@@ -114,7 +114,6 @@ def test_the_last_token_is_always_computed(keeping: LanguageModel) -> None:
         "image-of-no-id": ({"image": None}, 0),
         "salt": ({"salt": "ann"}, 0),
         "token": ({"ids": (*PROMPT[:33], 60, *PROMPT[34:])}, 32),
-        "logits-of-the-prompt": ({"wanted": Wanted(context_logits=True)}, 0),
         "sampling": ({"sampling": Sampling(top_k=5, seed=2)}, 48),
     },
 )

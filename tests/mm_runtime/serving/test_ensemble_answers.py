@@ -55,15 +55,12 @@ def test_log_probabilities_and_logits(ensemble: Ensemble) -> None:
         QUESTION,
         image_bytes_input=pixels,
         return_log_probs=True,
-        return_context_logits=True,
         return_generation_logits=True,
     ).outputs[0]
     log_probs = outputs["output_log_probs"]
     assert log_probs.shape == (1, 1, 3)
     assert outputs["cum_log_probs"][0, 0] == pytest.approx(float(log_probs.sum()), abs=1e-5)
     assert outputs["generation_logits"].shape == (1, 1, 3, VOCABULARY)
-    # <s> user : (16 features) what is in the image ? assistant :
-    assert outputs["context_logits"].shape == (1, 27, VOCABULARY)
 
 
 def _url(content: bytes) -> str:

@@ -162,6 +162,7 @@ def test_words_and_wishes() -> None:
             for token in (20, -1)
         ),
         pytest.param({"beam_width": _int(2)}, "beam_width is 2", id="beams"),
+        pytest.param({"return_context_logits": np.array([[True]])}, "return_context", id="scores"),
         pytest.param({"num_return_sequences": _int(2)}, "num_return_sequences", id="sequences"),
         pytest.param(
             {"lora_task_id": _int(1)},

@@ -7,7 +7,7 @@ VALUE_BYTES = 4
 """Size of a logit, of a norm's value and of a sum, which are float32."""
 
 _LOGITS_ROWS = 64
-"""Rows of a prompt whose logits exist at one time (`mm_runtime.reference_engine.load`)."""
+"""Rows of logits beyond those of a step: plans with them were compared with drivers' figures."""
 
 _SAMPLED_AT_ONCE = 1 << 20
 """Logits that are sorted at one time (`mm_runtime.reference_engine.choosing`)."""

@@ -94,7 +94,6 @@ def read_request(
         wanted=Wanted(
             log_probs=bool(scalar(inputs, "return_log_probs")),
             likeliest=_read_likeliest(inputs, vocabulary_size),
-            context_logits=bool(scalar(inputs, "return_context_logits")),
             generation_logits=bool(scalar(inputs, "return_generation_logits")),
         ),
         beams=_read_beams(inputs, max_beam_width),
@@ -129,10 +128,8 @@ def write_piece(piece: Piece, previous: Sequence[int], names: Collection[str]) -
     return {name: write(piece, previous) for name, write in _WRITERS.items() if name in names}
 
 
-def _logits(found: NDArray[np.float32] | None, dims: int) -> NDArray[np.float32]:
-    if found is None:
-        return np.zeros((1,) * dims, np.float32)
-    return found.reshape((1,) * (dims - found.ndim) + found.shape)
+def _logits(found: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    return np.zeros((1, 1, 1, 1), np.float32) if found is None else found[None, None]
 
 
 def _likeliest(piece: Piece, place: int, dtype: type) -> NDArray[Any]:
@@ -146,8 +143,8 @@ _WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
     "is_last": lambda piece, _: np.array([[piece.finish is not None]]),
     "cum_log_probs": lambda piece, _: np.array([[piece.cumulative_log_prob]], dtype=np.float32),
     "output_log_probs": lambda piece, _: np.array([[piece.log_probs or (0.0,)]], dtype=np.float32),
-    "context_logits": lambda piece, _: _logits(piece.context_logits, 3),
-    "generation_logits": lambda piece, _: _logits(piece.generation_logits, 4),
+    "context_logits": lambda *_: np.zeros((1, 1, 1), np.float32),
+    "generation_logits": lambda piece, _: _logits(piece.generation_logits),
     "likeliest_ids": lambda piece, _: _likeliest(piece, 0, np.int32),
     "likeliest_values": lambda piece, _: _likeliest(piece, 1, np.float32),
     "reused_tokens": lambda piece, _: np.array([[piece.reused]], dtype=np.int32),
@@ -204,7 +201,6 @@ def join_pieces(pieces: Sequence[Piece], prompt: tuple[int, ...] = ()) -> Piece:
         log_probs=tuple(value for piece in pieces for value in piece.log_probs),
         cumulative_log_prob=last.cumulative_log_prob,
         likeliest=tuple(one for piece in pieces for one in piece.likeliest),
-        context_logits=last.context_logits,
         generation_logits=np.concatenate(logits) if logits else None,
         reused=last.reused,
         beams=tuple(replace(beam, ids=(*prompt, *beam.ids)) for beam in last.beams),
@@ -280,6 +276,10 @@ def _refuse_unsupported(inputs: Tensors) -> None:
     for name in _UNSUPPORTED:
         if name in inputs:
             raise RequestError(f"{name} is not supported by the Reference engine; leave it out")
+    if scalar(inputs, "return_context_logits"):
+        raise RequestError(
+            "return_context_logits is not supported by the Reference engine; leave it out"
+        )
     sequences = scalar(inputs, "num_return_sequences")
     if sequences is not None and sequences != 1:
         raise RequestError(f"num_return_sequences is {sequences}; send one request for each")
@@ -317,9 +317,8 @@ def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:
             f"beam_width is {width}; 1 to {widest} are allowed (maxBeamWidth), as the engine was "
             "built"
         )
-    for name in ("return_context_logits", "return_generation_logits"):
-        if scalar(inputs, name):
-            raise RequestError(f"{name} is not served with beams; leave it out")
+    if scalar(inputs, "return_generation_logits"):
+        raise RequestError("return_generation_logits is not served with beams; leave it out")
     penalty, early = scalar(inputs, "len_penalty"), scalar(inputs, "early_stopping")
     if penalty is not None and not isfinite(penalty):
         raise RequestError(f"length_penalty is {penalty}; a finite number is needed")

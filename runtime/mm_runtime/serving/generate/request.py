@@ -73,7 +73,6 @@ class Wanted:
     likeliest: int = 0
     """Tokens whose log probabilities are returned at each place, the likeliest first."""
 
-    context_logits: bool = False
     generation_logits: bool = False
 
 
@@ -230,9 +229,6 @@ class Piece:
 
     likeliest: tuple[tuple[int, float], ...] = ()
     """As many tokens and their log probabilities as wanted, for each token of this piece."""
-
-    context_logits: NDArray[np.float32] | None = None
-    """[prompt, vocabulary], on the last piece when wanted."""
 
     generation_logits: NDArray[np.float32] | None = None
     """[tokens of this piece, vocabulary] when wanted."""
