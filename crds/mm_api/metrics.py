@@ -288,15 +288,8 @@ ROUTER_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_router_key_rejected_total",
         _C,
-        "Requests refused for the limits of their key: key_requests, key_concurrent, key_tokens.",
+        "Requests refused for the limits of their key: key_requests, key_concurrent.",
         ("key", "reason"),
-    ),
-    Metric(
-        "mm_router_key_tokens_total",
-        _C,
-        "Tokens of prompts and answers of keys with a limit of tokens, as answers state them, else "
-        "estimated.",
-        ("key",),
     ),
     Metric("mm_router_outstanding_requests", _G, "Requests that replicas answer now.", ("model",)),
     Metric(

@@ -5,16 +5,14 @@ import logging
 import signal
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from mm_edge.auth import NO_KEY
 from mm_edge.body import Pace
 from mm_edge.body_budget import BodyBudget
 from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import Drain
-from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_operator.cluster.client import Client, connect
@@ -87,7 +85,7 @@ def build_router(settings: Settings) -> Router:
             bodies=bodies,
             metrics=metrics,
             limits=limits,
-            admit=_unlimited if keys is None else keys.counted,
+            admit=nullcontext if keys is None else keys.counted,
             read=read,
             reader=reader,
         )
@@ -95,10 +93,6 @@ def build_router(settings: Settings) -> Router:
     }
     public = Public(forwards, lambda: fleet.catalog, drain)
     return Router(fleet, metrics, drain, public, upstream, reader, keys)
-
-
-def _unlimited(_: str | None) -> AbstractContextManager[KeyClaim]:
-    return KeyLimits((), time.monotonic).inside(NO_KEY)
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:

@@ -33,14 +33,12 @@ class Outgoing:
     """A request as it is sent to a replica.
 
     Attributes:
-        most_tokens: of its prompt and longest answers.
         target: path and query.
     """
 
     model: Model
     affinity: Affinity | None
     work: Work
-    most_tokens: int
     target: str
     headers: Mapping[str, str]
     body: bytes

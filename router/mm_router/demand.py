@@ -45,9 +45,6 @@ AUDIO_TOKENS = 750
 ANSWER_TOKENS = 512
 """That an answer without a stated length is expected to have."""
 
-LONGEST_ANSWER = 4096
-"""Where neither request nor plan says how long an answer may be."""
-
 MOST_ANSWER_TOKENS = 32_768
 """That are believed where no plan is known."""
 
@@ -127,20 +124,10 @@ class Demand:
 
     def work(self, size: ModelSize) -> Work:
         expected = self.longest if self.longest is not None else ANSWER_TOKENS
-        return Work(self.prompt_tokens(size), self._answers(expected, size))
-
-    def most_tokens(self, size: ModelSize) -> int:
-        """Return what prompt and the longest answers have together."""
-        longest = self.longest
-        if longest is None:
-            longest = size.sequence or LONGEST_ANSWER
-        return self.prompt_tokens(size) + self._answers(longest, size)
-
-    def _answers(self, tokens: int, size: ModelSize) -> int:
-        most = MOST_ANSWER_TOKENS
+        prompt, most = self.prompt_tokens(size), MOST_ANSWER_TOKENS
         if size.sequence:
-            most = size.sequence - self.prompt_tokens(size) // self.prompts
-        return self.answers * max(1, min(tokens, most))
+            most = size.sequence - prompt // self.prompts
+        return Work(prompt, self.answers * max(1, min(expected, most)))
 
 
 def demand_of(request: dict[str, Any]) -> Demand:

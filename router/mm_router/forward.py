@@ -7,10 +7,10 @@ is its last event. A client that leaves ends the work at the replica.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from mm_edge.asgi import Receive, Scope, Send
@@ -18,21 +18,19 @@ from mm_edge.body import ClientGoneError, Pace, read_body, until_disconnect
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
 from mm_edge.errors import GatewayError
-from mm_edge.key_limits import KeyClaim
 from mm_edge.request_log import CLIENT_GONE, note
-from mm_router.answer_tokens import AnswerTokens
 from mm_router.attempts import Attempts, Outgoing, replica_lost
 from mm_router.client_response import ClientResponse
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import Reading
-from mm_router.relay import Received, pass_on
+from mm_router.relay import pass_on
 from mm_router.upstream import BrokenError, passed_on
 
 _LOG = logging.getLogger(__name__)
 
-Admit = Callable[[str | None], AbstractContextManager[KeyClaim]]
+Admit = Callable[[str | None], AbstractContextManager[object]]
 
 _READ_AT_ONCE_BYTES = 256 * 1024
 """In about a millisecond; larger bodies are read in a thread, one after another: what is parsed has
@@ -50,11 +48,10 @@ class ForwardLimits:
 
 @dataclass(slots=True)
 class _Record:
-    """What metrics and limits learn; `model` is empty until it is known."""
+    """What metrics learn; `model` is empty until it is known."""
 
     began: float
     model: str = ""
-    use: KeyClaim = field(init=False)
 
 
 class RequestTimeoutError(GatewayError):
@@ -132,18 +129,7 @@ class Forward:
         self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record
     ) -> None:
         headers = dict(_decoded(scope["headers"]))
-        with self._admit(headers.get("authorization")) as record.use:
-            await self._admitted(headers, scope, receive, response, record)
-
-    async def _admitted(
-        self,
-        headers: Mapping[str, str],
-        scope: Scope,
-        receive: Receive,
-        response: ClientResponse,
-        record: _Record,
-    ) -> None:
-        with self._bodies.claim() as claim:
+        with self._admit(headers.get("authorization")), self._bodies.claim() as claim:
             body = await read_body(
                 receive,
                 headers,
@@ -154,7 +140,6 @@ class Forward:
             request = await self._outgoing(scope, body)
             del body
             record.model = request.label
-            record.use.reserve(request.most_tokens)
             work = self._answer(request, claim, response, record)
             del request
             await until_disconnect(work, receive, lambda: response.complete)
@@ -173,7 +158,6 @@ class Forward:
             model=target.model,
             affinity=reading.affinity,
             work=reading.demand.work(target.model.size),
-            most_tokens=reading.demand.most_tokens(target.model.size),
             target=scope["path"] + (f"?{query}" if query else ""),
             headers=headers,
             body=body if target.served == reading.model else reading.named(target.served),
@@ -186,22 +170,16 @@ class Forward:
         response: ClientResponse,
         record: _Record,
     ) -> None:
-        seconds, use = self._limits.request_timeout_seconds, record.use
-        tokens = AnswerTokens(request.work.prompt)
-        use.used = tokens.used
+        seconds = self._limits.request_timeout_seconds
         try:
             async with asyncio.timeout(seconds - (time.monotonic() - record.began)):
-                try:
-                    visit, received = await self._attempts.reach(request)
-                except GatewayError:
-                    use.used = 0
-                    raise
+                visit, received = await self._attempts.reach(request)
                 # Nothing is sent again from here on.
                 del request
                 claim.release()
                 try:
                     self._metrics.first_byte(record.model, time.monotonic() - record.began)
-                    await self._pass_on(received, response, tokens, use)
+                    await pass_on(received, response)
                 except BrokenError:
                     visit.failed(Failure.BROKEN)
                     raise replica_lost() from None
@@ -211,25 +189,6 @@ class Forward:
         except TimeoutError:
             message = f"The request was not finished within {seconds:g} seconds."
             raise RequestTimeoutError(message, code="timeout") from None
-
-    async def _pass_on(
-        self, received: Received, response: ClientResponse, tokens: AnswerTokens, use: KeyClaim
-    ) -> None:
-        """Send an answer to the client, and count its tokens where they are limited."""
-        if not use.counts_tokens:
-            await pass_on(received, response, lambda _: None)
-            return
-        if received.status >= HTTPStatus.BAD_REQUEST:
-            use.used = 0
-        elif received.content is not None:
-            tokens.take_complete(received.content)
-            use.used = tokens.used
-
-        def take(events: bytes) -> None:
-            tokens.take_events(events)
-            use.used = tokens.used
-
-        await pass_on(received, response, take)
 
 
 def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[str, str]]:

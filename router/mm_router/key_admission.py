@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from mm_api.documents.serving_plan import KeyLimitPlan
 from mm_edge.auth import BearerAuth
 from mm_edge.errors import KeyLimitError
-from mm_edge.key_limits import KeyClaim, KeyLimits
+from mm_edge.key_limits import KeyLimits
 from mm_router.metrics import RouterMetrics
 
 _LIMITS = TypeAdapter(tuple[KeyLimitPlan, ...])
@@ -20,9 +20,12 @@ def read_limits(text: bytes) -> tuple[KeyLimitPlan, ...]:
     """Read what the chart has written: a JSON list of limits by name.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is something else, or has a limit that only gateways keep.
     """
-    return _LIMITS.validate_json(text)
+    limits = _LIMITS.validate_json(text)
+    if any(one.tokens_per_minute is not None for one in limits):
+        raise ValueError("tokensPerMinute is a limit of spec.gateway.keyLimits: remove it here")
+    return limits
 
 
 def share_of(limit: KeyLimitPlan, routers: int) -> KeyLimitPlan:
@@ -31,7 +34,6 @@ def share_of(limit: KeyLimitPlan, routers: int) -> KeyLimitPlan:
         update={
             "requests_per_minute": _share(limit.requests_per_minute, routers),
             "concurrent_requests": _share(limit.concurrent_requests, routers),
-            "tokens_per_minute": _share(limit.tokens_per_minute, routers),
         }
     )
 
@@ -60,7 +62,7 @@ class KeyAdmission:
         self._limits = KeyLimits(shares, self._clock)
 
     @contextmanager
-    def counted(self, authorization: str | None) -> Iterator[KeyClaim]:
+    def counted(self, authorization: str | None) -> Iterator[None]:
         """Admit a request, and count it while the block runs.
 
         Raises:
@@ -70,14 +72,10 @@ class KeyAdmission:
         name = self._auth.check(authorization)
         limit = self._limits.limit_of(name)
         try:
-            with self._limits.inside(name) as claim:
+            with self._limits.inside(name):
                 if limit != KeyLimitPlan(name=limit.name, weight=limit.weight):
                     self._metrics.count_key("mm_router_key_requests_total", name)
-                try:
-                    yield claim
-                finally:
-                    if claim.counts_tokens:
-                        self._metrics.count_tokens(name, claim.used)
+                yield
         except KeyLimitError as error:
             self._metrics.count_key("mm_router_key_rejected_total", name, error.reason)
             raise

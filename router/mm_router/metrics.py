@@ -56,11 +56,6 @@ class RouterMetrics:
         self._counters[name].labels(key, *values).inc()
         self._keys.add(key)
 
-    def count_tokens(self, key: str, tokens: int) -> None:
-        """Count tokens of a key, by its name."""
-        self._counters["mm_router_key_tokens_total"].labels(key).inc(tokens)
-        self._keys.add(key)
-
     def keep_keys(self, names: Collection[str]) -> None:
         """Show keys that are gone no more."""
         for key in self._keys - set(names):

@@ -1,6 +1,6 @@
 """Answers of replicas to clients: events as they come, everything else when it is complete."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from mm_router.client_response import ClientResponse
 from mm_router.upstream import Answer, BrokenError
@@ -72,12 +72,8 @@ async def receive_answer(answer: Answer) -> Received:
     return Received(answer, bytes(content))
 
 
-async def pass_on(
-    received: Received, response: ClientResponse, take: Callable[[bytes], None]
-) -> None:
+async def pass_on(received: Received, response: ClientResponse) -> None:
     """Send an answer to the client. Events go out complete: an error may follow each of them.
-
-    `take`: called with events of a stream before they go out.
 
     Raises:
         BrokenError: the connection to the replica ended too early.
@@ -94,7 +90,6 @@ async def pass_on(
         held += part
         end = len(held) if len(held) > _EVENT_BYTES else held.rfind(_END) + len(_END)
         if end >= len(_END):
-            take(held[:end])
             await response.write(held[:end], more=True)
             held = held[end:]
     await response.write(held, more=False)

@@ -71,7 +71,6 @@ EXHAUSTIVE: dict[str, Any] = {
                 "name": "alice",
                 "requestsPerMinute": 61,
                 "concurrentRequests": 7,
-                "tokensPerMinute": 9000,
             }
         ],
         "replicas": 3,

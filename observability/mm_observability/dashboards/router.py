@@ -5,7 +5,6 @@ from mm_observability.dashboards.dashboard import (
     FULL,
     HALF,
     QUARTER,
-    THIRD,
     Dashboard,
     Panel,
     Query,
@@ -136,15 +135,9 @@ def _keys() -> Row:
             Panel(
                 "Refused requests by key",
                 "Requests per second that were refused for the limits of their key: key_requests "
-                "(a minute's), key_concurrent (at one time), key_tokens (a minute's).",
+                "(a minute's), key_concurrent (at one time).",
                 (Query(router.key_rejected(), "{{key}} {{reason}}"),),
                 "reqps",
-            ),
-            Panel(
-                "Tokens by key",
-                "Tokens per second of keys whose tokens are limited: prompts and answers.",
-                (Query(router.key_tokens(), "{{key}}"),),
-                "ops",
             ),
             Panel(
                 "Requests by key",
@@ -154,5 +147,4 @@ def _keys() -> Row:
                 stacked=True,
             ),
         ),
-        width=THIRD,
     )

@@ -53,9 +53,6 @@ outstanding = Sum("mm_router_outstanding_requests", _WHO)
 outstanding_tokens = Sum("mm_router_outstanding_tokens", _WHO)
 """Estimated tokens of these requests."""
 
-key_tokens = Sum("mm_router_key_tokens_total", "key")
-"""Tokens per second of keys whose tokens are limited."""
-
 
 def replicas() -> str:
     """Return ready replicas, as the router sees them that sees the fewest."""
