@@ -43,7 +43,7 @@ from checkouts import ROOT, checked_out, environment
 from own_cost import photograph
 from PIL import Image
 
-from mm_edge.body import Pace, read_body
+from mm_edge.body import UploadLimits, read_body
 from mm_edge.body_budget import BodyBudget
 from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.base.heap import return_large_pieces
@@ -123,7 +123,7 @@ async def received(body: bytes) -> bytes:
         return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
 
     with BodyBudget(1 << 30).claim() as claim:
-        return await read_body(receive, {}, claim, limit=1 << 28, pace=Pace(60))
+        return await read_body(receive, {}, claim, limit=1 << 28, upload=UploadLimits(60))
 
 
 def loader(decoders: Decoders) -> ImageLoader:

@@ -15,8 +15,8 @@ _MOST_NAMED = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How slowly a body may come.
+class UploadLimits:
+    """How slowly a client may send a body.
 
     Attributes:
         total_seconds: for the complete body.
@@ -39,7 +39,7 @@ async def read_body(
     claim: BodyClaim,
     *,
     limit: int,
-    pace: Pace,
+    upload: UploadLimits,
 ) -> bytes:
     """Return the body; `claim` holds its memory.
 
@@ -47,7 +47,7 @@ async def read_body(
         BodyEncodedError: it is compressed.
         BodyTooLargeError: more than `limit` bytes, by its header or by what came.
         OverloadedError: bodies of other requests leave no room for it.
-        BodyTimeoutError: it came more slowly than `pace`.
+        BodyTimeoutError: it came more slowly than `upload` allows.
         ClientGoneError: the client left.
     """
     # Else the refusal would be that it is no JSON.
@@ -59,11 +59,11 @@ async def read_body(
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
     try:
-        async with asyncio.timeout(pace.total_seconds):
-            return await _read(receive, claim, limit, pace)
+        async with asyncio.timeout(upload.total_seconds):
+            return await _read(receive, claim, limit, upload)
     except TimeoutError:
         raise BodyTimeoutError(
-            f"The body was not complete within {pace.total_seconds:g} seconds."
+            f"The body was not complete within {upload.total_seconds:g} seconds."
         ) from None
 
 
@@ -111,12 +111,12 @@ async def until_disconnect(
         del task, watcher
 
 
-async def _read(receive: Receive, claim: BodyClaim, limit: int, pace: Pace) -> bytes:
+async def _read(receive: Receive, claim: BodyClaim, limit: int, upload: UploadLimits) -> bytes:
     # Gives its content away without a copy, which is 0.4 ms of a megabyte: its pages are new.
     body, held = io.BytesIO(), 0
-    due = pace.window_bytes
+    due = upload.window_bytes
     try:
-        async with Patience(pace.window_seconds) as window:
+        async with Patience(upload.window_seconds) as window:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -129,12 +129,12 @@ async def _read(receive: Receive, claim: BodyClaim, limit: int, pace: Pace) -> b
                 if not message.get("more_body"):
                     return body.getvalue()
                 if held >= due:
-                    due = held + pace.window_bytes
+                    due = held + upload.window_bytes
                     window.restart()
     except TimeoutError:
         raise BodyTimeoutError(
-            f"The body came too slowly: expected at least {pace.window_bytes} bytes in "
-            f"{pace.window_seconds:g} seconds."
+            f"The body came too slowly: expected at least {upload.window_bytes} bytes in "
+            f"{upload.window_seconds:g} seconds."
         ) from None
 
 

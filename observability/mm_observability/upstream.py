@@ -10,9 +10,6 @@ TRITON: Final = frozenset(
     {
         "nv_inference_count",
         "nv_inference_exec_count",
-        "nv_inference_queue_duration_us",
-        "nv_inference_compute_infer_duration_us",
-        "nv_inference_request_success",
         "nv_inference_request_failure",
         "nv_pinned_memory_pool_used_bytes",
         "nv_pinned_memory_pool_total_bytes",

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from mm_edge.body import Pace
+from mm_edge.body import UploadLimits
 from mm_edge.body_budget import BodyBudget
 from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import Drain
@@ -67,7 +67,7 @@ def build_router(settings: Settings) -> Router:
     attempts = Attempts(fleet, upstream, metrics)
     limits = ForwardLimits(
         max_body_bytes=settings.max_body_bytes,
-        pace=Pace(_BODY_SECONDS),
+        upload=UploadLimits(_BODY_SECONDS),
         request_timeout_seconds=settings.request_timeout_seconds,
     )
     keys = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from mm_edge.asgi import Receive, Scope, Send
-from mm_edge.body import ClientGoneError, Pace, read_body, until_disconnect
+from mm_edge.body import ClientGoneError, UploadLimits, read_body, until_disconnect
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
 from mm_edge.errors import GatewayError
@@ -42,7 +42,7 @@ class ForwardLimits:
     """Limits of one request."""
 
     max_body_bytes: int
-    pace: Pace
+    upload: UploadLimits
     request_timeout_seconds: float
 
 
@@ -135,7 +135,7 @@ class Forward:
                 headers,
                 claim,
                 limit=self._limits.max_body_bytes,
-                pace=self._limits.pace,
+                upload=self._limits.upload,
             )
             request = await self._outgoing(scope, body)
             del body

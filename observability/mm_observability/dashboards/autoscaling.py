@@ -32,14 +32,8 @@ def _objectives() -> Row:
                 most=1,
                 runbook="MultimodalLatencyBudgetBurnsFast",
             ),
-            Panel(
-                "Attainment as the policy saw it",
-                "What the autoscaler read at its last tick.",
-                (Query(autoscaling.attainment(CHOSEN), f"{WHO} {{{{objective}}}}"),),
-                "percentunit",
-                most=1,
-            ),
         ),
+        width=FULL,
     )
 
 
@@ -99,7 +93,6 @@ def _loop() -> Row:
                 "As the pods measured it before they were Ready; nothing: slots are counted.",
                 (Query(autoscaling.work(CHOSEN), f"{WHO} {{{{unit}}}}"),),
                 "s",
-                width=FULL,
             ),
             Panel(
                 "Age of the last decision with metrics",
@@ -107,15 +100,6 @@ def _loop() -> Row:
                 (Query(autoscaling.decision_age(CHOSEN), WHO),),
                 "s",
                 runbook="MultimodalAutoscalerBlind",
-            ),
-            Panel(
-                "Duration of a tick",
-                "Over all models; a tick is due every 15 s.",
-                tuple(
-                    Query(autoscaling.tick_seconds(share), f"p{share * 100:g}")
-                    for share in (0.5, 0.99)
-                ),
-                "s",
             ),
         ),
     )

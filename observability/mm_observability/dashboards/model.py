@@ -1,6 +1,7 @@
 """Model: what do its users wait for, and what does the engine do meanwhile?"""
 
 from mm_observability.dashboards.dashboard import (
+    FULL,
     FULL_IS_BAD,
     HALF,
     NONE_IS_GOOD,
@@ -101,13 +102,8 @@ def _tokens() -> Row:
                     Query(traffic.output_tokens(CHOSEN), f"{WHO} answers"),
                 ),
                 "tokens/s",
+                width=FULL,
                 stacked=True,
-            ),
-            Panel(
-                "Images",
-                "Accepted images per second.",
-                (Query(traffic.images(CHOSEN), WHO),),
-                "images/s",
             ),
             Panel(
                 "Tokens by key",
@@ -145,25 +141,10 @@ def _engine() -> Row:
                 (Query(server.batch_size(CHOSEN), _PART),),
             ),
             Panel(
-                "Time of one inference",
-                "Mean compute time of each Triton model in its call. Encoder and language model "
-                "answer after it: see Time of encoding and the latencies.",
-                (Query(server.compute_seconds(CHOSEN), _PART),),
-                "s",
-            ),
-            Panel(
-                "Wait in Triton",
-                "Mean wait in the queue of each Triton model.",
-                (Query(server.queue_seconds(CHOSEN), _PART),),
-                "s",
-                width=HALF,
-            ),
-            Panel(
                 "Failed inferences",
                 "Per second, by Triton model and reason.",
                 (Query(server.failures(CHOSEN), f"{_PART} {{{{reason}}}}"),),
                 "ops",
-                width=HALF,
                 runbook="MultimodalRequestsFail",
             ),
             Panel(
@@ -175,6 +156,7 @@ def _engine() -> Row:
                     Query(server.encoder_fallbacks(CHOSEN), f"{WHO} instead: {{{{reason}}}}"),
                 ),
                 "ops",
+                width=HALF,
             ),
             Panel(
                 "Time of encoding",
@@ -182,33 +164,7 @@ def _engine() -> Row:
                 "pods of their own with the way there.",
                 (Query(server.encoding_seconds(0.95, CHOSEN), f"{WHO} {{{{by}}}}"),),
                 "s",
-            ),
-            Panel(
-                "Wait for the encoder",
-                "Of requests with images in the queue of a pod's own encoder, until their batch "
-                "begins: what 95 % keep.",
-                (Query(server.encoder_queue_seconds(0.95, CHOSEN), WHO),),
-                "s",
-            ),
-            Panel(
-                "Time of preprocessing",
-                "From a request to its tensors, which 95 % keep: tokens, images, audio.",
-                (Query(server.preparing_seconds(0.95, CHOSEN), WHO),),
-                "s",
-            ),
-            Panel(
-                "Requests encoded together",
-                "Mean number of requests whose images one run of an encoder took.",
-                (Query(server.encoded_together(CHOSEN), WHO),),
-            ),
-            Panel(
-                "Requests decoded together",
-                "In one step of the Reference engine: mean, and what 95 % of the steps do not "
-                "exceed.",
-                (
-                    Query(server.mean_decoded_together(CHOSEN), f"{WHO} mean"),
-                    Query(server.decoded_together(0.95, CHOSEN), f"{WHO} 95 %"),
-                ),
+                width=HALF,
             ),
             Panel(
                 "Pools",

@@ -36,11 +36,6 @@ def vetoes(labels: str = ALL) -> str:
     return newest(rate("mm_autoscaling_veto_total", labels), "veto")
 
 
-def attainment(labels: str = ALL) -> str:
-    """Return the share of requests within each objective, as the policy saw it."""
-    return newest(series("mm_autoscaling_slo_attainment", labels), "objective")
-
-
 def cold_start(labels: str = ALL) -> str:
     return newest(series(_COLD, labels), "phase")
 
@@ -71,9 +66,3 @@ def decision_age(labels: str = ALL) -> str:
 def blind(labels: str = ALL) -> str:
     """Return a series for each model that no metrics are found for."""
     return f"{newest(series('mm_autoscaling_metrics_available', labels))} == 0"
-
-
-def tick_seconds(share: float) -> str:
-    """Return the duration that `share` of the ticks keep (no model)."""
-    buckets = rate("mm_autoscaling_tick_seconds_bucket")
-    return f"histogram_quantile({share}, sum by (le) ({buckets}))"

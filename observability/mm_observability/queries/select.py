@@ -55,13 +55,6 @@ def kept_by(
     return f"histogram_quantile({share}, {buckets})"
 
 
-def mean(histogram: str, labels: str = ALL, *, window: str = PANEL) -> str:
-    """Return the mean of a histogram's observations; nothing where there were none."""
-    total = per_model(rate(f"{histogram}_sum", labels, window=window))
-    count = per_model(rate(f"{histogram}_count", labels, window=window))
-    return f"{total} / ({count} > 0)"
-
-
 def newest(expression: str, *extra: str) -> str:
     """Return the maximum over pods: for what the operator says of a model."""
     return f"max by ({', '.join((MODEL, *extra))}) ({expression})"

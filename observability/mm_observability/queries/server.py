@@ -11,8 +11,6 @@ from mm_observability.queries.select import (
     Sum,
     increase,
     kept_by,
-    mean,
-    newest,
     per_model,
     rate,
     series,
@@ -26,20 +24,6 @@ def batch_size(labels: str = ALL) -> str:
     count = per_model(rate("nv_inference_count", labels), _MODEL)
     runs = per_model(rate("nv_inference_exec_count", labels), _MODEL)
     return f"{count} / ({runs} > 0)"
-
-
-def queue_seconds(labels: str = ALL) -> str:
-    """Return the mean wait in Triton's queue by Triton model, in seconds."""
-    waited = per_model(rate("nv_inference_queue_duration_us", labels), _MODEL)
-    done = per_model(rate("nv_inference_request_success", labels), _MODEL)
-    return f"{waited} / 1e6 / ({done} > 0)"
-
-
-def compute_seconds(labels: str = ALL) -> str:
-    """Return the mean time of one inference by Triton model, in seconds."""
-    spent = per_model(rate("nv_inference_compute_infer_duration_us", labels), _MODEL)
-    done = per_model(rate("nv_inference_request_success", labels), _MODEL)
-    return f"{spent} / 1e6 / ({done} > 0)"
 
 
 def failures(labels: str = ALL, *, window: str = PANEL) -> str:
@@ -98,41 +82,13 @@ def encoding_seconds(share: float, labels: str = ALL) -> str:
     return kept_by(share, "mm_encoder_seconds", labels, "by")
 
 
-def encoder_queue_seconds(share: float, labels: str = ALL) -> str:
-    return kept_by(share, "mm_encoder_queue_seconds", labels)
-
-
-def encoded_together(labels: str = ALL) -> str:
-    return mean("mm_encoder_batch_requests", labels)
-
-
-def decoded_together(share: float, labels: str = ALL) -> str:
-    """Return the requests in a decoding step that `share` of all steps do not exceed."""
-    return kept_by(share, "mm_decode_batch_requests", labels)
-
-
-def mean_decoded_together(labels: str = ALL) -> str:
-    return mean("mm_decode_batch_requests", labels)
-
-
-def preparing_seconds(share: float, labels: str = ALL) -> str:
-    return kept_by(share, "mm_preprocessing_seconds", labels)
-
-
 def full_pools(labels: str = ALL) -> str:
     """Return how often servers that run now said that a pool is full; each says it once."""
     return per_model(series("mm_server_pool_fallbacks_total", labels), "pool")
 
 
-def planned_pools(labels: str = ALL) -> str:
-    return newest(series("mm_server_pool_planned_bytes", labels), "pool")
-
-
 phases = Sum("mm_pod_phase", f"{MODEL}, phase")
 """Pods by what they do: Loading, WarmingUp, Ready."""
-
-executing = Sum("mm_server_executing_requests", f"{MODEL}, stage")
-"""Requests that a stage before the language model has in hand."""
 
 
 def restarts(labels: str = ALL) -> str:
@@ -140,26 +96,11 @@ def restarts(labels: str = ALL) -> str:
     return per_model(increase("mm_server_restarts_total", labels, window=PANEL))
 
 
-gpu_sharing = Sum("mm_server_gpu_sharing", f"{MODEL}, mode")
-"""Pods by how encoder and language model share a GPU."""
-
 cache_lookups = Sum("mm_feature_cache_lookups_total", f"{MODEL}, result")
 """Images looked up in the feature cache per second, by what was found."""
 
-cache_evictions = Sum("mm_feature_cache_evictions_total")
-"""Features that made room for others per second."""
-
-cache_bytes = Sum("mm_feature_cache_bytes")
-"""Bytes of the features that all pods keep."""
-
 reused_tokens = Sum("mm_kv_reuse_tokens_total", f"{MODEL}, result")
 """Tokens of prompts per second by whether an earlier request had computed them."""
-
-reuse_bytes = Sum("mm_kv_reuse_bytes")
-"""Bytes of keys and values that all pods keep of earlier requests."""
-
-reuse_evictions = Sum("mm_kv_reuse_evicted_blocks_total")
-"""Blocks of keys and values that made room for others per second."""
 
 
 def gpu_memory_share(labels: str = ALL) -> str:

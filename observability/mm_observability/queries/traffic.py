@@ -42,7 +42,3 @@ image_tokens = Sum("mm_image_tokens_total")
 def text_tokens(labels: str = ALL) -> str:
     prompt = per_model(rate("mm_prompt_tokens_total", labels))
     return f"{prompt} - {image_tokens(labels)}"
-
-
-images = Sum("mm_images_total")
-"""Images per second."""

@@ -19,7 +19,7 @@ from mm_api.gateway_memory import (
     largest_body_bytes,
 )
 from mm_edge.auth import BearerAuth
-from mm_edge.body import Pace
+from mm_edge.body import UploadLimits
 from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
 from mm_edge.key_limits import KeyLimits
@@ -223,7 +223,7 @@ def build_gateway(
         max_body_bytes=largest_body_bytes(
             files=max(plan.max_images_per_request, one_file), file_bytes=plan.max_image_bytes
         ),
-        pace=Pace(min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds)),
+        upload=UploadLimits(min(_BODY_TIMEOUT_SECONDS, plan.request_timeout_seconds)),
         request_timeout_seconds=plan.request_timeout_seconds,
         keep_alive_seconds=plan.keep_alive_seconds,
     )

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from mm_edge.auth import BearerAuth
 from mm_edge.body import (
     ClientGoneError,
-    Pace,
+    UploadLimits,
     discard_body,
     read_body,
     until_disconnect,
@@ -94,7 +94,7 @@ class ExchangeLimits:
     """Limits of one exchange."""
 
     max_body_bytes: int
-    pace: Pace
+    upload: UploadLimits
     request_timeout_seconds: float
     keep_alive_seconds: float
     """Silence after which a stream gets a comment."""
@@ -234,7 +234,7 @@ class Endpoint:
                 headers,
                 claim,
                 limit=self._limits.max_body_bytes,
-                pace=self._limits.pace,
+                upload=self._limits.upload,
             )
             request = await self._parsed(body, headers.get("content-type", ""))
             # The request holds the same once more, while its files wait for a decoder.
