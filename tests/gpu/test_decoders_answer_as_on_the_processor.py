@@ -16,7 +16,6 @@ from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.reference_engine.adapters import AdapterFolder
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
-from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
@@ -25,7 +24,7 @@ from mm_runtime.reference_engine.prefix_keys import BLOCK
 from mm_runtime.serving.device import CPU, open_device
 from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling
 from support.collecting_sink import CollectingSink, submitted
-from support.engines import MAX_LENGTH, SLOTS, changed, engine_starter, tiny_checkpoint
+from support.engines import MAX_LENGTH, SLOTS, engine_starter, tiny_checkpoint
 from support.families.texts import write
 from support.families.words import END
 from support.lora_adapters import pair, write_adapter
@@ -37,15 +36,11 @@ LONG = 4096
 
 
 def served(model: SlotModel, requests: list[Request], **limits: int) -> list[object]:
-    engine = Engine(model, changed(**limits))
-    engine.start()
-    try:
+    with engine_starter(model)(**limits) as engine:
         sinks = submitted(engine, requests)
         for sink in sinks:
             sink.wait()
         return [[b.ids for b in sink.pieces[-1].beams] or sink.ids for sink in sinks]
-    finally:
-        engine.stop(60)
 
 
 @pytest.fixture(scope="module")

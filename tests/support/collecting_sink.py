@@ -64,6 +64,15 @@ def submitted(engine: Engine, requests: Iterable[Request]) -> list[CollectingSin
     return sinks
 
 
+def outcomes(engine: Engine, requests: Iterable[Request]) -> list[list[int] | type[Exception]]:
+    """Return the tokens of each answer to requests that come together, or its error's type."""
+    found: list[list[int] | type[Exception]] = []
+    for sink in submitted(engine, requests):
+        sink.wait_ended()
+        found.append(type(sink.error) if sink.error else sink.ids)
+    return found
+
+
 def answers_of(engine: Engine, requests: Iterable[Request]) -> list[list[int]]:
     """Return the tokens of the answers to requests that come together."""
     return [sink.wait() for sink in submitted(engine, requests)]

@@ -9,6 +9,7 @@ from mm_api.documents.build_plan import EngineLimits
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
+from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.options import EngineOptions
 from support.tiny_llava import CHECKPOINT
 
@@ -55,16 +56,16 @@ def load_language_model() -> LanguageModel:
     return LanguageModel(tiny_checkpoint())
 
 
-def engine_starter(model: LanguageModel) -> StartEngine:
+def engine_starter(model: SlotModel) -> StartEngine:
     """Return a function that starts engines on a shared model, one at a time."""
+    return lambda **changes: started(Engine(model, changed(**changes)))
 
-    @contextmanager
-    def start(**changes: object) -> Iterator[Engine]:
-        engine = Engine(model, changed(**changes))
-        engine.start()
-        try:
-            yield engine
-        finally:
-            engine.stop(STOP_SECONDS)
 
-    return start
+@contextmanager
+def started(engine: Engine, *report: Any, **given: Any) -> Iterator[Engine]:
+    """Start an engine for the length of a `with` block."""
+    engine.start(*report, **given)
+    try:
+        yield engine
+    finally:
+        engine.stop(STOP_SECONDS)

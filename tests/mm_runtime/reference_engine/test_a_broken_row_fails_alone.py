@@ -1,6 +1,6 @@
 """What goes wrong with one request of a step ends that request; the answers beside it continue."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,8 +20,8 @@ from mm_runtime.serving.errors import NotFiniteError
 from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
 from mm_runtime.serving.tensors import Tensors
 from support.cases import cases
-from support.collecting_sink import CollectingSink, submitted
-from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine, engine_starter
+from support.collecting_sink import CollectingSink, answers_of, outcomes
+from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine, engine_starter, started
 from support.families import texts
 from support.families.pipeline import build
 from support.fused_models import fused_model
@@ -138,15 +138,9 @@ def test_steps_that_cannot_be_counted(language_model: LanguageModel) -> None:
     def fail(_: Mapping[int, int]) -> NoReturn:
         raise OSError("the port is closed")
 
-    engine = Engine(language_model, ROOMY)
-    engine.start(fail)
-    try:
-        sinks = [CollectingSink() for _ in range(2)]
-        for sink in sinks:
-            engine.submit(_request(5), sink)
-            assert len(sink.wait()) == 5
-    finally:
-        engine.stop()
+    with started(Engine(language_model, ROOMY), fail) as engine:
+        for _ in range(2):
+            assert [len(one) for one in answers_of(engine, [_request(5)])] == [5]
 
 
 class PickyEncoder:
@@ -191,13 +185,9 @@ def model(request: pytest.FixtureRequest) -> LanguageModel:
     return found
 
 
-def answers(model: LanguageModel, *requests: Request) -> Iterator[list[int] | type[Exception]]:
-    """Yield the answers to requests that are in flight together, or their errors."""
+def answers(model: LanguageModel, *requests: Request) -> list[list[int] | type[Exception]]:
     with engine_starter(model)() as engine:
-        sinks = submitted(engine, requests)
-        for sink in sinks:
-            sink.wait_ended()
-            yield sink.wait() if sink.error is None else type(sink.error)
+        return outcomes(engine, requests)
 
 
 @cases(
@@ -216,7 +206,7 @@ def test_its_client_gets_an_error(
     """The requests beside it, and the one after it in its slot, get what they get alone."""
     (alone,) = answers(model, about_features(0.1))
     broken, beside = about_features(number, **changes), about_features(0.1)
-    assert [alone, NotFiniteError, alone] == list(answers(model, beside, broken, beside))
+    assert [alone, NotFiniteError, alone] == answers(model, beside, broken, beside)
     assert [NotFiniteError, alone] == [*answers(model, broken), *answers(model, beside)]
 
 

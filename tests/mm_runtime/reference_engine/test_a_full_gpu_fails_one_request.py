@@ -4,8 +4,7 @@ Here on the processor, with a model that finds no memory as torch finds none.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -19,11 +18,12 @@ from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.options import Ending
 from mm_runtime.serving.errors import GpuLostError, MemoryFullError, for_client
 from mm_runtime.serving.generate.request import Piece, Request, Sampling
-from support.collecting_sink import CollectingSink, submitted
-from support.engines import ROOMY, SLOTS
+from support.collecting_sink import CollectingSink, outcomes
+from support.engines import ROOMY, SLOTS, engine_starter, started
 from support.families.texts import write
 from support.families.words import END
 
+Outcomes = list[list[int] | type[Exception]]
 PROMPTS = [tuple(range(10 + 3 * at, 40 + 5 * at)) for at in range(3)]
 
 
@@ -68,18 +68,6 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1, logger="mm_runtime")
 
 
-@contextmanager
-def started(
-    model: Narrow | LanguageModel | EncoderDecoderModel, ending: Ending | None = None
-) -> Iterator[Engine]:
-    engine = Engine(model, ROOMY)
-    engine.start(ending=ending)
-    try:
-        yield engine
-    finally:
-        engine.stop(60)
-
-
 def questions() -> list[Request]:
     return [
         Request(
@@ -92,32 +80,23 @@ def questions() -> list[Request]:
     ]
 
 
-def outcomes(engine: Engine, requests: list[Request]) -> list[list[int] | str]:
-    sinks = submitted(engine, requests)
-    found: list[list[int] | str] = []
-    for sink in sinks:
-        sink.wait_ended()
-        found.append(type(sink.error).__name__ if sink.error else sink.wait())
-    return found
-
-
 @pytest.fixture(scope="module")
-def expected(language_model: LanguageModel) -> list[list[int] | str]:
-    with started(language_model) as engine:
+def expected(language_model: LanguageModel) -> Outcomes:
+    with engine_starter(language_model)() as engine:
         return outcomes(engine, questions())
 
 
 def test_a_prompt_is_read_in_smaller_parts(
-    language_model: LanguageModel, expected: list[list[int] | str]
+    language_model: LanguageModel, expected: Outcomes
 ) -> None:
     model = Narrow(language_model, rows=5)
-    with started(model) as engine:
+    with engine_starter(model)() as engine:
         assert outcomes(engine, questions()) == expected
     assert model.refused == model.released > 0
 
 
 def test_a_prompt_that_never_fits_fails_alone(
-    language_model: LanguageModel, expected: list[list[int] | str]
+    language_model: LanguageModel, expected: Outcomes
 ) -> None:
     """Requests without room for one row get an error; who was there before continues."""
     model = Narrow(language_model)
@@ -130,7 +109,7 @@ def test_a_prompt_that_never_fits_fails_alone(
             for request, sink in zip(questions()[1:], late, strict=True):
                 engine.submit(request, sink)
 
-    with started(model) as engine:
+    with engine_starter(model)() as engine:
         first = CollectingSink(fill)
         engine.submit(questions()[0], first)
         answered = first.wait()
@@ -151,18 +130,16 @@ class Undivided(Narrow):
 def test_a_part_that_cannot_be_smaller_fails(language_model: LanguageModel) -> None:
     """An image without room fails its request: to try again with as many rows would not end."""
     model = Undivided(language_model, rows=5)
-    with started(model) as engine:
-        assert outcomes(engine, questions()) == ["OutOfMemoryError"] * 3
+    with engine_starter(model)() as engine:
+        assert outcomes(engine, questions()) == [torch.OutOfMemoryError] * 3
     assert model.refused == 3
 
 
-def test_a_step_for_fewer_answers(
-    language_model: LanguageModel, expected: list[list[int] | str]
-) -> None:
+def test_a_step_for_fewer_answers(language_model: LanguageModel, expected: Outcomes) -> None:
     """With room for two answers the third request fails, and only that one."""
-    with started(Narrow(language_model, answers=2)) as engine:
+    with engine_starter(Narrow(language_model, answers=2))() as engine:
         found = outcomes(engine, questions())
-    failed = [at for at, one in enumerate(found) if one == "OutOfMemoryError"]
+    failed = [at for at, one in enumerate(found) if one == torch.OutOfMemoryError]
     assert len(failed) == 1
     assert [one for at, one in enumerate(found) if at not in failed] == [
         one for at, one in enumerate(expected) if at not in failed
@@ -181,7 +158,7 @@ def test_requests_that_pass_one_after_the_other(
         Request(ids=(*range(5, 12 + at), END), decoder_ids=(0,), max_tokens=9, end_ids=frozenset())
         for at in range(3)
     ]
-    with started(model) as engine:
+    with engine_starter(model)() as engine:
         wanted = outcomes(engine, requests)
     step = model.step
 
@@ -191,8 +168,8 @@ def test_requests_that_pass_one_after_the_other(
         return step(state, ids, start)
 
     monkeypatch.setattr(model, "step", failing)
-    with started(model) as engine:
-        assert outcomes(engine, requests) == [wanted[0], "OutOfMemoryError", wanted[2]]
+    with engine_starter(model)() as engine:
+        assert outcomes(engine, requests) == [wanted[0], torch.OutOfMemoryError, wanted[2]]
 
 
 def test_a_lost_gpu_ends_the_process(language_model: LanguageModel) -> None:
@@ -201,11 +178,11 @@ def test_a_lost_gpu_ends_the_process(language_model: LanguageModel) -> None:
     model = Narrow(language_model, answers=1)
     model.repeatable = False
     ending = Ending(lost=lambda error: isinstance(error, torch.OutOfMemoryError), end=ended.append)
-    with started(model, ending) as engine:
+    with started(Engine(model, ROOMY), ending=ending) as engine:
         found = outcomes(engine, [*questions(), *questions(), *questions()])
         with pytest.raises(Exception, match="send the request again"):
             engine.submit(questions()[0], CollectingSink())
-    assert set(found) == {GpuLostError.__name__}
+    assert set(found) == {GpuLostError}
     assert [type(one) for one in ended] == [torch.OutOfMemoryError]
 
 
@@ -219,8 +196,8 @@ def test_a_request_that_finds_the_gpu_lost(language_model: LanguageModel) -> Non
         sampling=Sampling(min_tokens=2),
     )
     ending = Ending(lost=lambda error: isinstance(error, ValueError), end=ended.append)
-    with started(language_model, ending) as engine:
-        assert set(outcomes(engine, [*questions(), broken])) == {GpuLostError.__name__}
+    with started(Engine(language_model, ROOMY), ending=ending) as engine:
+        assert set(outcomes(engine, [*questions(), broken])) == {GpuLostError}
     assert [type(one) for one in ended] == [ValueError]
 
 

@@ -16,8 +16,9 @@ from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Follow, Part, Passed
 from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
 from mm_runtime.serving.staging import Fetching
+from support.cases import cases
 from support.collecting_sink import CollectingSink
-from support.engines import SLOTS, changed, tiny_checkpoint
+from support.engines import SLOTS, changed, started, tiny_checkpoint
 from support.plain_kernels import PlainKernels
 
 PROMPTS = [tuple(range(10 + at, 25 + 7 * at)) for at in range(SLOTS + 5)]
@@ -92,12 +93,9 @@ def answered(
     sinks = sinks or [CollectingSink() for _ in requests]
     for one, sink in zip(requests, sinks, strict=True):
         engine.submit(one, sink)
-    engine.start()
-    try:
+    with started(engine):
         for sink in sinks:
             sink.wait_ended()
-    finally:
-        engine.stop()
     return list(sinks)
 
 
@@ -114,6 +112,14 @@ def in_turn(model: Overlapping, requests: Sequence[Request]) -> list[CollectingS
     return sinks
 
 
+def as_in_turn(model: Overlapping, requests: Sequence[Request]) -> list[CollectingSink]:
+    """Return what comes of requests, the same as in turn."""
+    wanted = in_turn(model, requests)
+    found = answered(model, requests)
+    assert said(found) == said(wanted)
+    return found
+
+
 def test_an_answer_alone_waits_for_its_first_pass_only(model: Overlapping) -> None:
     """No pass is computed for nothing: the last token's length is known before."""
     (sink,) = answered(model, [ALONE])
@@ -128,11 +134,7 @@ def test_answers_are_those_of_pass_after_pass(model: Overlapping) -> None:
     requests = [
         replace(ALONE, ids=ids, max_tokens=TOKENS + at % 3) for at, ids in enumerate(PROMPTS)
     ]
-    wanted = in_turn(model, requests)
-
-    found = answered(model, requests)
-
-    assert said(found) == said(wanted)
+    found = as_in_turn(model, requests)
     assert [len(sink.ids) for sink in found] == [one.max_tokens for one in requests]
     assert any(rows for _, rows in model.ahead), "parts of prompts are begun ahead, too"
     assert any(tokens == SLOTS for tokens, _ in model.ahead)
@@ -144,11 +146,7 @@ def test_a_token_that_ends_an_answer_ends_no_other(model: Overlapping, at: int) 
     requests = [replace(ALONE, ids=ids) for ids in PROMPTS[:SLOTS]]
     ending = in_turn(model, requests)[1].ids[at]
     requests[1] = replace(requests[1], end_ids=frozenset({ending}))
-    wanted = in_turn(model, requests)
-
-    found = answered(model, requests)
-
-    assert said(found) == said(wanted)
+    found = as_in_turn(model, requests)
     assert len(found[1].ids) <= at
     assert all(len(sink.ids) == TOKENS for sink in [found[0], *found[2:]])
 
@@ -157,9 +155,7 @@ def test_a_stop_word_ends_an_answer_and_its_slot_is_used_again(model: Overlappin
     requests = [replace(ALONE, ids=ids) for ids in PROMPTS[: SLOTS + 2]]
     word = tuple(in_turn(model, requests)[2].ids[4:6])
     requests[2] = replace(requests[2], stop=(word,))
-    wanted = in_turn(model, requests)
-
-    assert said(answered(model, requests)) == said(wanted)
+    as_in_turn(model, requests)
 
 
 @pytest.mark.parametrize(
@@ -209,11 +205,7 @@ def test_single_tokens_beside_answers(model: Overlapping) -> None:
     running = [replace(ALONE, ids=ids, max_tokens=60) for ids in PROMPTS[:2]]
     single = [replace(ALONE, ids=ids, max_tokens=1) for ids in PROMPTS[2:]]
     requests = [*running, *single]
-    wanted = in_turn(model, requests)
-
-    found = answered(model, requests)
-
-    assert said(found) == said(wanted)
+    as_in_turn(model, requests)
     parts = [rows for _, rows in model.waited if rows]
     assert len(parts) == 1, "the first prompt alone is read by a pass that nothing was before"
 
@@ -224,26 +216,34 @@ def test_an_answer_ends_while_the_next_prompt_is_in_a_pass(model: Overlapping, a
     requests = [replace(ALONE, ids=ids, max_tokens=40) for ids in PROMPTS]
     ending = in_turn(model, requests)[0].ids[at + 8]
     requests[0] = replace(requests[0], end_ids=frozenset({ending}))
-    wanted = in_turn(model, requests)
-
-    assert said(answered(model, requests)) == said(wanted)
+    as_in_turn(model, requests)
 
 
-def test_no_memory_for_a_pass_with_the_next_prompt(model: Overlapping) -> None:
-    """It is begun again when its tokens are known; the request keeps its slot."""
-    requests = [replace(ALONE, ids=ids) for ids in PROMPTS]
+@cases(
+    "count refusing with_prompt",
+    {
+        # Of a pass with a prompt a smaller part could be read instead.
+        "answers": (SLOTS, lambda model: model.ahead[-2:] == [(SLOTS, 0)] * 2, False),
+        "the next prompt": (len(PROMPTS), lambda model: model.begun > SLOTS, True),
+    },
+)
+def test_no_memory_for_a_pass_begun_ahead(
+    model: Overlapping, count: int, refusing: Callable[[Overlapping], bool], *, with_prompt: bool
+) -> None:
+    """It is begun again when its tokens are known; each request keeps its slot."""
+    requests = [replace(ALONE, ids=ids) for ids in PROMPTS[:count]]
     wanted = in_turn(model, requests)
     refused: list[tuple[int, int]] = []
 
     def refuse() -> None:
-        if model.begun > SLOTS and not refused:  # beside this very pass
+        if refusing(model) and not refused:  # beside this very pass
             refused.append(model.ahead[-1])
             raise torch.OutOfMemoryError("tried to allocate 2.00 GiB")
 
     model.before_a_pass = refuse
     found = answered(model, requests)
 
-    assert refused[0][1], "with a part of the prompt"
+    assert [rows > 0 for _, rows in refused] == [with_prompt]
     assert said(found) == said(wanted)
 
 
@@ -342,22 +342,3 @@ def test_a_client_that_leaves_frees_its_slot(model: Overlapping) -> None:
     assert [found[at].ids for at in stayed] == [
         [token for piece in wanted[at] for token in piece.ids] for at in stayed
     ]
-
-
-def test_no_memory_for_a_pass_begun_ahead(model: Overlapping) -> None:
-    """It is computed again once its tokens are known; no answer changes."""
-    requests = [replace(ALONE, ids=ids) for ids in PROMPTS[:SLOTS]]
-    wanted = in_turn(model, requests)
-    refused: list[tuple[int, int]] = []
-
-    def refuse() -> None:
-        # Beside a pass without a prompt, of which a smaller part could be read instead.
-        if model.ahead[-2:] == [(SLOTS, 0)] * 2 and not refused:
-            refused.append(model.ahead[-1])
-            raise torch.OutOfMemoryError("tried to allocate 2.00 GiB")
-
-    model.before_a_pass = refuse
-    found = answered(model, requests)
-
-    assert refused
-    assert said(found) == said(wanted)

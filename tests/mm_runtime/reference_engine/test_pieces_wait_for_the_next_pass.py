@@ -12,7 +12,7 @@ from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.generate.request import Piece, Request, Rows, Sampling
 from support.collecting_sink import CollectingSink, submitted
-from support.engines import ROOMY, SLOTS, changed, tiny_checkpoint
+from support.engines import ROOMY, SLOTS, changed, started, tiny_checkpoint
 from support.tiny_llava import VOCABULARY
 
 PROMPTS = [tuple(range(10 + 3 * at, 40 + 5 * at)) for at in range(SLOTS + 2)]
@@ -55,11 +55,8 @@ def of_image(rows: int) -> Request:
 def answered(model: LanguageModel, requests: Sequence[Request]) -> list[list[int]]:
     engine = Engine(model, changed(prompt_rows=8))
     sinks = submitted(engine, requests)
-    engine.start()
-    try:
+    with started(engine):
         return [sink.wait() for sink in sinks]
-    finally:
-        engine.stop()
 
 
 def test_answers_are_the_same(launching: Launching, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,13 +107,10 @@ def test_a_sink_that_fails_ends_its_own_request(launching: Launching, broken_at:
     broken, well = CollectingSink(break_it), [CollectingSink() for _ in range(2)]
     for ids, sink in zip(PROMPTS, [well[0], broken, well[1]], strict=False):
         engine.submit(request(ids), sink)
-    engine.start()
-    try:
+    with started(engine):
         with pytest.raises(ConnectionError):
             broken.wait()
         assert [len(sink.wait()) for sink in well] == [TOKENS] * 2
-    finally:
-        engine.stop()
 
 
 def test_a_cancelled_request_has_what_was_chosen(launching: Launching) -> None:
@@ -132,25 +126,21 @@ def test_a_cancelled_request_has_what_was_chosen(launching: Launching) -> None:
     engine.turn()
     assert leaving.was_cancelled
     assert len(leaving.ids) == given + 1
-    engine.start()
-    assert len(staying.wait()) == TOKENS
-    engine.stop()
+    with started(engine):
+        assert len(staying.wait()) == TOKENS
 
 
 def test_a_prepared_request_that_is_cancelled_is_not_kept(launching: Launching) -> None:
     alone = answered(launching, [request(PROMPTS[5])])
     engine = Engine(launching, changed(max_batch_size=2))
-    running, leaving, following = CollectingSink(), CollectingSink(), CollectingSink()
-    engine.submit(request(PROMPTS[0], tokens=40), running)
+    first, leaving, following = CollectingSink(), CollectingSink(), CollectingSink()
+    engine.submit(request(PROMPTS[0], tokens=40), first)
     engine.turn()
     engine.submit(request(PROMPTS[4]), leaving)
     leaving.walked_away = True
     for _ in range(12):  # those that wait are looked at each tenth time
         engine.turn()
     engine.submit(request(PROMPTS[5]), following)
-    engine.start()
-    try:
+    with started(engine):
         assert following.wait() == alone[0]
-        running.wait()
-    finally:
-        engine.stop()
+        first.wait()

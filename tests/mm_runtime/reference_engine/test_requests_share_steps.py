@@ -16,7 +16,7 @@ from mm_runtime.serving.errors import EngineStoppedError, QueueFullError, Reques
 from mm_runtime.serving.generate.request import Finish, Piece, Request
 from support.cases import cases
 from support.collecting_sink import DEADLINE_SECONDS, CollectingSink
-from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine
+from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine, started
 from support.eventually import eventually
 from support.tiny_llava import VOCABULARY
 
@@ -90,13 +90,9 @@ def test_steps_are_reported_by_their_size(language_model: LanguageModel) -> None
         if reported.total() == 49:
             idle.set()
 
-    engine = Engine(language_model, ROOMY)
-    engine.start(report)
-    try:
+    with started(Engine(language_model, ROOMY), report) as engine:
         engine.submit(_request(50), CollectingSink())
         assert idle.wait(DEADLINE_SECONDS), reported
-    finally:
-        engine.stop()
     assert reported == {1: 49}
 
 
