@@ -30,7 +30,7 @@ from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
 from mm_runtime.serving.generate.request import BeamOptions, Request
-from support.collecting_sink import answers_of, submitted
+from support.collecting_sink import answers_of, beams_of, submitted
 from support.engines import engine_starter
 from support.families import images, texts
 from support.families.expected import KINDS, expected_beams
@@ -228,10 +228,5 @@ def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
     assert expected != [expected_beams(wholes[None], one) for one in requested]
 
     model = _model(family, checkpoint, list(adapters.values()))
-    found = []
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
-        sinks = submitted(engine, requested)
-        for sink in sinks:
-            sink.wait()
-            found.append([list(beam.ids) for beam in sink.pieces[-1].beams])
-    assert expected == found
+        assert expected == beams_of(submitted(engine, requested))

@@ -14,7 +14,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.generation import ANSWERS, join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import BeamOptions, Request, Wanted
 from support.cases import cases
-from support.collecting_sink import CollectingSink, answers_of, submitted
+from support.collecting_sink import answers_of, beams_of, submitted
 from support.engines import engine_starter, load_language_model
 from support.families.expected import expected_beams
 from support.families.pipeline import Pipeline, build
@@ -67,14 +67,20 @@ def _expected(model: transformers.PreTrainedModel, request: Request) -> list[int
     return answer[: answer.index(END)] if END in answer else answer
 
 
+def opened(folder: Path, family: str, slots: int = 1, max_length: int = 64) -> EncoderDecoderModel:
+    return EncoderDecoderModel(
+        Checkpoint(
+            folder=folder, family=family, dtype="float32", slots=slots, max_length=max_length
+        )
+    )
+
+
 @pytest.mark.parametrize("family", sorted(KINDS))
 def test_mixed_requests(tmp_path: Path, family: str) -> None:
     """More requests than slots, of different lengths; each gets the answer it gets alone."""
     folder = write(family, tmp_path / family)
     complete = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
-    model = EncoderDecoderModel(
-        Checkpoint(folder=folder, dtype="float32", slots=SLOTS, family=family, max_length=64)
-    )
+    model = opened(folder, family, slots=SLOTS)
     requests = _requests(family, complete)
     expected = [_expected(complete, request) for request in requests]
     assert len({tuple(answer) for answer in expected}) > 1  # the input matters
@@ -86,9 +92,7 @@ def test_questions_have_no_rules(tmp_path: Path) -> None:
     """The token of silence is among those that no answer holds; its share is the model's own."""
     folder = write("whisper", tmp_path / "whisper")
     complete = transformers.WhisperForConditionalGeneration.from_pretrained(folder).eval()
-    model = EncoderDecoderModel(
-        Checkpoint(folder=folder, dtype="float32", slots=1, family="whisper", max_length=64)
-    )
+    model = opened(folder, "whisper")
     start = complete.generation_config.decoder_start_token_id
     audio = np.random.default_rng(3).normal(size=(2 * AUDIO_POSITIONS, MEL_BINS))
     request = Request(
@@ -113,11 +117,7 @@ def test_questions_have_no_rules(tmp_path: Path) -> None:
 
 def test_bad_requests(tmp_path: Path) -> None:
     """What encoder or decoder cannot read is refused before it takes a slot."""
-    model = EncoderDecoderModel(
-        Checkpoint(
-            folder=write("t5", tmp_path / "t5"), dtype="float32", slots=1, family="t5", max_length=8
-        )
-    )
+    model = opened(write("t5", tmp_path / "t5"), "t5", max_length=8)
     for words, request in {
         "decoder_input_ids is missing": Request((5,), 1, frozenset()),
         "the text has 9 tokens; 1 to 8": Request((5,) * 9, 1, frozenset(), decoder_ids=(0,)),
@@ -161,22 +161,13 @@ def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
     start = (complete.config.decoder_start_token_id,)
     forced = complete.generation_config.forced_bos_token_id
     start += () if forced is None else (forced,)
-    model = EncoderDecoderModel(
-        Checkpoint(folder=folder, dtype="float32", slots=3, family=family, max_length=64)
-    )
+    model = opened(folder, family, slots=SLOTS)
     requests = _beams_requests(start, options)
     plain = _beams_requests(start, None)[:2]
     with engine_starter(model)(max_batch_size=3, max_seq_len=64, max_num_tokens=8) as engine:
-        alone = []
-        for request in plain:
-            sink = CollectingSink()
-            engine.submit(request, sink)
-            alone.append(sink.wait())
+        alone = [answer for one in plain for answer in answers_of(engine, [one])]
         sinks = submitted(engine, (*requests, *plain))
-        found = []
-        for sink in sinks[: len(requests)]:
-            sink.wait()
-            found.append([list(beam.ids) for beam in sink.pieces[-1].beams])
+        found = beams_of(sinks[: len(requests)])
         beside = [sink.wait() for sink in sinks[len(requests) :]]
     expected = [expected_beams(complete, request) for request in requests]
     assert len({tuple(beam) for beam in expected[0]}) == options.width
@@ -185,19 +176,10 @@ def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
 
 def test_tensors_of_beams(tmp_path: Path) -> None:
     """Answers of different lengths lie padded in one tensor, each with its own length and sum."""
-    model = EncoderDecoderModel(
-        Checkpoint(
-            folder=write("t5", tmp_path / "t5"),
-            dtype="float32",
-            slots=1,
-            family="t5",
-            max_length=64,
-        )
-    )
+    model = opened(write("t5", tmp_path / "t5"), "t5")
     request = _beams_requests((0,), BeamOptions(3, 0.0))[0]
     with engine_starter(model)(max_batch_size=1, max_seq_len=64, max_num_tokens=8) as engine:
-        sink = CollectingSink()
-        engine.submit(request, sink)
+        (sink,) = submitted(engine, [request])
         sink.wait()
     beams = sink.pieces[-1].beams
     outputs = write_piece(join_pieces(sink.pieces, prompt=(0,)), (), ANSWERS)

@@ -231,11 +231,6 @@ def family(
     pipeline.loaded.engine.stop()
 
 
-def together(loaded: LoadedEngine, requested: list[Request]) -> list[list[int]]:
-    """Return the answers of a started engine to requests that come at the same time."""
-    return answers_of(loaded.engine, requested)
-
-
 def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
     """Biases, keys shared by several queries, rotations that come with a request."""
     pipeline, loaded = family
@@ -245,7 +240,7 @@ def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
         pipeline.request(QUESTION, IMAGE_BYTES=np.asarray(noise_image(*size, seed=1))[None, None])
         for size in SIZES
     ]
-    assert together(loaded, requested) == together(pipeline.loaded, requested)
+    assert answers_of(loaded.engine, requested) == answers_of(pipeline.loaded.engine, requested)
 
 
 def test_families_answer_alike_when_passes_begin_ahead(
@@ -263,7 +258,7 @@ def test_families_answer_alike_when_passes_begin_ahead(
         for seed, size in enumerate(SIZES * 3)
     ]
     monkeypatch.setattr(LanguageModel, "launches", True)
-    assert together(loaded, requested) == together(pipeline.loaded, requested)
+    assert answers_of(loaded.engine, requested) == answers_of(pipeline.loaded.engine, requested)
 
 
 def test_rotations_outside_a_table_are_refused(family: tuple[Pipeline, LoadedEngine]) -> None:
