@@ -77,10 +77,10 @@ def hollow_steps(plan: BuildPlan) -> tuple[Step, ...]:
 def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
     MODELS[family].write(folder)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
-    _write_tokenizer(folder, family, image=inspected)
+    write_tokenizer(folder, family, image=inspected)
     if FAMILIES[family].checkpoint.in_parts:
         (folder / "llm").mkdir()
-        _write_tokenizer(folder / "llm", family, image=inspected)
+        write_tokenizer(folder / "llm", family, image=inspected)
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
     elif family == "nmt":
         (folder / "model.pt").write_bytes(b"a pickle that is never opened")
@@ -93,8 +93,8 @@ def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
     return folder
 
 
-def _write_tokenizer(folder: Path, family: str, *, image: bool) -> None:
-    """Write the smallest fast tokenizer: two tokens and its end."""
+def write_tokenizer(folder: Path, family: str, *, image: bool = True) -> None:
+    """Write the smallest fast tokenizer: two tokens and its end, and a template where it must."""
     style, id_ = FAMILIES[family].prompt, facts_of(family).image_token_id
     tokens = {"red": 1}
     if image and id_ is not None:

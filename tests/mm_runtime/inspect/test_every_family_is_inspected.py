@@ -6,15 +6,15 @@ import pytest
 
 from mm_api.checkpoint import Dimensions
 from mm_api.documents.model_facts import InspectReason
-from mm_api.families import FAMILIES
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.report import facts_report
 from mm_runtime.inspect.weights import read
 from mm_runtime.sources.identity import PARTS
 from support.cases import cases
-from support.hollow_checkpoint import CHAT, described, write_safetensors, write_words
+from support.hollow_checkpoint import described, write_safetensors
 from support.model_configs import FOLDERS, MODELS, facts_of
+from support.trtllm_sites import write_tokenizer
 
 LIMIT_BYTES = 4096
 
@@ -46,20 +46,6 @@ def _part(name: str) -> str:
     return {"model.vision_tower": "vision_tower", "projector": "mm_projector"}.get(
         ".".join(name.split(".")[: 2 if name.startswith("model") else 1]), "llm"
     )
-
-
-def write_tokenizer(folder: Path, family: str) -> None:
-    """Write what an image stands for, with the id of config.json, and a template where it must."""
-    facts, style = facts_of(family), FAMILIES[family].prompt
-    tokens = {}
-    if style is not None and facts.image_token_id is not None:
-        feature = (
-            "<image_soft_token>" if "<image_soft_token>" in style.framed else style.placeholder
-        )
-        tokens = {feature: facts.image_token_id}
-    elif facts.image_token_id is not None:
-        tokens = {"<image>": facts.image_token_id}
-    write_words(folder, tokens, CHAT if style is not None and not style.chat else "")
 
 
 @pytest.mark.parametrize("family", FOLDERS)

@@ -8,12 +8,14 @@ import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 from tritonclient.grpc import model_config_pb2
 
+from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.lora_adapter import LoraAdapter
+from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, layout
 from support.cases import cases
 from support.golden import Golden
-from support.model_configs import ENCODER_DECODERS, ON_TRITON
+from support.model_configs import ON_TRITON
 from support.native_engines import native_engine
 
 SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
@@ -37,7 +39,10 @@ TEMPLATE_KEYS = """
 
 
 def files(family: str, engine: dict[str, Any] | None = None, **options: Any) -> dict[str, str]:
-    manifest, serving = native_engine(family, engine, **options)
+    return laid(*native_engine(family, engine, **options))
+
+
+def laid(manifest: EngineManifest, serving: ServingPlan) -> dict[str, str]:
     return layout(
         manifest,
         serving,
@@ -137,16 +142,6 @@ def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) 
         assert expected == both & {one.name for one in found[model].input}
 
 
-@pytest.mark.parametrize("family", ENCODER_DECODERS)
-def test_encoder_and_decoder_are_distinguished(family: str) -> None:
-    reported = parameters(files(family))
-    assert (reported["gpt_model_path"], reported["encoder_model_path"]) == (
-        "/engine/decoder",
-        "/engine/encoder",
-    )
-    assert 0 < float(reported["cross_kv_cache_fraction"]) < 1
-
-
 def test_the_plans_numbers_arrive() -> None:
     """KV fraction, beams and queue are the plan's; the queue is what waits, without the batch."""
     manifest, serving = native_engine("t5", {"maxBeamWidth": 4})
@@ -170,15 +165,8 @@ def test_adapters_are_fetched_at_the_start(adapters: int, expected: str) -> None
     lora = [LoraAdapter(name=f"a{i}", uid=i, source="/a") for i in range(adapters)]
     trtllm = manifest.plan.trtllm.model_copy(update={"lora": lora})
     plan = manifest.plan.model_copy(update={"trtllm": trtllm})
-    found = layout(
-        manifest.model_copy(update={"plan": plan}),
-        serving,
-        engine_dir=PurePath("/engine"),
-        serving_plan=PurePath("/serving.json"),
-        adapters=PurePath("/adapters"),
-        sources=SOURCES,
-    )
-    assert expected == parameters(found)["lora_prefetch_dir"]
+    found = parameters(laid(manifest.model_copy(update={"plan": plan}), serving))
+    assert expected == found["lora_prefetch_dir"]
 
 
 @cases(
@@ -205,14 +193,7 @@ def test_a_plan_that_says_too_little_is_refused(missing: str) -> None:
     else:
         serving = serving.model_copy(update={"kv_cache": None})
     with pytest.raises(PermanentError, match=missing):
-        layout(
-            manifest,
-            serving,
-            engine_dir=PurePath("/engine"),
-            serving_plan=PurePath("/serving.json"),
-            adapters=PurePath("/adapters"),
-            sources=SOURCES,
-        )
+        laid(manifest, serving)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 from tritonclient.grpc import model_config_pb2
 
+from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
+from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, SHIPPED, layout
 from mm_runtime.repository.model_config import (
@@ -47,15 +49,12 @@ def files(
         bls_instances=bls_instances,
         streaming=streaming,
     )
-    return layout(
-        engine,
-        serving,
-        engine_dir=ENGINE,
-        serving_plan=SERVING,
-        adapters=ADAPTERS,
-        sources=SOURCES,
-        role=role,
-    )
+    return laid(engine, serving, role)
+
+
+def laid(engine: EngineManifest, serving: ServingPlan, role: Role) -> dict[str, str]:
+    places = {"engine_dir": ENGINE, "serving_plan": SERVING, "adapters": ADAPTERS}
+    return layout(engine, serving, **places, sources=SOURCES, role=role)
 
 
 def parse(text: str) -> Any:
@@ -111,15 +110,7 @@ def _text_only(role: Role = Role.SERVER) -> dict[str, str]:
     engine = manifest()
     spec = engine.plan.engine.model_copy(update={"vision": None})
     engine = engine.model_copy(update={"plan": engine.plan.model_copy(update={"engine": spec})})
-    return layout(
-        engine,
-        serving_plan(engine.fingerprint),
-        engine_dir=ENGINE,
-        serving_plan=SERVING,
-        adapters=ADAPTERS,
-        sources=SOURCES,
-        role=role,
-    )
+    return laid(engine, serving_plan(engine.fingerprint), role)
 
 
 def test_text_only_engines_have_no_encoders_pod() -> None:
@@ -192,28 +183,6 @@ def test_models_answer_at_once_where_no_client_streams(chains: int, ensembles: s
     assert [chains][: bool(chains)] == [group.count for group in chained.instance_group]
     assert _tensors(chained.input) == _tensors(parse(files()["ensemble/config.pbtxt"]).input)
     assert _tensors(chained.output) == _tensors(parse(files()["ensemble/config.pbtxt"]).output)
-
-
-def test_no_python_models_queue_has_a_bound() -> None:
-    """With one Triton's batcher oversleeps up to half a second; the engine refuses what is much."""
-    configs = [
-        parse(text) for name, text in files(max_queue_size=16).items() if name.endswith(".pbtxt")
-    ]
-    bounds = {
-        config.name: config.dynamic_batching.default_queue_policy.max_queue_size
-        for config in configs
-        if config.backend == "python"
-    }
-    assert bounds
-    assert set(bounds.values()) == {0}
-
-
-def test_paths_reach_the_models() -> None:
-    """The models find engine and serving plan through their parameters."""
-    config = parse(files()["tensorrt_llm/config.pbtxt"])
-    found = {name: config.parameters[name].string_value for name in ("engine_dir", "serving_plan")}
-    expected = {"engine_dir": str(ENGINE), "serving_plan": str(SERVING)}
-    assert expected == found
 
 
 def _tensors(side: Any) -> dict[str, int]:

@@ -168,15 +168,6 @@ def test_the_chain_gets_features_in_host_memory() -> None:
     assert "FEATURES_ON_GPU" not in {one.name for one in encoder.output}
 
 
-def reference() -> RepositoryValues:
-    engine = manifest()
-    return values_of(engine, serving_plan(engine.fingerprint), *PATHS)
-
-
-def ids_native(family: str) -> RepositoryValues:
-    return values_of(*native_engine(family, {}), *PATHS)
-
-
 def taken(config: ModelConfig) -> tuple[bool, str | None]:
     """Return whether an ensemble has the input, and what its first step reads as the prompt."""
     first = config.ensemble_scheduling.step[0]
@@ -184,25 +175,23 @@ def taken(config: ModelConfig) -> tuple[bool, str | None]:
 
 
 @cases(
-    "values",
+    "found",
     {
-        "reference": reference(),
-        "tensorrt": ids_native("llava"),
-        "tensorrt-encoder-decoder": ids_native("t5"),
+        "reference": values(),
+        "tensorrt": native("llava"),
+        "tensorrt-encoder-decoder": native("t5"),
     },
 )
-def test_the_gateways_take_ids(values: RepositoryValues) -> None:
+def test_the_gateways_take_ids(found: RepositoryValues) -> None:
     """They go to the first step, which reads them as the prompt."""
     for module in (token_ensemble, scored_ensemble):
-        assert taken(module.config(values)) == (True, PROMPT_IDS)
-    assert "PROMPT_IDS" in {one.name for one in preprocessing.config(values).input}
-    assert taken(ensemble.config(values)) == (False, None)
+        assert taken(module.config(found)) == (True, PROMPT_IDS)
+    assert "PROMPT_IDS" in {one.name for one in preprocessing.config(found).input}
+    assert taken(ensemble.config(found)) == (False, None)
 
 
 def test_audio_has_none() -> None:
     """Its prompt is made of its language and its task."""
     for module in (token_ensemble, scored_ensemble):
-        assert taken(module.config(ids_native("whisper"))) == (False, None)
-    assert "PROMPT_IDS" not in {
-        one.name for one in preprocessing.config(ids_native("whisper")).input
-    }
+        assert taken(module.config(native("whisper"))) == (False, None)
+    assert "PROMPT_IDS" not in {one.name for one in preprocessing.config(native("whisper")).input}
