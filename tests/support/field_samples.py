@@ -51,15 +51,6 @@ _SOURCE: Final[Mapping[str, Sample]] = {
     "model.source.huggingFace.endpoint": Sample(
         "https://mirror.example.org", {"model": {"source": _HUB}}
     ),
-    "model.source.huggingFace.cache.claimName": Sample("hub", {"model": {"source": _HUB}}),
-    "model.source.huggingFace.cache.path": Sample(
-        "deep",
-        {
-            "model": {
-                "source": {**_HUB, "huggingFace": {"repo": "a/b", "cache": {"claimName": "hub"}}}
-            }
-        },
-    ),
     "model.source.persistentVolumeClaim.claimName": Sample("other"),
     "model.source.persistentVolumeClaim.path": Sample("deep"),
     **{

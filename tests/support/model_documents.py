@@ -133,22 +133,6 @@ RULE_EXAMPLES = (
         at("model.source.s3", {"bucket": "weights", "prefix": ".."}),
     ),
     RuleExample(
-        "cache-path-inside-volume",
-        "spec.model.source.huggingFace.cache.path",
-        "path must stay inside the volume",
-        at(
-            "model.source",
-            {
-                "persistentVolumeClaim": None,
-                "huggingFace": {"repo": "a/b", "cache": {"claimName": "hub", "path": "a"}},
-            },
-        ),
-        at(
-            "model.source.huggingFace",
-            {"repo": "a/b", "cache": {"claimName": "hub", "path": "a/../b"}},
-        ),
-    ),
-    RuleExample(
         "store-path-inside-volume",
         "spec.build.store.persistentVolumeClaim.path",
         "path must stay inside the volume",

@@ -15,17 +15,6 @@ else:
 """Every family the API knows; `unsupported.py` says which of them this version serves."""
 
 
-class HubCache(ApiModel):
-    """A claim with a cache of the Hub, as `hf download --cache-dir` writes it."""
-
-    claim_name: ObjectName = Field(
-        description="Name of the PersistentVolumeClaim, for example checkpoints."
-    )
-    path: RelativePath = Field(
-        default="", description="Directory of the cache in the volume. Empty: the root."
-    )
-
-
 class HuggingFaceSource(ApiModel):
     """A repository on the Hugging Face Hub."""
 
@@ -42,10 +31,6 @@ class HuggingFaceSource(ApiModel):
     )
     endpoint: Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=512)] | None = Field(
         default=None, description="A mirror that speaks the Hub's API; absent: huggingface.co."
-    )
-    cache: HubCache | None = Field(
-        default=None,
-        description="Read from this cache and never from the Hub, for clusters without internet.",
     )
 
 

@@ -15,7 +15,7 @@ from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.host_rules import HOST_RULES
 from mm_api.v1alpha1.metric_rules import OBJECTIVE_RULES
-from mm_api.v1alpha1.model import HubCache, ModelSource, PersistentVolumeClaimSource, S3Source
+from mm_api.v1alpha1.model import ModelSource, PersistentVolumeClaimSource, S3Source
 from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES
 from mm_api.v1alpha1.prometheus import PrometheusSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
@@ -108,7 +108,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     PersistentVolumeClaimSource: (_no_dot_dot("path"),),
-    HubCache: (_no_dot_dot("path"),),
     S3Source: (_no_dot_dot("prefix"),),
     StoreClaim: (_no_dot_dot("path"),),
     EngineSpec: (

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from mm_api.backends import DEFAULT, TENSORRT, Name
@@ -60,9 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compute-capability", help="of that GPU, for example 9.0")
     parser.add_argument("--image", help="image of build and serving; its tag has the version")
     parser.add_argument("--trtllm-version", help="of an image with another tag, for example 0.20.0")
-    parser.add_argument(
-        "-o", "--output", choices=["table", "json", "yaml", "commands"], default="table"
-    )
+    parser.add_argument("-o", "--output", choices=["table", "json", "commands"], default="table")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -208,9 +205,6 @@ def _rendered(planned: ModelPlan, output: str) -> str:
     match output:
         case "json":
             return planned.to_json(indent=2)
-        case "yaml":
-            content = planned.model_dump(mode="json", by_alias=True, exclude_none=True)
-            return yaml.safe_dump(content, sort_keys=False, width=100).rstrip()
         case "commands":
             return as_commands(planned)
         case _:

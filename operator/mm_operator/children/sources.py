@@ -83,9 +83,6 @@ def _hub(hub: HuggingFaceSource, network: NetworkSpec) -> list[Manifest]:
         variables.append({"name": "HF_ENDPOINT", "value": endpoint})
     if hub.token_secret_ref:
         variables.append(_secret("HF_TOKEN", hub.token_secret_ref.name, hub.token_secret_ref.key))
-    if hub.cache:
-        variables.append({"name": "HF_HUB_CACHE", "value": source_directory(hub.cache.path)})
-        variables.append({"name": "HF_HUB_OFFLINE", "value": "1"})
     return variables
 
 

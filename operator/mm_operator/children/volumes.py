@@ -13,10 +13,8 @@ STORE = "store"
 
 
 def source_claim(spec: MultimodalModelSpec) -> str:
-    """Return the claim that holds the checkpoint or the Hub's cache; empty when none does."""
-    source = spec.model.source
-    cache = source.hugging_face.cache if source.hugging_face else None
-    claim = cache or source.persistent_volume_claim
+    """Return the claim that holds the checkpoint; empty when none does."""
+    claim = spec.model.source.persistent_volume_claim
     return claim.claim_name if claim else ""
 
 

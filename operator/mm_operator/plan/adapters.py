@@ -26,18 +26,10 @@ def access_problem(spec: MultimodalModelSpec) -> SpecError | None:
         if any(way != ways[0] for way in ways):
             return SpecError(
                 "InvalidSpec",
-                f"adapters and checkpoint come from {kind} with different endpoints, secrets or "
-                "caches, and a Job has one set: use the same for all of them, or a claim",
+                f"adapters and checkpoint come from {kind} with different endpoints or secrets, "
+                "and a Job has one set: use the same for all of them, or a claim",
                 PATH,
             )
-    hub = spec.model.source.hugging_face
-    if hub is None and any(way.cache for way in _hubs(spec)):
-        return SpecError(
-            "InvalidSpec",
-            "an adapter's cache is mounted where the checkpoint's is, and the checkpoint comes "
-            "from elsewhere: name the adapter's claim as its source instead",
-            PATH,
-        )
     return None
 
 

@@ -7,13 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_runtime.errors import SourceNotFoundError
 from mm_runtime.sources.address import Address, BucketAddress, HubAddress
 from mm_runtime.sources.mirror import wanted_files, write_mirror
 from mm_runtime.sources.remote import RemoteSource
-
-OFFLINE = "HF_HUB_OFFLINE"
-"""Set to 1: the Hub is never queried, its cache in HF_HUB_CACHE is the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +40,6 @@ def checked_out(
     if isinstance(address, Path):
         yield Checkout(address)
         return
-    if isinstance(address, HubAddress) and variables.get(OFFLINE) == "1":
-        directory = cached_snapshot(address, variables)
-        yield Checkout(directory, directory.name, str(address))
-        return
     source = open_remote(address, variables)
     with tempfile.TemporaryDirectory(prefix="source-") as scratch:
         directory = Path(scratch) / "checkpoint"
@@ -67,29 +59,3 @@ def open_remote(
     from mm_runtime.sources.bucket import BucketSource  # noqa: PLC0415 (the same)
 
     return BucketSource(address, environment)
-
-
-def cached_snapshot(address: HubAddress, environment: Mapping[str, str]) -> Path:
-    """Return the folder of a revision in a cache that huggingface_hub has written.
-
-    Raises:
-        SourceNotFoundError: the cache does not hold it.
-    """
-    from huggingface_hub import snapshot_download  # noqa: PLC0415 (half a second, not for claims)
-    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
-
-    cache = environment.get("HF_HUB_CACHE", "")
-    try:
-        found = snapshot_download(
-            address.repository,
-            revision=address.revision,
-            cache_dir=cache or None,
-            local_files_only=True,
-        )
-    except LocalEntryNotFoundError as error:
-        raise SourceNotFoundError(
-            f"{address} is not in the cache {cache or 'of the Hub'}, and {OFFLINE}=1 forbids"
-            " requests to the Hub. Fill the cache: hf download"
-            f" {address.repository} --revision {address.revision} --cache-dir DIR."
-        ) from error
-    return Path(found)

@@ -7,40 +7,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from mm_runtime.base.containment import open_contained
 from mm_runtime.base.resumable_file import PIECE_BYTES, ResumableFile
 from mm_runtime.errors import SourceNotFoundError, SourceUnavailableError
 from mm_runtime.sources.address import Address, HubAddress
-from mm_runtime.sources.checkout import OFFLINE, cached_snapshot, open_remote
+from mm_runtime.sources.checkout import open_remote
 from mm_runtime.sources.identity import files_digest, source_files
 from mm_runtime.sources.mirror import wanted_files, write_hollow, write_mirror
 from mm_runtime.sources.remote import RemoteFile, RemoteSource
 
 PARTIAL = ".partial"
 """End of the name of a file that is not complete yet."""
-
-
-class Origin(Protocol):
-    """A checkpoint that is being fetched."""
-
-    @property
-    def parallel_files(self) -> int:
-        """How many copies at a time are worth it."""
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """Name -> bytes of the files that make up the checkpoint."""
-
-    def digest(self) -> str | None:
-        """Return the checkpoint's digest; None when its address already fixes the content."""
-
-    def partial(self, name: str, destination: Path) -> Path:
-        """Return where a copy grows."""
-
-    def copy(self, name: str, destination: Path) -> str:
-        """Copy one file, completely or not at all; return its SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +31,7 @@ class DirectoryOrigin:
 
     @property
     def sizes(self) -> Mapping[str, int]:
+        """Name -> bytes of the files that make up the checkpoint."""
         return {name: path.stat().st_size for name, path in self.files.items()}
 
     def digest(self) -> str | None:
@@ -62,7 +42,7 @@ class DirectoryOrigin:
         return destination.with_name(destination.name + PARTIAL)
 
     def copy(self, name: str, destination: Path) -> str:
-        """See `Origin.copy`; the digest is of what was read."""
+        """Copy one file, completely or not at all; return the SHA-256 of what was read."""
         partial = self.partial(name, destination)
         partial.unlink(missing_ok=True)
         with open_contained(self.files[name]) as reader, ResumableFile(partial) as writer:
@@ -91,15 +71,16 @@ class RemoteOrigin:
         return {name: file.size for name, file in self.files.items()}
 
     def digest(self) -> str | None:
+        """Return the checkpoint's digest; None where its address already fixes the content."""
         return files_digest(self.hollow) if self.sampled else None
 
     def partial(self, name: str, destination: Path) -> Path:
-        """See `Origin.partial`; named by the version, so that two of them are never mixed."""
+        """Return where a copy grows, named by the version: two of them are never mixed."""
         version = hashlib.sha256(self.files[name].version.encode()).hexdigest()[:8]
         return destination.with_name(f"{destination.name}.{version}{PARTIAL}")
 
     def copy(self, name: str, destination: Path) -> str:
-        """See `Origin.copy`.
+        """Copy one file, completely or not at all; return its SHA-256.
 
         Raises:
             SourceUnavailableError: lost connection, or other bytes came than the server announced.
@@ -119,6 +100,9 @@ class RemoteOrigin:
         return found
 
 
+Origin: TypeAlias = DirectoryOrigin | RemoteOrigin
+
+
 @contextmanager
 def opened(address: Address, environment: Mapping[str, str] | None = None) -> Iterator[Origin]:
     """Give the origin at an address.
@@ -129,8 +113,6 @@ def opened(address: Address, environment: Mapping[str, str] | None = None) -> It
         SourceUnavailableError: its server is down.
     """
     variables = os.environ if environment is None else environment
-    if isinstance(address, HubAddress) and variables.get(OFFLINE) == "1":
-        address = cached_snapshot(address, variables)
     if isinstance(address, Path):
         yield DirectoryOrigin(_listed(address))
         return

@@ -44,11 +44,10 @@ def test_every_model_gets_a_plan_or_a_reason(
     assert ("WHAT WOULD FIT" in printed.out) == (code == 3)
 
 
-@pytest.mark.parametrize("output", ["json", "yaml"])
-def test_plans_are_data(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--facts", checkpoint("llava"), "--gpu", "h100-80gb", "-o", output]
+def test_plans_are_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--facts", checkpoint("llava"), "--gpu", "h100-80gb", "-o", "json"]
     assert main(["plan", "-f", resource(tmp_path), *arguments]) == 0
-    content = yaml.safe_load(capsys.readouterr().out)
+    content = json.loads(capsys.readouterr().out)
 
     plan = ModelPlan.model_validate(content)
     assert content["limits"]["maxMultimodalLen"] == 4608

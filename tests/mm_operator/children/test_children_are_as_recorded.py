@@ -99,7 +99,6 @@ REMOTE: dict[str, Any] = {
     },
     "vision": {"placement": "Disaggregated"},
 }
-CACHED = {**HUB, "cache": {"claimName": "hub", "path": "models"}}
 CHECKPOINTS = {"claimName": "checkpoints", "path": "llava"}
 ADAPTERS: list[dict[str, Any]] = [
     {"persistentVolumeClaim": {"claimName": "checkpoints", "path": "adapters/one.tar.gz"}},
@@ -154,7 +153,6 @@ def of_source(source: dict[str, Any], **engine: object) -> dict[str, Any]:
             "remote-serving",
             inspected(REMOTE, built=True, commit="0123" * 10),
         ),
-        "inspection-of-a-cache": ("cached-fresh", fresh(of_source({"huggingFace": CACHED}))),
         "inspection-of-a-bucket": ("bucket-fresh", fresh(of_source({"s3": BUCKET}))),
         "inspection-of-adapters": (
             "adapters-fresh",

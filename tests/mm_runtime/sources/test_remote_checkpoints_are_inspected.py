@@ -212,27 +212,6 @@ def test_names_that_leave_the_directory_are_refused(small_hub: Hub) -> None:
     assert (reason, "lies outside" in message) == (InspectReason.SOURCE_NOT_FOUND, True)
 
 
-def test_cache_is_used_offline(small_hub: Hub, tmp_path: Path) -> None:
-    """With HF_HUB_OFFLINE the Hub's own cache layout is read and no one is queried."""
-    cache = tmp_path / "cache"
-    folder = cache / f"models--{REPOSITORY.replace('/', '--')}"
-    snapshot = folder / "snapshots" / COMMIT
-    snapshot.parent.mkdir(parents=True)
-    small_hub.directory.rename(snapshot)
-    (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text(COMMIT)
-    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(cache)}
-    facts = inspect_source(SOURCE, InspectOptions(), offline)
-    assert (facts.source_revision, small_hub.requests) == (COMMIT, [])
-
-
-def test_cache_without_the_revision_is_reported(tmp_path: Path) -> None:
-    """What is missing from the cache is named with the command that fetches it."""
-    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)}
-    with pytest.raises(InspectRefusedError, match=f"hf download {REPOSITORY}"):
-        inspect_source(SOURCE, InspectOptions(), offline)
-
-
 def test_other_formats_stay_on_the_hub(small_hub: Hub) -> None:
     """Repositories hold the same weights again in other folders: no one reads or counts them."""
     plain = inspect(small_hub.directory, InspectOptions())
