@@ -1,7 +1,6 @@
 """PURE: what a purpose needs against what is here: one finding a check, in a fixed order."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from mm_runtime.doctor.found import Found
@@ -23,37 +22,29 @@ NODE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """One check.
+def _check(
+    name: str,
+    found: str,
+    fix: str,
+    *,
+    needed: bool,
+    holds: bool | None = None,
+    concerns: Literal["image", "node"] = "image",
+    shown: str = "(none)",
+) -> Finding:
+    """Return what became of one check.
 
-    Attributes:
-        name: of the finding.
-        needed: for the purpose.
-        found: what is here; empty: nothing.
-        fix: what makes it pass.
-        holds: None: where anything was found.
-        shown: in place of what was found; empty: that.
+    `found`: what is here; empty: nothing, and `shown` is said. `holds`: None: anything was found.
     """
-
-    name: str
-    needed: bool
-    found: str
-    fix: str
-    holds: bool | None = None
-    concerns: Literal["image", "node"] = "image"
-    shown: str = "(none)"
-
-    def finding(self) -> Finding:
-        holds = bool(self.found) if self.holds is None else self.holds
-        outcome = Outcome.PASS if holds else Outcome.FAIL
-        return Finding(
-            name=self.name,
-            concerns=self.concerns,
-            outcome=outcome if self.needed else Outcome.NOT_NEEDED,
-            found=self.found or self.shown,
-            fix=self.fix if self.needed and not holds else "",
-        )
+    holds = bool(found) if holds is None else holds
+    outcome = Outcome.PASS if holds else Outcome.FAIL
+    return Finding(
+        name=name,
+        concerns=concerns,
+        outcome=outcome if needed else Outcome.NOT_NEEDED,
+        found=found or shown,
+        fix=fix if needed and not holds else "",
+    )
 
 
 def examine(need: Need, found: Found) -> DoctorReport:
@@ -61,7 +52,7 @@ def examine(need: Need, found: Found) -> DoctorReport:
     return DoctorReport(
         purposes=sorted(need.purposes),
         backend=need.backend.name,
-        findings=[one.finding() for check in checks for one in check(need, found, _image(need))],
+        findings=[one for check in checks for one in check(need, found, _image(need))],
     )
 
 
@@ -71,19 +62,19 @@ def _image(need: Need) -> str:
     return f"{CUDA_IMAGE if need.gpu else CPU_IMAGE} {FIELDS}"
 
 
-def _pythons(need: Need, found: Found, image: str) -> Iterator[_Check]:
+def _pythons(need: Need, found: Found, image: str) -> Iterator[Finding]:
     """Yield the interpreters: that of this command, and that of torch where it is another one."""
     names = {"python": found.own}
     if found.engine.path != found.own.path:
         names["engine-python"] = found.engine
     for name, one in names.items():
         said = f" {one.problem}" if one.problem else ""
-        yield _Check(
+        yield _check(
             name,
-            name == "python" or need.works,
             f"{_version(one.version)} {one.path}{said}",
             f"Python {_version(OLDEST)} to {_version(NEWEST)} that imports mm_runtime is "
             f"needed: {image}",
+            needed=name == "python" or need.works,
             holds=not one.problem and OLDEST <= one.version <= NEWEST,
         )
 
@@ -92,7 +83,7 @@ def _version(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _packages(need: Need, found: Found, image: str) -> Iterator[_Check]:
+def _packages(need: Need, found: Found, image: str) -> Iterator[Finding]:
     own, engine = found.own.packages, found.engine.packages
     computes = need.builds or (need.serves and need.backend.runs_checkpoints)
     runs = need.onnx and need.works
@@ -112,20 +103,20 @@ def _packages(need: Need, found: Found, image: str) -> Iterator[_Check]:
         ("tensorrt", engine, native or need.tensorrt, tensorrt),
         ("tensorrt_llm", engine, trtllm, "engines are built or served with it"),
     ):
-        yield _Check(name, needed, packages.get(name, ""), f"{why}: {image}")
-    cuda = found.engine.torch_cuda
-    yield _Check("torch-cuda", need.on_gpu, cuda, f"torch has to be a build with CUDA: {image}")
+        yield _check(name, packages.get(name, ""), f"{why}: {image}", needed=needed)
+    fix = f"torch has to be a build with CUDA: {image}"
+    yield _check("torch-cuda", found.engine.torch_cuda, fix, needed=need.on_gpu)
 
 
-def _programs(need: Need, found: Found, image: str) -> Iterator[_Check]:
+def _programs(need: Need, found: Found, image: str) -> Iterator[Finding]:
     programs, backend, serves = found.programs, need.backend, need.serves
-    problem = found.server_problem
-    yield _Check("tritonserver", serves and backend.uses_triton, found.server, image, shown=problem)
-    yield _Check(
+    problem, triton = found.server_problem, serves and backend.uses_triton
+    yield _check("tritonserver", found.server, image, needed=triton, shown=problem)
+    yield _check(
         "backend",
-        serves and backend.builds_engines,
         found.native_backend,
         f"Triton needs the backend tensorrtllm: {image}",
+        needed=serves and backend.builds_engines,
     )
     serve = serves and backend.uses_trtllm and not backend.uses_triton
     for name, needed, fix in (
@@ -133,43 +124,43 @@ def _programs(need: Need, found: Found, image: str) -> Iterator[_Check]:
         ("trtllm-serve", serve, image),
         ("setpriv", need.works, "install util-linux in the image"),
     ):
-        yield _Check(name, needed, programs.get(name, ""), fix)
-    yield _Check(
+        yield _check(name, programs.get(name, ""), fix, needed=needed)
+    yield _check(
         "scripts",
-        need.builds_engines,
         str(found.scripts or ""),
         "TensorRT-LLM's folder examples is neither in /app/tensorrt_llm nor in /app: set "
         f"{ROOT_VARIABLE} in the image to the folder that holds it, or {image}",
+        needed=need.builds_engines,
     )
-    yield _Check(
+    yield _check(
         "home",
+        f"{found.home} (user {found.user_id}, {found.user})",
+        "set HOME to a folder that the user may write, /tmp in a pod",
         needed=True,
-        found=f"{found.home} (user {found.user_id}, {found.user})",
-        fix="set HOME to a folder that the user may write, /tmp in a pod",
         holds=found.home_is_writable,
     )
 
 
-def _node(need: Need, found: Found, _image: str) -> Iterator[_Check]:
+def _node(need: Need, found: Found, _image: str) -> Iterator[Finding]:
     cuda = found.engine.torch_cuda.partition(".")[0]
     newest = found.driver_cuda
     old = bool(newest and cuda.isdecimal() and newest[0] < int(cuda))
-    yield _Check(
+    yield _check(
         "mps",
-        need.mps,
         found.programs.get(CONTROL, ""),
         f"{CONTROL} comes with the driver: let the container toolkit show it (driver "
         "capability compute, utility), or set spec.vision.sharing to TimeSlicing",
+        needed=need.mps,
         concerns="node",
     )
-    yield _Check(
+    yield _check(
         "driver",
-        need.on_gpu,
         f"CUDA {_version(newest)}" if newest else "",
         f"torch is built for CUDA {found.engine.torch_cuda}: update the node's driver"
         if old
         else NODE,
+        needed=need.on_gpu,
         holds=newest is not None and not old,
         concerns="node",
     )
-    yield _Check("gpu", need.on_gpu, ", ".join(found.gpus), NODE, concerns="node")
+    yield _check("gpu", ", ".join(found.gpus), NODE, needed=need.on_gpu, concerns="node")

@@ -1,10 +1,13 @@
-"""PURE: the steps that bring a checkpoint and its adapters, and compare it, for every backend."""
+"""PURE: the steps that bring a checkpoint, compare it and keep its answers, for every backend."""
 
 from collections.abc import Iterator
 
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildReason
+from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_api.documents.evaluation import EVALUATION_NAME
 from mm_api.documents.model_facts import ModelFacts
+from mm_api.evaluation import evaluation_cost
 from mm_api.families import FAMILIES
 from mm_runtime.engine_build.step import Step, module_step
 from mm_runtime.errors import PermanentError
@@ -95,4 +98,43 @@ def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:
         "fetch-adapters",
         "copy the LoRA adapters",
         outputs=(folder,),
+    )
+
+
+def tokenizer_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
+    """Return the step, or none.
+
+    `source`: where the checkpoint's own tokenizer lies, from the working directory.
+    """
+    made_of = plan.facts.sentence_piece_model or plan.facts.byte_pair_vocabulary
+    if made_of is None and not FAMILIES[plan.engine.family].checkpoint.tokenizer.bytes_are_tokens:
+        return ()
+    return (
+        module_step(
+            plan,
+            "make-tokenizer",
+            "write tokenizer.json, which is all that servers read",
+            inputs=(source,),
+            outputs=(f"engine/{TOKENIZER_FOLDER}",),
+        ),
+    )
+
+
+def evaluation_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
+    """Return the step, or none: the plan leaves it out, or no build can run the checkpoint.
+
+    It comes last: what can fail for good has failed before it.
+
+    `source`: where the checkpoint lies, from the working directory.
+    """
+    if evaluation_cost(plan.engine, plan.facts) is None:
+        return ()
+    return (
+        module_step(
+            plan,
+            "evaluation",
+            "compute the checkpoint's own answers, which pods are compared with",
+            inputs=(source,),
+            outputs=(f"engine/{EVALUATION_NAME}",),
+        ),
     )

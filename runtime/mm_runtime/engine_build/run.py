@@ -61,27 +61,25 @@ def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCod
         return _build(options, stop), ExitCode.OK
     except StepFailedError as failed:
         reason, code = _classify(failed)
-        failure = BuildFailure(
-            reason=reason,
-            step=failed.step.name,
-            exit_code=failed.exit_code,
-            message=f"Step {failed.step.name}: {failed.message}",
-            log_tail=failed.log_tail,
-            retryable=code not in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED},
+        message = f"Step {failed.step.name}: {failed.message}"
+        failure = _failure(reason, code, message).model_copy(
+            update={
+                "step": failed.step.name,
+                "exit_code": failed.exit_code,
+                "log_tail": failed.log_tail,
+            }
         )
     except StoppedWhileWaitingError:
         code = ExitCode.TERMINATED
         failure = _failure(BuildReason.STEP_FAILED, code, "Stopped while another build ran.")
-    except StoreNotWritableError as error:
-        code = error.exit_code
-        failure = _failure(BuildReason.STORE_NOT_WRITABLE, code, str(error))
     except RuntimeCommandError as error:
         code = error.exit_code
-        failure = _failure(BuildReason.STEP_FAILED, code, str(error))
+        full = isinstance(error, StoreNotWritableError)
+        reason = BuildReason.STORE_NOT_WRITABLE if full else BuildReason.STEP_FAILED
+        failure = _failure(reason, code, str(error))
     except OSError as error:
         code = ExitCode.RETRY
-        message = f"{error.strerror}: {error.filename}"
-        failure = _failure(BuildReason.STEP_FAILED, code, message)
+        failure = _failure(BuildReason.STEP_FAILED, code, f"{error.strerror}: {error.filename}")
     log.error("%s", failure.message)
     return BuildResult(fingerprint=fingerprint, failure=failure), code
 

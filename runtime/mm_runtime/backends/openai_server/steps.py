@@ -6,13 +6,13 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, CHECKPOINT_FOLDER
 from mm_runtime.engine_build.checkpoint_steps import (
     checkpoint_steps,
+    evaluation_steps,
     fetch_adapters_step,
+    tokenizer_steps,
     vision_steps,
     weights_steps,
 )
-from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Step
-from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
 
 FOLDER = f"engine/{CHECKPOINT_FOLDER}"
 """Where the checkpoint lies, seen from the working directory."""

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.engine_build.checkpoint_steps import (
     checkpoint_steps,
+    evaluation_steps,
     fetch_adapters_step,
+    tokenizer_steps,
     vision_steps,
     weights_steps,
 )
-from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Step
-from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
 
 
 def reference_steps(plan: BuildPlan) -> Iterator[Step]:

@@ -19,12 +19,12 @@ from mm_api.trtllm_layout import (
 )
 from mm_runtime.engine_build.checkpoint_steps import (
     checkpoint_steps,
+    evaluation_steps,
     fetch_adapters_step,
+    tokenizer_steps,
     weights_steps,
 )
-from mm_runtime.engine_build.evaluation_steps import evaluation_steps
 from mm_runtime.engine_build.step import Expected, Step, command_step, module_step
-from mm_runtime.engine_build.tokenizer_steps import tokenizer_steps
 from mm_runtime.engine_build.tree import built_folder, of_tree, weights_name
 from mm_runtime.errors import PermanentError
 

@@ -4,11 +4,6 @@ import shutil
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, TOKENIZER_FOLDER
-from mm_runtime.engine_build.build_paths import BuildPaths
-
-
-def link_checkpoint(paths: BuildPaths) -> None:
-    link_parts(paths.as_reference, paths.weights, paths.tokenizer, paths.adapters)
 
 
 def link_parts(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mm_api.evaluation import evaluation_cost
 from mm_runtime.base.durable import write_durably
-from mm_runtime.engine_build.commands.checkpoint_folder import link_checkpoint
+from mm_runtime.engine_build.commands.checkpoint_folder import link_parts
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
 from mm_runtime.engine_build.unknown_prompt import unknown_prompt
@@ -60,7 +60,7 @@ def _checkpoint_folder(context: StepContext) -> Path:
     paths = context.paths
     if context.plan.engine.traits.runs_checkpoints:
         return paths.unfinished
-    link_checkpoint(paths)
+    link_parts(paths.as_reference, paths.weights, paths.tokenizer, paths.adapters)
     return paths.as_reference
 
 

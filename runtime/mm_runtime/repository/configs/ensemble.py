@@ -40,7 +40,7 @@ _ANSWER = (
     optional("stream", DataType.BOOL, 1),
 )
 
-_BIAS = (
+BIAS = (
     optional("embedding_bias_words", DataType.STRING, -1),
     optional("embedding_bias_weights", DataType.FP32, -1),
 )
@@ -54,26 +54,29 @@ AUDIO_INPUTS = (
     optional("WAV_LENS", DataType.INT32, 1),
     optional("max_tokens", DataType.INT32, 1),
     *_ANSWER,
-    *_BIAS,
+    *BIAS,
     *_ADAPTER,
 )
 """Inputs of a family that reads audio: the decoder's prefix, and samples as upstream's whisper_bls
 names them."""
 
-INPUTS = (
-    tensor("text_input", DataType.STRING, 1),
-    optional("decoder_text_input", DataType.STRING, 1),
-    optional("image_input", DataType.FP16, -1, -1, -1, -1),
+MEDIA = (
     optional("image_bytes_input", DataType.UINT8, -1, -1, -1, -1),
     optional("image_url_input", DataType.STRING, -1),
     optional("image_sizes_input", DataType.INT64, -1, 2),
     optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
     optional("video_seconds_input", DataType.FP32, -1),
+)
+INPUTS = (
+    tensor("text_input", DataType.STRING, 1),
+    optional("decoder_text_input", DataType.STRING, 1),
+    optional("image_input", DataType.FP16, -1, -1, -1, -1),
+    *MEDIA,
     tensor("max_tokens", DataType.INT32, 1),
     *_ANSWER,
     optional("prompt_table_extra_id", DataType.UINT64, 1),
     optional("cache_salt", DataType.STRING, 1),
-    *_BIAS,
+    *BIAS,
     *_ADAPTER,
 )
 
@@ -236,22 +239,11 @@ _PREPARING, _ENCODER, _LANGUAGE_MODEL = STEPS[:3]
 _SALTED = (tensorrt_llm.NAME, tensorrt_llm.SALT)
 """TensorRT-LLM's own backend has no such input, and of audio nothing is kept."""
 
-_NOT_FOR_AUDIO = frozenset(
-    {
-        "DECODER_QUERY",
-        "IMAGE",
-        "IMAGE_BYTES",
-        "IMAGE_URL",
-        "PICTURE_SIZES",
-        "VIDEO_BYTES",
-        "VIDEO_SECONDS",
-    }
-    | {"PROMPT_TABLE_EXTRA_ID", "CACHE_SALT"}
-)
+_OF_AUDIO = frozenset(one.name for one in preprocessing.AUDIO_INPUTS)
 _LISTENING = EnsembleStep(
     preprocessing.NAME,
     input_map={
-        **{name: one for name, one in _PREPARING.input_map.items() if name not in _NOT_FOR_AUDIO},
+        **{name: one for name, one in _PREPARING.input_map.items() if name in _OF_AUDIO},
         "WAV": "WAV",
         "WAV_LENS": "WAV_LENS",
     },
@@ -316,9 +308,7 @@ def known(values: RepositoryValues, inputs: tuple[Input, ...]) -> tuple[Input, .
 
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what clients of an engine may send."""
-    if values.accepts_audio:
-        return known(values, AUDIO_INPUTS)
-    return known(values, INPUTS)
+    return known(values, AUDIO_INPUTS if values.accepts_audio else INPUTS)
 
 
 def config(values: RepositoryValues, name: str = NAME) -> ModelConfig:

@@ -28,11 +28,7 @@ def _inputs(table_type: DataType) -> tuple[Input, ...]:
         tensor("text_input", DataType.STRING, 1),
         optional("decoder_text_input", DataType.STRING, 1),
         optional("image_input", DataType.FP16, -1, 3, -1, -1),
-        optional("image_bytes_input", DataType.UINT8, -1, -1, -1, -1),
-        optional("image_url_input", DataType.STRING, -1),
-        optional("image_sizes_input", DataType.INT64, -1, 2),
-        optional("video_bytes_input", DataType.UINT8, -1, -1, -1, -1),
-        optional("video_seconds_input", DataType.FP32, -1),
+        *ensemble.MEDIA,
         tensor("max_tokens", DataType.INT32, 1),
         optional("bad_words", DataType.STRING, -1),
         optional("stop_words", DataType.STRING, -1),
@@ -48,8 +44,7 @@ def _inputs(table_type: DataType) -> tuple[Input, ...]:
         optional("prompt_vocab_size", DataType.INT32, 1),
         optional("prompt_table_extra_id", DataType.UINT64, 1),
         optional("cache_salt", DataType.STRING, 1),
-        optional("embedding_bias_words", DataType.STRING, -1),
-        optional("embedding_bias_weights", DataType.FP32, -1),
+        *ensemble.BIAS,
         optional("num_draft_tokens", DataType.INT32, 1),
         scalar("use_draft_logits", DataType.BOOL),
         scalar("lora_task_id", DataType.UINT64),
@@ -62,13 +57,8 @@ def _inputs(table_type: DataType) -> tuple[Input, ...]:
 
 
 FURTHER_INPUTS = (
-    "exclude_input_in_output",
-    "num_return_sequences",
-    "lora_weights",
-    "lora_config",
-    "return_perf_metrics",
-    "guided_decoding_guide_type",
-    "guided_decoding_guide",
+    *("exclude_input_in_output", "num_return_sequences", "lora_weights", "lora_config"),
+    *("return_perf_metrics", "guided_decoding_guide_type", "guided_decoding_guide"),
 )
 """What the language model takes under the same name and the ensemble has no input for."""
 
