@@ -47,16 +47,6 @@ def test_each_command_selects_tests(command: str) -> None:
     assert selects(ROOT, command)
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["pytest tests/gone", "pytest tests/scenarios -k nowhere_at_all", "mmctl plan"],
-    ids=["path", "keyword", "no-test"],
-)
-def test_commands_that_show_nothing_are_found(command: str) -> None:
-    """A test that moved, a keyword that nothing has, a program that asserts nothing."""
-    assert not selects(ROOT, command)
-
-
 def test_the_page_is_one_page() -> None:
     """A page that grows beyond what is read at once is split by area."""
     assert len(PROBLEMS.page(AREAS).splitlines()) <= PAGE_LINES

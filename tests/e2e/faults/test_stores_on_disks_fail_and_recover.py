@@ -1,6 +1,5 @@
-"""A store on a claim that is full, read-only, absent, shared or damaged: seen, then repaired."""
+"""A store on a claim that is full, read-only, absent or damaged: seen, then repaired."""
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -9,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from mm_api.documents.build_result import BuildResult
 from mm_api.documents.engine_manifest import MANIFEST_NAME
 from mm_runtime.store.directory import DirectoryStore
 from mm_runtime.store.engines import problems
-from support.builds import back_offs, build_only, build_pods, pods_ever, running_build
+from support.builds import back_offs, build_only, running_build
 from support.cases import cases
 from support.eventually import eventually
-from support.installed import RESOURCES, Installed, Space, model_space
+from support.installed import RESOURCES, Installed, Space
 from support.node_disks import NodeDisk, claimed, node_disk
 
 log = logging.getLogger(__name__)
@@ -28,7 +26,6 @@ MEBIBYTES = 64
 """Ten times what a random LLaVA and its build take."""
 SPARE_BYTES = 4096
 """Room for the lock of a build and nothing else."""
-SKEWED_YEARS = 2
 WEIGHTS = "llm/model.safetensors"
 
 
@@ -139,118 +136,6 @@ def test_a_missing_claim_is_awaited(alone: Space, installed: Installed) -> None:
         alone.wait("homeless", "EngineBuilt", lambda one: one.holds)
         assert len(complete(disk)) == 1
         alone.kubectl("delete", "mmm", "homeless", "--timeout=60s")
-
-
-def test_two_namespaces_build_once(alone: Space, disk: NodeDisk, installed: Installed) -> None:
-    """Claims of two namespaces on one disk: one Job builds, the other finds the engine there.
-
-    The administrator agreed to nothing here: what another namespace recorded is no result.
-    """
-    with (
-        model_space(installed, "faults-beside") as beside,
-        claimed(installed.cluster, disk, beside.name, CLAIM),
-    ):
-        source = alone.get("pv", alone.get("pvc", "checkpoints")["spec"]["volumeName"])
-        path = source["spec"]["hostPath"]["path"]
-        lend(beside, path)
-        spaces = (alone, beside)
-        before = [message for space in spaces for message in pods_ever(space, "engine-")]
-        for space in spaces:
-            model = build_only(space, "shared", "good", build=on_claim())
-            claim = model["spec"]["model"]["source"]["persistentVolumeClaim"]
-            claim["claimName"] = "checkpoints" if space is alone else "lent"
-            space.apply(model)
-        for space in spaces:
-            space.wait("shared", "EngineBuilt", lambda one: one.holds)
-
-        builds = [space.read("shared")["status"]["build"] for space in spaces]
-        pods = [message for space in spaces for message in pods_ever(space, "engine-")]
-        assert builds[0]["fingerprint"] == builds[1]["fingerprint"]
-        assert [build["reusedFrom"] for build in builds if "reusedFrom" in build] == ["store"]
-        assert len(pods) == len(before) + len(spaces)
-        assert complete(disk) == [builds[0]["fingerprint"]]
-        beside.kubectl("delete", "mmm", "shared", "--timeout=60s")
-
-
-def lend(space: Space, path: str) -> None:
-    """Give a namespace a claim `lent` on a directory of the node."""
-    disk = NodeDisk(path.rpartition("/")[2], 0)
-    assert disk.path == path
-    volume = f"lent-{space.name}"
-    size = {"storage": "1Gi"}
-    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    reference = {"namespace": space.name, "name": "lent"}
-    space.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": volume},
-            "spec": {
-                **common,
-                "capacity": size,
-                "persistentVolumeReclaimPolicy": "Retain",
-                "hostPath": {"path": path},
-                "claimRef": reference,
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "lent", "namespace": space.name},
-            "spec": {**common, "volumeName": volume, "resources": {"requests": size}},
-        },
-    )
-
-
-def test_two_builders_build_one_engine(alone: Space, disk: NodeDisk) -> None:
-    """A second builder of no operator of ours, its clock years ahead, waits and takes the engine.
-
-    It is what another cluster's operator starts that shares the disk and sees none of our Leases.
-    """
-    alone.apply(build_only(alone, "raced", "good", build=on_claim()))
-    job = job_of(alone, "raced")
-    running_build(alone, job)
-
-    alone.apply(rival_of(alone.get("job", job)))
-
-    alone.wait("raced", "EngineBuilt", lambda one: one.holds)
-    ended = eventually(
-        lambda: alone.get("job", "rival").get("status", {}).get("succeeded"), seconds=180
-    )
-    assert ended, alone.kubectl("logs", "job/rival", check=False)
-    (pod,) = build_pods(alone, "rival")
-    (state,) = pod["status"]["containerStatuses"]
-    rival = BuildResult.from_json(state["state"]["terminated"]["message"])
-    ours = alone.read("raced")["status"]["build"]
-    assert complete(disk) == [ours["fingerprint"]]
-    assert rival.manifest_sha256 == ours["manifestSha256"]
-    assert (rival.reused, ours.get("reusedFrom")) in {(True, None), (False, "store")}
-    alone.kubectl("delete", "job", "rival", "--timeout=60s")
-
-
-def rival_of(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a Job that builds the same, is no one's, and lives years ahead.
-
-    Python queries `time.time`; a kernel cannot give a container a wall clock of its own.
-    """
-    template = json.loads(json.dumps(job["spec"]["template"]))
-    labels = template["metadata"]["labels"]
-    kept = ("app.kubernetes.io/component",)
-    template["metadata"] = {"labels": {key: labels[key] for key in kept if key in labels}}
-    (container,) = template["spec"]["containers"]
-    ahead = SKEWED_YEARS * 365 * 24 * 3600
-    code = (
-        "import sys, time; real = time.time;"
-        f" time.time = lambda: real() + {ahead};"
-        " from mm_runtime.cli import main; sys.exit(main())"
-    )
-    container["command"] = ["python3", "-c", code]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "rival", "namespace": job["metadata"]["namespace"]},
-        "spec": {"backoffLimit": 0, "template": template},
-    }
 
 
 def cut_short(engine: Path) -> None:
