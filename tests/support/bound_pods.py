@@ -7,18 +7,15 @@ from typing import Any
 from uuid import uuid4
 
 from mm_devcluster.cluster import ClusterInfo
-from support.clusters import apply, kubectl
 from support.model_namespace import Api
+from support.volumes import made
 
 
 @contextmanager
 def empty_node(cluster: ClusterInfo) -> Iterator[str]:
     name = f"node-{uuid4().hex[:8]}"
-    try:
-        apply(cluster, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    with made(cluster, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}):
         yield name
-    finally:
-        kubectl(cluster, "delete", "node", name, "--ignore-not-found", "--wait=false")
 
 
 def bind(api: Api, pod: dict[str, Any], node: str) -> None:

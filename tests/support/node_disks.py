@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mm_devcluster.cluster import ClusterInfo, status
 from mm_devcluster.node.mountpoints import VOLUMES
 from support.clusters import apply, kubectl
+from support.volumes import bound
 
 MOUNT_SECONDS = 20.0
 BALLAST = "ballast"
@@ -88,29 +88,7 @@ def node_disk(cluster: ClusterInfo, name: str, *, mebibytes: int) -> Iterator[No
 def claimed(cluster: ClusterInfo, disk: NodeDisk, namespace: str, claim: str) -> Iterator[None]:
     """Bind a claim of a namespace to a disk; many nodes may write it, as the claim says."""
     volume = f"{disk.name}-{namespace}-{claim}"
-    size = {"storage": "1Gi"}
-    spec: dict[str, Any] = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    apply(
-        cluster,
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": volume},
-            "spec": {
-                **spec,
-                "capacity": size,
-                "persistentVolumeReclaimPolicy": "Retain",
-                "hostPath": {"path": disk.path},
-                "claimRef": {"namespace": namespace, "name": claim},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": claim, "namespace": namespace},
-            "spec": {**spec, "volumeName": volume, "resources": {"requests": size}},
-        },
-    )
+    apply(cluster, *bound(volume, namespace, claim, path=disk.path))
     try:
         yield
     finally:

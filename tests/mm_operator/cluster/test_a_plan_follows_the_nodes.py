@@ -11,13 +11,14 @@ import pytest
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_devcluster.cluster import ClusterInfo
 from support.absent_kubelet import built, get, inspected, serving
-from support.clusters import apply, kubectl
+from support.clusters import kubectl
 from support.eventually import eventually
 from support.gpu_nodes import H100, node_object
 from support.model_configs import facts_of
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
+from support.volumes import made
 
 pytestmark = pytest.mark.cluster
 
@@ -34,11 +35,8 @@ SPEC = {
 def gpu_node(cluster: ClusterInfo) -> Iterator[str]:
     """Make a node that no kubelet stands behind; it is removed in the end."""
     name = f"gpu-{uuid4().hex[:8]}"
-    try:
-        apply(cluster, node_object(name, H100, **{"example.org/pool": "test"}))
+    with made(cluster, node_object(name, H100, **{"example.org/pool": "test"})):
         yield name
-    finally:
-        kubectl(cluster, "delete", "node", name, "--ignore-not-found", "--wait=false")
 
 
 def conditions(api: Api) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
+from support.volumes import bound
 
 pytestmark = pytest.mark.cluster
 
@@ -48,27 +49,7 @@ def test_modes_say_who_may_attach(
 def claim_on_a_disk(api: Api, mode: str) -> str:
     """Make a claim bound to a volume of one mode; return the volume's name."""
     volume = f"engines-{uuid4().hex[:8]}"
-    common = {"accessModes": [mode], "storageClassName": ""}
-    apply(
-        api.cluster,
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": volume},
-            "spec": {
-                **common,
-                "capacity": {"storage": "1Gi"},
-                "hostPath": {"path": f"/var/lib/nowhere/{volume}"},
-                "claimRef": {"namespace": api.namespace, "name": "engines"},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "engines", "namespace": api.namespace},
-            "spec": {**common, "volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}},
-        },
-    )
+    apply(api.cluster, *bound(volume, api.namespace, "engines", mode=mode))
     return volume
 
 

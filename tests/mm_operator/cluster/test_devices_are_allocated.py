@@ -14,13 +14,14 @@ from mm_api.documents.engine_manifest import GpuIdentity
 from mm_devcluster.cluster import ClusterInfo
 from mm_operator.names import STORE_CLAIM
 from support.absent_kubelet import built, inspected, pods, serving
-from support.clusters import apply, kubectl
+from support.clusters import kubectl
 from support.eventually import eventually
 from support.gpu_nodes import H100, node_object
 from support.model_configs import facts_of
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
+from support.volumes import made
 
 pytestmark = pytest.mark.cluster
 
@@ -39,11 +40,8 @@ def volume_of_the_store(api: Api) -> Iterator[None]:
         "claimRef": {"namespace": api.namespace, "name": STORE_CLAIM},
     }
     meta = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
-    try:
-        apply(api.cluster, {**meta, "spec": volume})
+    with made(api.cluster, {**meta, "spec": volume}):
         yield
-    finally:
-        kubectl(api.cluster, "delete", "pv", name, "--ignore-not-found", "--wait=false")
 
 
 @contextmanager
@@ -63,27 +61,23 @@ def node_with_devices(cluster: ClusterInfo, count: int) -> Iterator[str]:
     devices = [{"name": f"gpu-{index}", **device} for index in range(count)]
     chosen = f"device.driver == '{CLASS}' && device.attributes['{CLASS}'].type == 'gpu'"
     driver = {"driver": CLASS, "nodeName": name, "pool": pool, "devices": devices}
-    try:
-        apply(
-            cluster,
-            node_object(name, H100, **{"example.org/pool": name}),
-            {**group, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": driver},
-            {
-                **group,
-                "kind": "DeviceClass",
-                "metadata": {"name": CLASS},
-                "spec": {"selectors": [{"cel": {"expression": chosen}}]},
-            },
-        )
+    with made(
+        cluster,
+        node_object(name, H100, **{"example.org/pool": name}),
+        {**group, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": driver},
+        {
+            **group,
+            "kind": "DeviceClass",
+            "metadata": {"name": CLASS},
+            "spec": {"selectors": [{"cel": {"expression": chosen}}]},
+        },
+    ):
         kubectl(cluster, "taint", "node", name, "node.kubernetes.io/not-ready-", check=False)
         room = {"cpu": "64", "memory": "1Ti", "pods": "100", "ephemeral-storage": "1Ti"}
         status = json.dumps({"status": {"capacity": room, "allocatable": room}})
         patch = ["patch", "node", name, "--subresource=status", "--type=merge", "-p", status]
         kubectl(cluster, *patch)
         yield name
-    finally:
-        for kind, one in (("deviceclass", CLASS), ("resourceslice", name), ("node", name)):
-            kubectl(cluster, "delete", kind, one, "--ignore-not-found", "--wait=false")
 
 
 def spec(node: str, team: str) -> dict[str, Any]:

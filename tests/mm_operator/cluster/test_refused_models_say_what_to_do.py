@@ -17,6 +17,7 @@ from support.eventually import eventually
 from support.model_documents import at, document
 from support.model_namespace import Api
 from support.operator_process import running_operator
+from support.volumes import made
 
 pytestmark = pytest.mark.cluster
 
@@ -88,7 +89,7 @@ def test_a_namespace_without_its_label(api: Api, tmp_path: Path) -> None:
 @contextmanager
 def volume(api: Api) -> Iterator[None]:
     """Have a volume that only the store's claim of this namespace may bind."""
-    made = {
+    found = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": api.namespace},
@@ -99,11 +100,8 @@ def volume(api: Api) -> Iterator[None]:
             "claimRef": {"namespace": api.namespace, "name": names.STORE_CLAIM},
         },
     }
-    kubectl(api.cluster, "apply", "-f", "-", stdin=yaml.safe_dump(made))
-    try:
+    with made(api.cluster, found):
         yield
-    finally:
-        kubectl(api.cluster, "delete", "pv", api.namespace, "--wait=false")
 
 
 @pytest.mark.slow
