@@ -1,6 +1,6 @@
 """The parts' configuration holds the settings without which the cluster would not work."""
 
-import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,86 +11,38 @@ from mm_devcluster.blueprint import Blueprint, build_control_plane, build_full_c
 from mm_devcluster.certificates import plan_certificates
 from mm_devcluster.layout import Layout
 from mm_devcluster.supervisor.spec import SupervisorSpec
+from support.golden import Golden
 
 LAYOUT = Layout(Path("/state/clusters/c"))
 BINARIES = {name: Path("/bin") / name for name in (*NODE, *CONTROL_PLANE)}
 
 
-@pytest.fixture(name="node")
-def full_cluster() -> Blueprint:
-    return build_full_cluster(LAYOUT, network_of(3), BINARIES, store=Path("/cache/0"), cgroup="c")
+def full_cluster(family: Family = Family.IPV4) -> Blueprint:
+    network = network_of(3, family)
+    return build_full_cluster(LAYOUT, network, BINARIES, store=Path("/cache/0"), cgroup="c")
 
 
-@pytest.fixture(name="plane")
-def loopback_control_plane() -> Blueprint:
-    return build_control_plane(LAYOUT, network_of(3), ports_of(3), BINARIES)
+CLUSTERS = {
+    "node": full_cluster(),
+    "node-of-ipv6": full_cluster(Family.IPV6),
+    "control-plane": build_control_plane(LAYOUT, network_of(3), ports_of(3), BINARIES),
+}
 
 
-def arguments(blueprint: Blueprint, part: str) -> list[str]:
-    return next(item.arguments for item in blueprint.supervisor.parts if item.name == part)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_files_and_arguments_are_as_recorded(name: str, golden: Golden) -> None:
+    """A node takes cgroup v1 and collects no images; a control plane alone is on loopback."""
+    blueprint = CLUSTERS[name]
+    files = {str(path): text for path, text in blueprint.files.items()}
+    parts = {one.name: one.arguments for one in blueprint.supervisor.parts}
+    node = blueprint.supervisor.node
+    golden.check_yaml(
+        f"{name}.yaml", {"files": files, "parts": parts, "node": node and asdict(node)}
+    )
 
 
-def test_the_node_accepts_cgroup_v1_and_keeps_to_its_own_cgroup(node: Blueprint) -> None:
-    """The kubelet's default refuses machines with cgroup v1."""
-    config = json.loads(node.files[LAYOUT.config / "kubelet.json"])
-    found = (config["failCgroupV1"], config["cgroupRoot"], config["clusterDNS"])
-    assert found == (False, "/c", ["10.96.48.10"])
-
-
-def test_the_node_never_collects_images(node: Blueprint) -> None:
-    config = json.loads(node.files[LAYOUT.config / "kubelet.json"])
-    assert config["imageGCHighThresholdPercent"] == 100
-
-
-def test_pods_get_addresses_of_the_clusters_own_range(node: Blueprint) -> None:
-    """The bridge hands out the first /24, which is the one node's share."""
-    config = json.loads(node.files[LAYOUT.config / "cni" / "10-pods.conflist"])
-    assert config["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.48.0/24"}]]
-
-
-def test_a_cluster_of_ipv6_listens_and_routes_there() -> None:
-    """API server, kubelet and kube-proxy, pods and their default route, the node itself."""
-    network = network_of(3, Family.IPV6)
-    found = build_full_cluster(LAYOUT, network, BINARIES, store=Path("/cache/0"), cgroup="c")
-    flags = arguments(found, "kube-apiserver")
-    assert {"--bind-address=::", "--advertise-address=fd00:10:99:3::2"} <= set(flags)
-    kubelet = json.loads(found.files[LAYOUT.config / "kubelet.json"])
-    assert (kubelet["address"], kubelet["clusterDNS"]) == ("::", ["fd00:10:96::3:a"])
-    assert json.loads(found.files[LAYOUT.config / "kube-proxy.json"])["bindAddress"] == "::"
-    pods = json.loads(found.files[LAYOUT.config / "cni" / "10-pods.conflist"])["plugins"][0]["ipam"]
-    assert pods["ranges"] == [[{"subnet": "fd00:10:244:300::/64"}]]
-    assert pods["routes"] == [{"dst": "::/0"}]
-    assert found.supervisor.node is not None
-    assert found.supervisor.node.gateway == "fd00:10:99:3::1"
-
-
-def test_a_control_plane_alone_stays_on_loopback(plane: Blueprint) -> None:
-    """Nothing of it can be reached from another machine."""
-    found = [flag for flag in arguments(plane, "kube-apiserver") if "bind-address" in flag]
-    assert found == ["--bind-address=127.0.0.1"]
-
-
-@pytest.mark.parametrize("part", ["kube-controller-manager", "kube-scheduler"])
-def test_controllers_are_not_limited_to_twenty_requests_a_second(
-    plane: Blueprint, part: str
-) -> None:
-    """A thousand objects are limited by what is tested, not by the cluster's defaults."""
-    found = [flag for flag in arguments(plane, part) if flag.startswith("--kube-api-")]
-    assert found == ["--kube-api-qps=500", "--kube-api-burst=1000"]
-
-
-def test_volumes_are_made_on_demand_where_there_is_a_node(
-    node: Blueprint, plane: Blueprint
-) -> None:
-    """Without a node the provisioner would make directories on the machine itself."""
-    flag = "--enable-hostpath-provisioner=true"
-    found = [flag in arguments(x, "kube-controller-manager") for x in (node, plane)]
-    assert found == [True, False]
-
-
-def test_the_supervisors_specification_survives_the_trip_through_a_file(
-    node: Blueprint, tmp_path: Path
-) -> None:
+def test_the_supervisors_specification_survives_the_trip_through_a_file(tmp_path: Path) -> None:
+    node = CLUSTERS["node"]
     node.supervisor.write(tmp_path / "spec.json")
     assert SupervisorSpec.read(tmp_path / "spec.json") == node.supervisor
 
