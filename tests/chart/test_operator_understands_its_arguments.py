@@ -1,95 +1,38 @@
 """What the chart writes into the pod is what the operator's command line reads."""
 
 import re
-from dataclasses import replace
+from dataclasses import fields
 from typing import Any
 
 import yaml
 
-from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
-from mm_operator.scaling.own_prometheus import OwnPrometheusSettings
+from mm_api.v1alpha1.network import CaBundle, NetworkSpec
 from mm_operator.settings import Settings, parse_settings
-from support.cases import cases
-from support.chart import EXHAUSTIVE, NAMESPACE, of_kind
+from support.chart import EXHAUSTIVE, of_kind
+from support.golden import Golden
 from support.scripts import ROOT
 
+VALUES: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "pods-found-by-something-else": {"observability": {"scrapeAnnotations": False}},
+    "every-value": EXHAUSTIVE,
+}
 
-@cases(
-    "values expected",
-    {
-        "defaults": (
-            {},
-            Settings(
-                runtime_image="localhost/multimodal/runtime:0.1.0",
-                lease_namespace=NAMESPACE,
-                lease_name="multimodal-operator",
-                role_name="multimodal-system-multimodal-operator",
-                definition="Upgrade",
-                workers=8,
-            ),
-        ),
-        "pods-found-by-something-else": (
-            {"observability": {"scrapeAnnotations": False}},
-            Settings(
-                runtime_image="localhost/multimodal/runtime:0.1.0",
-                lease_namespace=NAMESPACE,
-                lease_name="multimodal-operator",
-                role_name="multimodal-system-multimodal-operator",
-                definition="Upgrade",
-                scrape_annotations=False,
-            ),
-        ),
-        "every-value": (
-            EXHAUSTIVE,
-            Settings(
-                runtime_image="registry.example/runtime:1",
-                vllm_image="registry.example/vllm:v0.26.0",
-                lease_namespace=NAMESPACE,
-                lease_name="mm-operator",
-                role_name="multimodal-system-mm-operator",
-                definition="Upgrade",
-                namespaces=("team-a", "team-b"),
-                watch_nodes=True,
-                log_level="debug",
-                workers=9,
-                prometheus=OwnPrometheusSettings(
-                    addresses=("http://prometheus-0:9090", "http://prometheus-1:9090"),
-                    match_labels=(("cluster", "a"), ("replica", "x y")),
-                    credentials="/etc/multimodal-operator/prometheus",
-                    server_name="prometheus.example",
-                    insecure=True,
-                ),
-                network=NetworkSpec(
-                    proxy=ProxySpec(
-                        http="http://proxy.example:3128",
-                        https="http://proxy.example:3129",
-                        no_proxy=[".svc", "10.0.0.0/8"],
-                        request_urls=True,
-                    ),
-                    ca_bundle=CaBundle(config_map_name="authorities", key="all.pem"),
-                    hub_endpoint="https://hub.example",
-                    ip_family_policy="PreferDualStack",
-                ),
-                image_pull_secrets=("models-registry",),
-                sharing=(frozenset({"team-a", "team-b"}),),
-                max_rolling_models=3,
-                scrape_annotations=False,
-                user_ids="Namespace",
-                keda=True,
-                keda_authentication="prometheus",
-                keda_auth_modes="tls,bearer",
-                scaling_interval_seconds=30.0,
-            ),
-        ),
-    },
-)
-def test_arguments_become_settings(values: dict[str, Any], expected: Settings) -> None:
-    (deployment,) = of_kind("Deployment", values)
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
 
-    given = parse_settings(container["args"], {"POD_NAME": "mm-0"})
+def test_arguments_become_settings(golden: Golden) -> None:
+    """Of all but the defaults what differs from them."""
+    found = {}
+    for name, values in VALUES.items():
+        (deployment,) = of_kind("Deployment", values)
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        given = parse_settings(container["args"], {"POD_NAME": "mm-0"})
+        found[name] = {one.name: repr(getattr(given, one.name)) for one in fields(given)}
+        found[name] |= {"identity": "", "sharing": repr([*map(sorted, given.sharing)])}
+    usual = found["defaults"].items()
+    others = {name: dict(given.items() - usual) for name, given in found.items()}
 
-    assert replace(given, identity="") == expected
+    recorded = {name: dict(sorted(given.items())) for name, given in others.items() if given}
+    golden.check_yaml("settings.yaml", {"defaults": found["defaults"], **recorded})
     assert given.identity.startswith("mm-0_")
 
 
