@@ -4,5 +4,5 @@ Belongs here: which model a request names, which replica answers, when another o
 proxy between. Must not: decode media, write prompts, write to the Kubernetes API, keep tokens of
 clients. May import: mm_api, mm_edge, of mm_operator the client, the reflector, resources and errors
 of the Kubernetes API; aiohttp, orjson, python-multipart, prometheus-client. `catalog`, `splits`,
-`reading`, `affinity`, `placement`, `peers`, `ejection` and `retry` decide and do no I/O.
+`reading`, `affinity`, `placement` and `ejection` decide and do no I/O.
 """

@@ -1,8 +1,16 @@
-"""Which replica answers a request in the end: another one only while it cannot have begun."""
+"""Which replica answers a request in the end: another one only while it cannot have begun.
+
+No connection was made, or a replica that drains refused it. A connection that ended later may have
+carried the request; nothing is sent twice after it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from http import HTTPStatus
+from typing import Any
+
+import orjson
 
 from mm_edge.errors import RetryLaterError
 from mm_router.affinity import Affinity
@@ -12,7 +20,6 @@ from mm_router.ejection import Failure
 from mm_router.fleet import Fleet, Visit
 from mm_router.metrics import RouterMetrics
 from mm_router.relay import Received, receive_answer
-from mm_router.retry import MOST_ATTEMPTS, RetryReason, is_draining
 from mm_router.upstream import BrokenError, UnreachableError, Upstream
 
 _SERVER_ERRORS = frozenset(
@@ -24,8 +31,18 @@ _SERVER_ERRORS = frozenset(
 )
 """504 is not among them: the request took longer than its model allows."""
 
+_MOST_ATTEMPTS = 3
+"""Replicas of one request; each that cannot be reached costs a time-out of its own at most."""
+
 _LOADING_SECONDS = 5
 """Until the next attempt where a model has no ready replica: one that loads takes longer."""
+
+
+class RetryReason(StrEnum):
+    """Why a request goes to another replica; the label of a metric."""
+
+    UNREACHABLE = "unreachable"
+    DRAINING = "draining"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +81,7 @@ class Attempts:
         """
         tried: set[str] = set()
         retried: RetryReason | None = None
-        while len(tried) < MOST_ATTEMPTS:
+        while len(tried) < _MOST_ATTEMPTS:
             visit = self._fleet.choose(
                 request.model.key, request.affinity, request.work, tried=tried
             )
@@ -135,3 +152,17 @@ def replica_lost() -> RetryLaterError:
         reason="replica_lost",
         code="replica_lost",
     )
+
+
+def is_draining(status: int, headers: Mapping[str, str], content: bytes) -> bool:
+    """Return whether an answer is the refusal of a replica that drains.
+
+    A 503 alone says too little: the engine behind may have failed while the request ran.
+    """
+    if status != HTTPStatus.SERVICE_UNAVAILABLE or "retry-after" not in headers:
+        return False
+    try:
+        body: Any = orjson.loads(content)
+        return bool(body["error"]["code"] == "draining")
+    except (ValueError, TypeError, KeyError):
+        return False

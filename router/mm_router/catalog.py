@@ -102,7 +102,7 @@ class Catalog:
             return []
         there = self._there(split)
         if not any(part.weight for part, _ in there):
-            names = ", ".join(repr(part.model) for part in split.parts if part.weight)
+            names = ", ".join(repr(part.model) for part in split.models if part.weight)
             message = f"The model {requested!r} stands for {names}, and none of them exists."
             raise UnknownModelError(message, param="model", code="model_not_found")
         return there
@@ -111,7 +111,7 @@ class Catalog:
         """Say what splits name that is not there."""
         for split in self._splits.values():
             there = {part for part, _ in self._there(split)}
-            for part in split.parts:
+            for part in split.models:
                 if part not in there:
                     yield f"the split {split.name!r} names {part.model!r}, which is no model"
 
@@ -170,7 +170,7 @@ class Catalog:
 
     def _there(self, split: Split) -> list[tuple[Part, Target]]:
         there = []
-        for part in split.parts:
+        for part in split.models:
             found = self._find(part.model)
             if len(found) == 1:
                 there.append((part, Target(found[0], _served(part.model, found[0]))))

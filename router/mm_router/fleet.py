@@ -13,7 +13,7 @@ from mm_router.catalog import Catalog, Model, Target
 from mm_router.demand import Work
 from mm_router.ejection import Ejections, Failure
 from mm_router.metrics import ModelState, RouterMetrics
-from mm_router.placement import Placement, place
+from mm_router.placement import place
 from mm_router.splits import Split, choose, key_of_turn
 
 _LOG = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Fleet:
         load.requests += 1
         load.tokens += work.tokens
         self._metrics.count("mm_router_placements_total", "/".join(model), placement.by)
-        return Visit(self, model, placement, work)
+        return Visit(self, model, placement.replica, work)
 
     def answered(self, model: ModelKey, replica: str) -> None:
         if replicas := self._replicas.get(model):
@@ -180,16 +180,14 @@ class Visit:
 
     Attributes:
         replica: its address, HOST:PORT.
-        by: why it was chosen.
     """
 
-    def __init__(self, fleet: Fleet, model: ModelKey, placement: Placement, work: Work) -> None:
+    def __init__(self, fleet: Fleet, model: ModelKey, replica: str, work: Work) -> None:
         self._fleet = fleet
         self._model = model
         self._left = work
         self._over = False
-        self.replica = placement.replica
-        self.by = placement.by
+        self.replica = replica
 
     def answered(self) -> None:
         """Note that the replica answers; the visit continues."""

@@ -7,21 +7,16 @@ more keys than it must.
 
 import hashlib
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
-import orjson
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-_NAME = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-_MODEL = re.compile(r"[^/\s]+/[^/\s]+")
-_MOST_WEIGHT = 100
-
-
-class SplitError(ValueError):
-    """A text is no list of splits; the message has the place and what is expected there."""
+_NAME = r"^[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
+_MODEL = r"^[^/\s]+/[^/\s]+$"
+_STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 class SplitReason(StrEnum):
@@ -42,32 +37,44 @@ class Part:
         weight: relative to those of the other parts; 0: no new requests.
     """
 
-    model: str
-    weight: int
+    __pydantic_config__ = _STRICT
+    model: Annotated[str, Field(pattern=_MODEL)]
+    weight: Annotated[int, Field(ge=0, le=100)]
+
+
+def _weighted(models: tuple[Part, ...]) -> tuple[Part, ...]:
+    if not any(one.weight for one in models):
+        raise ValueError("every weight is 0; one at least must be above")
+    _refuse_twice([one.model for one in models])
+    return models
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
     """A public name, and the models that answer to it."""
 
-    name: str
-    parts: tuple[Part, ...]
+    __pydantic_config__ = _STRICT
+    name: Annotated[str, Field(pattern=_NAME)]
+    models: Annotated[tuple[Part, ...], AfterValidator(_weighted)]
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} occurs more than once")
+
+
+_SPLITS = TypeAdapter(tuple[Split, ...])
 
 
 def read_splits(text: bytes) -> tuple[Split, ...]:
     """Read what the chart has written: a JSON list of `{name, models: [{model, weight}]}`.
 
     Raises:
-        SplitError: it is something else.
+        ValueError: it is something else; the message has the place and what is expected there.
     """
-    try:
-        written: Any = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise SplitError(f"the splits are not JSON: {error}") from None
-    if not isinstance(written, list):
-        raise SplitError("the splits are not a list")
-    splits = tuple(_split(one, f"splits[{n}]") for n, one in enumerate(written))
-    _refuse_twice([one.name for one in splits], "splits", "name")
+    splits = _SPLITS.validate_json(text)
+    _refuse_twice([one.name for one in splits])
     return splits
 
 
@@ -92,35 +99,3 @@ def key_of_turn(turn: int) -> bytes:
 def _score(key: bytes, part: Part) -> float:
     digest = hashlib.blake2b(part.model.encode(), key=key, digest_size=8).digest()
     return math.log((int.from_bytes(digest) + 1) / (1 << 64)) / part.weight
-
-
-def _split(written: Any, place: str) -> Split:
-    if not isinstance(written, dict) or written.keys() != {"name", "models"}:
-        raise SplitError(f"{place}: expected {{name, models}}")
-    name, models = written["name"], written["models"]
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise SplitError(f"{place}.name: expected up to 63 letters, digits, '-', '_' and '.'")
-    if not isinstance(models, list) or not models:
-        raise SplitError(f"{place}.models: expected a list of {{model, weight}}")
-    parts = tuple(_part(one, f"{place}.models[{n}]") for n, one in enumerate(models))
-    _refuse_twice([one.model for one in parts], f"{place}.models", "model")
-    if not any(one.weight for one in parts):
-        raise SplitError(f"{place}.models: every weight is 0; one at least must be above")
-    return Split(name, parts)
-
-
-def _part(written: Any, place: str) -> Part:
-    if not isinstance(written, dict) or written.keys() != {"model", "weight"}:
-        raise SplitError(f"{place}: expected {{model, weight}}")
-    model, weight = written["model"], written["weight"]
-    if not isinstance(model, str) or not _MODEL.fullmatch(model):
-        raise SplitError(f"{place}.model: expected NAMESPACE/NAME")
-    if type(weight) is not int or not 0 <= weight <= _MOST_WEIGHT:
-        raise SplitError(f"{place}.weight: expected an integer from 0 to {_MOST_WEIGHT}")
-    return Part(model, weight)
-
-
-def _refuse_twice(names: Sequence[str], place: str, field: str) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise SplitError(f"{place}: {field} {name!r} occurs more than once")

@@ -17,7 +17,7 @@ from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
 from mm_router.metrics import RouterMetrics
-from mm_router.splits import Part, Split, SplitError, SplitReason, choose, key_of_turn, read_splits
+from mm_router.splits import Part, Split, SplitReason, choose, key_of_turn, read_splits
 from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
@@ -83,23 +83,26 @@ def test_a_version_that_is_not_ready_is_stood_in_for(
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        pytest.param("{", "not JSON", id="text"),
-        pytest.param({}, "not a list", id="object"),
-        pytest.param([{"name": "v"}], r"splits\[0\]: expected {name, models}", id="fields"),
-        pytest.param([{"name": "a/b", "models": []}], r"splits\[0\].name", id="name"),
-        pytest.param([{"name": "v", "models": []}], "models: expected a list", id="no-models"),
+        pytest.param("{", "Invalid JSON", id="text"),
+        pytest.param({}, "a valid array", id="object"),
+        pytest.param([{"name": "v"}], r"0\.models\s+Field required", id="fields"),
+        pytest.param([{"name": "v", "also": 1}], r"0\.also\s+Unexpected", id="another-field"),
+        pytest.param([{"name": "a/b", "models": []}], r"0\.name\s+String should match", id="name"),
+        pytest.param([{"name": "v", "models": []}], "every weight is 0", id="no-models"),
         pytest.param(
-            [{"name": "v", "models": [{"model": "x", "weight": 1}]}], "NAMESPACE/NAME", id="model"
+            [{"name": "v", "models": [{"model": "x", "weight": 1}]}],
+            r"models\.0\.model\s+String should match",
+            id="model",
         ),
         *(
             pytest.param(
                 [{"name": "v", "models": [{"model": "a/x", "weight": weight}]}], message, id=name
             )
             for weight, message, name in (
-                (101, "from 0 to 100", "heavy"),
-                (-1, "from 0 to 100", "negative"),
-                (True, "from 0 to 100", "true"),
-                (0.5, "from 0 to 100", "half"),
+                (101, r"0\.weight\s+Input should be less than or equal to 100", "heavy"),
+                (-1, r"0\.weight\s+Input should be greater than or equal to 0", "negative"),
+                (True, r"0\.weight\s+Input should be a valid integer", "true"),
+                (0.5, r"0\.weight\s+Input should be a valid integer", "half"),
                 (0, "every weight is 0", "all-zero"),
             )
         ),
@@ -110,7 +113,7 @@ def test_a_version_that_is_not_ready_is_stood_in_for(
 )
 def test_what_is_no_split_is_refused(written: object, message: str) -> None:
     text = written if isinstance(written, str) else json.dumps(written)
-    with pytest.raises(SplitError, match=message):
+    with pytest.raises(ValueError, match=message):
         read_splits(text.encode())
 
 
@@ -198,7 +201,7 @@ async def test_another_file_is_another_weight(tmp_path: Path) -> None:
     assert seen == [(Split("v", (Part("a/x", 1),)),)]
 
     path.write_text("[")
-    with pytest.raises(SplitError):
+    with pytest.raises(ValueError, match="Invalid JSON"):
         file.load()
     assert len(seen) == 1
     path.write_text("[]")

@@ -2,7 +2,7 @@
 
 from mm_edge.errors import DrainingError, error_response
 from mm_edge.json_text import encode
-from mm_router.retry import is_draining
+from mm_router.attempts import is_draining
 from support.cases import cases
 
 DRAINING = error_response(
