@@ -34,7 +34,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
 from mm_api.metrics import FEATURE_CACHE_LOOKUPS  # noqa: E402
-from mm_router.affinity import Affinity  # noqa: E402
 from mm_router.catalog import Model  # noqa: E402
 from mm_router.demand import Work  # noqa: E402
 from mm_router.fleet import Fleet, ModelKey, Visit  # noqa: E402
@@ -143,7 +142,7 @@ async def ways(pairs: list[RealGateway]) -> AsyncIterator[dict[str, RunningRoute
         fleet, turns = running[SPREAD].router.fleet, itertools.cycle(addresses)
 
         def in_turn(
-            model: ModelKey, _: Affinity | None, work: Work, *, tried: Collection[str] = ()
+            model: ModelKey, _: bytes | None, work: Work, *, tried: Collection[str] = ()
         ) -> Visit | None:
             others = {*addresses} - {next(turns)}
             return Fleet.choose(fleet, model, None, work, tried={*tried, *others})

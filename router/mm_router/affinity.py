@@ -8,8 +8,6 @@ The same image in another chat has the same key.
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import orjson
@@ -23,25 +21,11 @@ _MEDIA = ("image_url", "video_url", "audio_url", "input_audio", "input_image")
 `/v1/responses` has it in `image_url`."""
 
 
-class Basis(StrEnum):
-    """What a key is made of; the label of a metric."""
-
-    MEDIA = "media"
-    PREFIX = "prefix"
-
-
-@dataclass(frozen=True, slots=True)
-class Affinity:
-    """The key of a request: equal keys belong to one replica."""
-
-    basis: Basis
-    key: bytes
-
-
-def affinity_of(request: dict[str, Any]) -> Affinity | None:
+def affinity_of(request: dict[str, Any]) -> bytes | None:
     """Return the key of a parsed JSON request; None when every replica is as good.
 
-    What is malformed is skipped: the gateway says what is wrong with it.
+    Equal keys belong to one replica. What is malformed is skipped: the gateway says what is wrong
+    with it.
     """
     messages = request.get("messages", request.get("input"))
     if isinstance(messages, list):
@@ -53,14 +37,14 @@ def affinity_of(request: dict[str, Any]) -> Affinity | None:
         prompt = [str(one) for one in prompt[:_PROMPT_LENGTH] if isinstance(one, int)]
     if not isinstance(prompt, str | list) or not prompt:
         return None
-    return _affinity(Basis.PREFIX, prompt[:_PROMPT_LENGTH])
+    return _digest(prompt[:_PROMPT_LENGTH])
 
 
-def _of_messages(instructions: Any, messages: list[dict[str, Any]]) -> Affinity | None:
+def _of_messages(instructions: Any, messages: list[dict[str, Any]]) -> bytes | None:
     for file in _files(messages):
-        return _affinity(Basis.MEDIA, file)
+        return _digest(file)
     prefix = list(_until_user(messages))
-    return _affinity(Basis.PREFIX, [instructions, prefix]) if prefix else None
+    return _digest([instructions, prefix]) if prefix else None
 
 
 def _files(messages: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -89,6 +73,6 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _affinity(basis: Basis, content: Any) -> Affinity:
+def _digest(content: Any) -> bytes:
     text = content.encode(errors="replace") if isinstance(content, str) else orjson.dumps(content)
-    return Affinity(basis, hashlib.blake2b(text, digest_size=16).digest())
+    return hashlib.blake2b(text, digest_size=16).digest()

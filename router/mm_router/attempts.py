@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from mm_edge.errors import RetryLaterError
-from mm_router.affinity import Affinity
 from mm_router.catalog import Model
 from mm_router.demand import Work
 from mm_router.ejection import Failure
@@ -54,7 +53,7 @@ class Outgoing:
     """
 
     model: Model
-    affinity: Affinity | None
+    affinity: bytes | None
     work: Work
     target: str
     headers: Mapping[str, str]

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mm_router.affinity import Affinity
 from mm_router.catalog import Catalog, Model, Target
 from mm_router.demand import Work
 from mm_router.ejection import Ejections, Failure
@@ -72,7 +71,7 @@ class Fleet:
         self._splits = tuple(splits)
         self._catalogue(self.catalog)
 
-    def target(self, requested: str, affinity: Affinity | None) -> Target:
+    def target(self, requested: str, affinity: bytes | None) -> Target:
         """Return the model of a request, by the name that it has and, behind a split, by its key.
 
         Raises:
@@ -81,7 +80,7 @@ class Fleet:
         options = self.catalog.split(requested)
         if not options:
             return self.catalog.resolve(requested)
-        key = affinity.key if affinity else key_of_turn(next(self._turns))
+        key = affinity or key_of_turn(next(self._turns))
         parts = [part for part, _ in options]
         part, why = choose(key, parts, [self._takes(target.model.key) for _, target in options])
         target = options[parts.index(part)][1]
@@ -101,7 +100,7 @@ class Fleet:
     def choose(
         self,
         model: ModelKey,
-        affinity: Affinity | None,
+        affinity: bytes | None,
         work: Work,
         *,
         tried: Collection[str] = (),

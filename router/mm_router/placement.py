@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mm_api.rendezvous import order
-from mm_router.affinity import Affinity
 
 FACTOR = 1.25
 """Load that a replica may have, relative to the mean of all; the value of HAProxy's and of Envoy's
@@ -41,7 +40,7 @@ class Placement:
     by: By
 
 
-def place(affinity: Affinity | None, outstanding: Mapping[str, int], *, turn: int) -> Placement:
+def place(affinity: bytes | None, outstanding: Mapping[str, int], *, turn: int) -> Placement:
     """Choose a replica.
 
     Args:
@@ -54,7 +53,7 @@ def place(affinity: Affinity | None, outstanding: Mapping[str, int], *, turn: in
         start = turn % len(replicas)
         return Placement(min(replicas[start:] + replicas[:start], key=outstanding.get), By.LOAD)  # type: ignore[arg-type]
     most = bound(outstanding)
-    preferred = order(affinity.key, outstanding)
+    preferred = order(affinity, outstanding)
     for position, replica in enumerate(preferred):
         if outstanding[replica] < most:
             return Placement(replica, By.SPILL if position else By.AFFINITY)

@@ -14,7 +14,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from mm_edge.errors import InvalidRequestError
 from mm_edge.json_cost import check_cost
 from mm_edge.json_text import without_mark
-from mm_router.affinity import Affinity, affinity_of
+from mm_router.affinity import affinity_of
 from mm_router.demand import Demand, demand_of, demand_of_form
 
 _MOST_FIELDS = 32
@@ -33,7 +33,7 @@ class Reading:
     """
 
     model: str
-    affinity: Affinity | None
+    affinity: bytes | None
     demand: Demand
     named: Callable[[str], bytes]
 

@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from mm_edge.errors import UnknownModelError
-from mm_router.affinity import Affinity, Basis
 from mm_router.catalog import Catalog, Model
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
@@ -169,7 +168,7 @@ def test_a_version_whose_replicas_fail_is_stood_in_for() -> None:
     fleet.set_models([OLD, NEW])
     fleet.set_splits([Split("v", tuple(parts(old=50, new=50)))])
     fleet.set_replicas(OLD.key, ["old:1"])
-    keys = [Affinity(Basis.PREFIX, key) for key in KEYS[:40]]
+    keys = KEYS[:40]
 
     def answering() -> set[str]:
         return {fleet.target("v", key).served for key in keys}

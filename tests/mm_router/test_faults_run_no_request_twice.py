@@ -78,7 +78,7 @@ async def setup(
         router.router.fleet._clock = lambda: 0.0  # no ejection ends by itself
         affinity = affinity_of(BODY)
         assert affinity is not None
-        first, second = order(affinity.key, running)
+        first, second = order(affinity, running)
         yield Setup(router, running[first], running[second], (engines[first], engines[second]))
 
 

@@ -4,21 +4,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_api.rendezvous import order
-from mm_router.affinity import Affinity, Basis
 from mm_router.placement import FACTOR, FREE, By, bound, place
 from support.cases import cases
 
-KEYS = [Affinity(Basis.MEDIA, bytes([i, j])) for i in range(20) for j in range(20)]
+KEYS = [bytes([i, j]) for i in range(20) for j in range(20)]
 
 
-def first(affinity: Affinity, replicas: list[str]) -> str:
+def first(affinity: bytes, replicas: list[str]) -> str:
     return place(affinity, dict.fromkeys(replicas, 0), turn=0).replica
 
 
 def test_a_new_replica_takes_its_share_only() -> None:
     """Of 400 keys a fourth replica takes about a fourth; no other key moves."""
-    before = {one.key: first(one, ["a", "b", "c"]) for one in KEYS}
-    after = {one.key: first(one, ["a", "b", "c", "d"]) for one in KEYS}
+    before = {one: first(one, ["a", "b", "c"]) for one in KEYS}
+    after = {one: first(one, ["a", "b", "c", "d"]) for one in KEYS}
 
     moved = [key for key in before if before[key] != after[key]]
 
@@ -27,8 +26,8 @@ def test_a_new_replica_takes_its_share_only() -> None:
 
 
 def test_keys_of_a_replica_that_goes_move_alone() -> None:
-    before = {one.key: first(one, ["a", "b", "c"]) for one in KEYS}
-    after = {one.key: first(one, ["a", "b"]) for one in KEYS}
+    before = {one: first(one, ["a", "b", "c"]) for one in KEYS}
+    after = {one: first(one, ["a", "b"]) for one in KEYS}
 
     assert all(after[key] == before[key] for key in before if before[key] != "c")
 
@@ -36,7 +35,7 @@ def test_keys_of_a_replica_that_goes_move_alone() -> None:
 def test_a_busy_replica_passes_its_key_on() -> None:
     """The next in the key's order answers, and the placement says so."""
     key = KEYS[0]
-    preferred = order(key.key, ["a", "b", "c"])
+    preferred = order(key, ["a", "b", "c"])
     outstanding = {**dict.fromkeys("abc", 3 * FREE), preferred[0]: 9 * FREE}
 
     placement = place(key, outstanding, turn=0)
@@ -61,13 +60,13 @@ def test_no_replica_has_much_more_than_the_others(
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=8), st.sampled_from(KEYS))
-def test_there_is_always_room(outstanding: list[int], key: Affinity) -> None:
+def test_there_is_always_room(outstanding: list[int], key: bytes) -> None:
     """The bound is above the mean, so that one replica at least is below it."""
     loads = {str(number): tokens for number, tokens in enumerate(outstanding)}
     chosen = place(key, loads, turn=0)
 
     assert loads[chosen.replica] < bound(loads)
-    assert (chosen.by == By.AFFINITY) == (chosen.replica == order(key.key, loads)[0])
+    assert (chosen.by == By.AFFINITY) == (chosen.replica == order(key, loads)[0])
 
 
 def test_little_work_is_no_load() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mm_router.affinity import Affinity, Basis, affinity_of
+from mm_router.affinity import affinity_of
 from support.cases import cases
 
 CAT = "data:image/png;base64,AAAA"
@@ -23,7 +23,7 @@ def chat(*contents: Any, system: str = "") -> dict[str, Any]:
     return {"messages": [{"role": "system", "content": system}] * bool(system) + turns}
 
 
-def key_of(request: dict[str, Any]) -> Affinity:
+def key_of(request: dict[str, Any]) -> bytes:
     affinity = affinity_of(request)
     assert affinity is not None
     return affinity
@@ -72,12 +72,10 @@ def test_requests_differ(first: dict[str, Any], second: dict[str, Any]) -> None:
     assert key_of(second) != key_of(first)
 
 
-def test_the_basis_is_stated() -> None:
-    """Media come before the prefix, and audio is one of them."""
+def test_a_recording_comes_before_the_prefix() -> None:
     clip = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
 
-    assert key_of(chat([clip])).basis is Basis.MEDIA
-    assert key_of(chat("Hello")).basis is Basis.PREFIX
+    assert key_of(chat([clip])) == key_of(chat([clip], system="Be short."))
 
 
 @cases(

@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mm_router.affinity import Affinity, Basis
 from mm_router.demand import Work
 from mm_router.fleet import Fleet, Visit
 from mm_router.metrics import RouterMetrics
@@ -98,7 +97,7 @@ def simulate(
         now += seconds
         # Chats have about four turns each, among those that came lately.
         chat = str(max(0, number // 4 - chance.randrange(50))).encode()
-        key = Affinity(Basis.PREFIX, chat) if number % 2 else None
+        key = chat if number % 2 else None
         request.visit, request.arrived = fleet.choose(MODEL, key, weigh(request.seen)), now
         assert request.visit is not None
         queue = held[request.visit.replica]
