@@ -32,28 +32,23 @@ ENGINES = (
     *("safetensors", "torch", "torchvision", "transformers"),
 )
 
-GATEWAY = "import mm_runtime.gateway.main, mm_runtime.gateway.wiring"
-SUPERVISOR = "import mm_runtime.launch.serve, mm_runtime.launch.tritonserver"
-TRTLLM_SERVE = "import mm_runtime.backends.pytorch.server, mm_runtime.backends.pytorch.client"
-FETCH = "from mm_runtime.engine_build.commands import fetch, fetch_adapters"
-BUILD = "import mm_runtime.engine_build.run, mm_runtime.store.opening, mm_runtime.store.cli"
-IN_TRITON = "; ".join(
-    f"import mm_runtime.serving.{name}"
-    for name in (
-        "preprocess.preprocessing",
-        "preprocess.by_family",
-        "preprocess.remote_images",
-        "encode.encoding",
-        "encode.vision.tensorrt_open",
-        "encode.native_outputs",
-        "postprocess.postprocessing",
-        "bls.pipeline",
-    )
+GATEWAY = ("gateway.main", "gateway.wiring")
+SUPERVISORS = (
+    *("launch.serve", "launch.tritonserver", "backends.pytorch.server", "backends.pytorch.client"),
+    *("engine_build.run", "store.opening", "store.cli"),
+    *("engine_build.commands.fetch", "engine_build.commands.fetch_adapters"),
 )
-STEPS = "; ".join(
-    f"import mm_runtime.engine_build.commands.{name}"
-    for name in ("check_tools", "make_tokenizer", "processor", "verify_engines")
+"""Of Triton, of trtllm-serve and of builds; the steps that fetch."""
+
+BESIDE_TENSORRT_LLM = (
+    *("serving.preprocess.preprocessing", "serving.preprocess.by_family"),
+    *("serving.preprocess.remote_images", "serving.encode.encoding"),
+    *("serving.encode.vision.tensorrt_open", "serving.encode.native_outputs"),
+    *("serving.postprocess.postprocessing", "serving.bls.pipeline"),
+    *("engine_build.commands.check_tools", "engine_build.commands.make_tokenizer"),
+    *("engine_build.commands.processor", "engine_build.commands.verify_engines"),
 )
+"""Models inside Triton, and steps of builds."""
 
 
 def imported(program: str, absent: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
@@ -67,20 +62,20 @@ def imported(program: str, absent: tuple[str, ...]) -> subprocess.CompletedProce
 
 
 @pytest.mark.parametrize(
-    ("program", "absent"),
+    ("modules", "absent"),
     [
         pytest.param(GATEWAY, (*CLIENTS, *ENGINES), id="gateway", marks=pytest.mark.triton),
-        pytest.param(SUPERVISOR, (*CLIENTS, *ENGINES), id="supervisor"),
-        pytest.param(TRTLLM_SERVE, (*CLIENTS, *ENGINES), id="supervisor-of-trtllm-serve"),
-        pytest.param(BUILD, (*CLIENTS, *ENGINES), id="build"),
-        pytest.param(FETCH, (*CLIENTS, *ENGINES), id="steps-that-fetch"),
-        pytest.param(IN_TRITON, (*CLIENTS, *GATEWAYS, *ENGINES), id="models-inside-triton"),
-        pytest.param(STEPS, (*CLIENTS, *GATEWAYS, *ENGINES), id="steps-beside-tensorrt-llm"),
+        pytest.param(SUPERVISORS, (*CLIENTS, *ENGINES), id="supervisors"),
+        pytest.param(
+            BESIDE_TENSORRT_LLM, (*CLIENTS, *GATEWAYS, *ENGINES), id="beside-tensorrt-llm"
+        ),
     ],
 )
-def test_what_is_not_needed_may_be_absent(program: str, absent: tuple[str, ...]) -> None:
+def test_what_is_not_needed_may_be_absent(
+    modules: tuple[str, ...], absent: tuple[str, ...]
+) -> None:
     """Each part starts without the packages of the others."""
-    done = imported(program, absent)
+    done = imported("; ".join(f"import mm_runtime.{name}" for name in modules), absent)
 
     assert done.returncode == 0, done.stderr
 
