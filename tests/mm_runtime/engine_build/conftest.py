@@ -8,6 +8,7 @@ from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.build_plans import build_plan
 from support.build_sites import Site, text_only
 from support.hollow_checkpoint import write_checkpoint
+from support.model_configs import VERSIONS
 from support.random_llava import write_random_llava
 from support.trtllm_tools.install import Tools, install
 
@@ -37,3 +38,9 @@ def vision_site(tmp_path: Path, checkpoint: Path) -> Site:
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
     return install(tmp_path_factory.mktemp("tools") / "root", "0.20.0")
+
+
+@pytest.fixture(scope="session")
+def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
+    root = tmp_path_factory.mktemp("tools")
+    return {version: install(root / version, version) for version in VERSIONS}

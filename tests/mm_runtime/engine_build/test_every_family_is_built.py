@@ -9,21 +9,15 @@ from mm_api.contract import ExitCode
 from mm_api.families import FAMILIES
 from mm_runtime.base import manifest as manifests
 from support.cases import cases
-from support.model_configs import VERSIONS, WITH_ENGINES
+from support.model_configs import WITH_ENGINES
 from support.representatives import others_are_slow
 from support.trtllm_sites import assert_family_is_built, journalled, printed, trtllm_site, use_site
-from support.trtllm_tools.install import Tools, install
+from support.trtllm_tools.install import Tools
 
 pytestmark = pytest.mark.usefixtures("quick_builds")
 
 RENAMED = [name for name in WITH_ENGINES if FAMILIES[name].trtllm.model_name]
 """Their tensors get other names, which takes torch: test_whisper_is_renamed.py builds them."""
-
-
-@pytest.fixture(scope="module")
-def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
-    root = tmp_path_factory.mktemp("tools")
-    return {version: install(root / version, version) for version in VERSIONS}
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,9 @@ from mm_operator.plan.engine.tables import flags_of, version_of
 from support.cases import cases
 from support.model_configs import FOLDERS, VERSIONS, planned, versions_of
 from support.trtllm_sites import write_model
-from support.trtllm_tools.install import Tools, install
+from support.trtllm_tools.install import Tools
 
 DEADLINE_SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def tool_sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
-    root = tmp_path_factory.mktemp("tools")
-    return {version: install(root / version, version) for version in VERSIONS}
 
 
 def run(tools: Tools, *argv: str) -> tuple[int, str]:
