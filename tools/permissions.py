@@ -151,8 +151,8 @@ OWN_NAMESPACE: tuple[Permission, ...] = (
     Permission(
         "coordination.k8s.io",
         "leases",
-        ("create", "delete", "get", "update"),
-        "Which replica leads; whose builds may start of an engine that namespaces share.",
+        ("create", "get", "update"),
+        "Which replica leads.",
     ),
 )
 

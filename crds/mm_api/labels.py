@@ -43,10 +43,6 @@ MADE_BY = f"{PREFIX}/made-by"
 MADE_FOR = f"{PREFIX}/made-for"
 """Annotation on build Jobs: name of the model that `MADE_BY` means, for people."""
 
-SHARED_ENGINE = f"{PREFIX}/shared-engine"
-"""Label on an engine's ConfigMap and Jobs: key of the engine in a store that other namespaces may
-use too. Absent where the store is the namespace's own."""
-
 STORE = f"{PREFIX}/store"
 """Label on an engine's ConfigMap: key of the store, equal for all who use it."""
 

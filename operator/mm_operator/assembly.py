@@ -16,7 +16,6 @@ from typing import Any
 from kubernetes.aio.client import ApiClient
 
 from mm_operator.cluster.apply import Applier
-from mm_operator.cluster.build_leases import BuildLeases
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.cache_sync import CacheSync, most_watches
 from mm_operator.cluster.claims import ClaimModes
@@ -224,13 +223,6 @@ class Operator:
             claims_missing=self._cache_sync.claims_missing,
             warm_up_problem=self._servers.warm_up_problem,
         )
-        served = settings.namespaces
-        build_leases = BuildLeases(
-            client,
-            settings.lease_namespace,
-            clock=lambda: datetime.now(UTC),
-            sees=lambda namespace: not served or namespace in served,
-        )
         reconciler = Reconciler(
             client=client,
             models=self._models,
@@ -238,7 +230,6 @@ class Operator:
             diagnostics=diagnostics,
             stores=stores,
             claims=claims,
-            build_leases=build_leases,
             namespaces=self._namespaces,
             turns=self._turns,
             applier=applier,

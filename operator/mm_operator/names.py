@@ -82,17 +82,6 @@ def engine_config(fingerprint: str, claim: str, path: str) -> str:
     return f"engine-{_engine_key(fingerprint, claim, path)}"
 
 
-def shared_engine(fingerprint: str, identity: str, path: str) -> str:
-    """Return the key of an engine in a store that other namespaces may use; empty in one's own.
-
-    `identity`: what identifies the store's volume; empty when no other namespace can use it.
-    `path`: directory of the store in its volume.
-    """
-    if not identity:
-        return ""
-    return sha256(f"{fingerprint}/{identity}/{path}".encode()).hexdigest()[:_SHARED_DIGITS]
-
-
 def store_key(volume: str, path: str) -> str:
     """Return the key of a store: a directory of a volume."""
     return sha256(f"{volume}/{path}".encode()).hexdigest()[:_SHARED_DIGITS]

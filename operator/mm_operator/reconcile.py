@@ -12,10 +12,8 @@ from typing import Any
 
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
-from mm_api.v1alpha1 import duration
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.apply import Applier, OutdatedError
-from mm_operator.cluster.build_leases import BuildLeases
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.events import EventPoster
@@ -43,11 +41,9 @@ from mm_operator.model import (
     Snapshot,
     StageError,
     Standing,
-    Step,
 )
 from mm_operator.plan import decide
 from mm_operator.plan.rollout_turns import standing_of
-from mm_operator.plan.siblings import is_building, siblings_of
 from mm_operator.status.derive import derive
 
 _LOG = logging.getLogger(__name__)
@@ -55,10 +51,6 @@ _LOG = logging.getLogger(__name__)
 _SOON_SECONDS = 0.05
 """Long enough that the events of what was just written come into the same next round; short beside
 the second that the operator may add to the entire way from apply to Ready."""
-
-
-_TAKEN_SECONDS = 1.0
-"""Another namespace has just taken an engine's Lease: its Job comes within this time."""
 
 
 _ENABLED_SECONDS = 2.0
@@ -79,7 +71,6 @@ class Reconciler:
         diagnostics: logs and events of failing Jobs.
         stores: which stores of users are one.
         claims: which claims of users one node may attach.
-        build_leases: Leases of engines that namespaces share.
         namespaces: which namespaces are this installation's.
         turns: which models may roll out what the operator changed.
         applier: the only server-side apply.
@@ -100,7 +91,6 @@ class Reconciler:
         diagnostics: PodDiagnostics,
         stores: StoreIdentities,
         claims: ClaimModes,
-        build_leases: BuildLeases,
         namespaces: ServedNamespaces,
         turns: RolloutTurns,
         applier: Applier,
@@ -117,7 +107,6 @@ class Reconciler:
         self._diagnostics = diagnostics
         self._stores = stores
         self._claims = claims
-        self._build_leases = build_leases
         self._namespaces = namespaces
         self._turns = turns
         self._applier = applier
@@ -182,8 +171,6 @@ class Reconciler:
         )
         plan = decide(snapshot)
         self._turns.note(key, standing_of(snapshot, plan.rollout))
-        if not denied and not await self._may_build(snapshot, plan):
-            return _TAKEN_SECONDS
         try:
             outcome = await self._act(record, snapshot, plan, denied)
         except OutdatedError:
@@ -199,7 +186,6 @@ class Reconciler:
         if not denied and (first := next(serious, None)):
             raise RetryLaterError(first.message)
         soon = _SOON_SECONDS if _wrote(outcome) else None
-        await self._landed(snapshot, plan)
         contended = CONTENDER_SECONDS if snapshot.contender else None
         known = (soon, plan.recheck_after, requeue_after, contended)
         waits = [wait for wait in known if wait is not None]
@@ -214,30 +200,6 @@ class Reconciler:
         jobs = self._observer.jobs_of(record) if record else ()
         pods = self._observer.pods_of(record) if record else ()
         return await self._diagnostics.gather(jobs, pods, self._clock())
-
-    async def _may_build(self, snapshot: Snapshot, plan: Plan) -> bool:
-        """Take the Lease of an engine that a build starts of and that namespaces share."""
-        if plan.build.step is not Step.START or not plan.shared_engine or not plan.build.job:
-            return True
-        spec = snapshot.spec
-        assert spec is not None  # noqa: S101  # without a spec there is no plan that builds
-        patience = duration.parse(spec.build.timeout)
-        busy = {
-            f"{one.namespace}/{one.config.name}"
-            for one in siblings_of(snapshot, plan.shared_engine)
-            if is_building(one, now=snapshot.now, patience=patience)
-        }
-        return await self._build_leases.take(
-            plan.shared_engine,
-            f"{snapshot.namespace}/{plan.engine_config}",
-            int(patience.total_seconds()),
-            busy.__contains__,
-        )
-
-    async def _landed(self, snapshot: Snapshot, plan: Plan) -> None:
-        if plan.build.step is Step.DONE and plan.shared_engine:
-            holder = f"{snapshot.namespace}/{plan.engine_config}"
-            await self._build_leases.give_back(plan.shared_engine, holder)
 
     def _comes_again(self, key: Key, outcome: Outcome) -> bool:
         """Return whether the status can wait for the next round, which sees what this one wrote.

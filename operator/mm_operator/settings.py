@@ -20,9 +20,6 @@ from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
 BUILDER_VERSION = "1"
 """Version of the build code, part of every fingerprint: a new one builds every engine again."""
 
-_FEWEST = 2
-"""Namespaces of a group: one alone has none to share with."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -86,10 +83,6 @@ class Settings:
     image_pull_secrets: tuple[str, ...] = ()
     """Default of models that name none."""
 
-    sharing: tuple[frozenset[str], ...] = ()
-    """Groups of namespaces that share builds of one store. A store is what a spec says it is, so
-    without this any namespace could pass for another one's partner."""
-
     scrape_annotations: bool = True
     """Pods of models carry prometheus.io annotations; off where a PodMonitor finds them."""
 
@@ -132,7 +125,6 @@ class Settings:
             scrape_annotations=self.scrape_annotations,
             user_ids=self.user_ids,
             keda=self._keda_settings if self.keda else None,
-            sharing=self.sharing,
             network=self.network,
             image_pull_secrets=self.image_pull_secrets,
         )
@@ -274,13 +266,6 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="Fixed: pods of models run as 65532; Namespace: user, group and fsGroup are left to "
         "the namespace, as OpenShift's restricted-v2 requires",
     )
-    several(
-        "shared-stores",
-        "sharing",
-        "NAMESPACE,NAMESPACE",
-        "namespaces that share builds of one store",
-        type=_group,
-    )
     run.add_argument(
         "--network",
         type=_network,
@@ -318,15 +303,6 @@ def _one_or_more(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,5}", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of models; expected 1 or more")
     return int(text)
-
-
-def _group(text: str) -> frozenset[str]:
-    names = frozenset(text.split(","))
-    if len(names) < _FEWEST or "" in names:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a group; expected two or more namespaces with commas between"
-        )
-    return names
 
 
 def _network(text: str) -> NetworkSpec:

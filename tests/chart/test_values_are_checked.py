@@ -41,7 +41,6 @@ def test_every_value_may_be_set() -> None:
         ),
         "pull-secret": ({"runtime": {"imagePullSecrets": ["A"]}}, "does not match pattern"),
         "namespace": ({"watchNamespaces": ["A"]}, "does not match pattern"),
-        "alone": ({"operator": {"sharedStores": [["a"]]}}, "minItems: got 1, want 2"),
         "twice": ({"watchNamespaces": ["a", "a"]}, "items at 0 and 1 are equal"),
         "null": ({"operator": {"image": None}}, "missing property 'image'"),
         "null-group": ({"operator": None}, "missing property 'operator'"),

@@ -27,7 +27,6 @@ EXHAUSTIVE: dict[str, Any] = {
         "replicas": 3,
         "workers": 9,
         "logLevel": "debug",
-        "sharedStores": [["team-a", "team-b"]],
         "rollouts": {"maxModels": 3},
         "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
         "nodeSelector": {"kubernetes.io/arch": "amd64"},

@@ -28,7 +28,7 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
         "metadata": {
             "name": plan.build.job,
             "namespace": snapshot.namespace,
-            "labels": engine_labels(fingerprint, plan.shared_engine),
+            "labels": engine_labels(fingerprint),
             "annotations": {
                 labels.INPUTS_HASH: fingerprint,
                 labels.ATTEMPT: str(plan.build.attempt),

@@ -36,14 +36,13 @@ def shared_labels(component: str) -> dict[str, str]:
     }
 
 
-def engine_labels(fingerprint: str, shared_engine: str = "", store: str = "") -> dict[str, str]:
+def engine_labels(fingerprint: str, store: str = "") -> dict[str, str]:
     """Return the labels of an engine's ConfigMap and Jobs."""
     marks = {
         **shared_labels(labels.Component.BUILD),
         labels.FINGERPRINT: fingerprint[:HEX_LABEL_DIGITS],
     }
-    keys = {labels.SHARED_ENGINE: shared_engine, labels.STORE: store}
-    return marks | {name: value for name, value in keys.items() if value}
+    return marks | ({labels.STORE: store} if store else {})
 
 
 def own_metadata(

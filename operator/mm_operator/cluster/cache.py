@@ -42,8 +42,6 @@ class Cached:
     """Name of the model it belongs to; empty when several share it."""
     engine: str
     """Name of the ConfigMap of the engine it belongs to, for what models share; else empty."""
-    shared: str
-    """Key of an engine in a store that several namespaces use; empty for everything else."""
     store: str
     """Key of the store that an engine's ConfigMap is about; empty for everything else."""
     component: str
@@ -120,10 +118,6 @@ class Cache:
     def of_engine(self, namespace: str, engine: str) -> Iterator[Cached]:
         """Return the ConfigMap, Jobs and pods of an engine, by the name of its ConfigMap."""
         return self._group("engine", namespace, engine)
-
-    def of_shared(self, shared: str) -> Iterator[Cached]:
-        """Return the ConfigMaps and Jobs of an engine in all namespaces that share its store."""
-        return self._group("shared", "", shared)
 
     def of_store(self, store: str) -> Iterator[Cached]:
         """Return the ConfigMaps of the engines in a store, of all namespaces."""
@@ -205,9 +199,6 @@ class Cache:
         if item.engine:
             for other in self.of_engine(item.namespace, item.engine):
                 sharers |= {Key(item.namespace, name) for name, _ in other.owners}
-        if item.shared:
-            for other in self.of_shared(item.shared):
-                sharers |= {Key(other.namespace, name) for name, _ in other.owners}
         return sharers
 
     def _store(self, fresh: Cached) -> Cached:
@@ -265,8 +256,6 @@ def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
     for group, value in (("model", item.model), ("engine", item.engine), ("job", item.job)):
         if value:
             yield group, item.namespace, value
-    if item.shared:
-        yield "shared", "", item.shared
     if item.store:
         yield "store", "", item.store
     for _, uid in item.owners:
@@ -296,7 +285,6 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
         version=int(metadata["resourceVersion"]),
         model=model,
         engine="" if model else _engine_of(kind, metadata["name"], job),
-        shared=marks.get(labels.SHARED_ENGINE, ""),
         store=marks.get(labels.STORE, ""),
         component=sys.intern(marks.get(labels.APP_COMPONENT, "")),
         job=job,

@@ -44,7 +44,6 @@ from mm_operator.model import (
     PodState,
     Ref,
     ScalingView,
-    Sibling,
     Snapshot,
     StoredEngine,
     Turn,
@@ -177,7 +176,6 @@ class Observer:
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
             engines=_Engines(self, record.key.namespace),
             owned_engines=frozenset(self._engines_of(record)),
-            siblings=_Lookup(lambda key: self.siblings(key, beside=record.key.namespace)),
             sweepers=_Lookup(lambda store: self._sweeper(store, record.key.namespace)),
             stored=_Lookup(self.stored),
             store=store.once(claim_state) if store else None,
@@ -236,19 +234,6 @@ class Observer:
         return EngineState(
             config=config.once(config_state) if config is not None else None,
             jobs=tuple(self._job(item) for item in items if item.kind == JOB.kind),
-        )
-
-    def siblings(self, shared: str, *, beside: str) -> tuple[Sibling, ...]:
-        """Return what other namespaces have of an engine in a store that they share."""
-        found = (
-            (item.namespace, self.engine(item.namespace, item.name))
-            for item in self._cache.of_shared(shared)
-            if item.kind == CONFIG.kind and item.namespace != beside
-        )
-        return tuple(
-            Sibling(namespace, state.config, state.jobs)
-            for namespace, state in found
-            if state.config
         )
 
     def stored(self, store: str) -> tuple[StoredEngine, ...]:

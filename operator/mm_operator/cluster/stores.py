@@ -59,7 +59,7 @@ class StoreIdentities:
         """Read the volume of a model's store when it is not known or long ago.
 
         Raises:
-            ClusterError: it could not be read; to continue without would separate siblings.
+            ClusterError: it could not be read.
         """
         claim = claim_of(record)
         if not claim or not self._may_read:
@@ -73,7 +73,7 @@ class StoreIdentities:
             if error.status != _FORBIDDEN:
                 raise
             self._may_read = False
-            _LOG.info("engines are shared within namespaces only: %s", error)
+            _LOG.info("claims of users are swept by no model: %s", error)
             return
         self._known.keep(key, identity, bound=bool(identity))
 

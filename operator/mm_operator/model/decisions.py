@@ -155,8 +155,6 @@ class Plan:
     collection: Collection = Collection()
     store_key: str = ""
     """Key of the model's store, equal for all who use it; empty while there is no plan."""
-    shared_engine: str = ""
-    """Key of the engine in a store that other namespaces may use too; empty in one's own."""
     engine_config: str = ""
     """Name of the ConfigMap of the current plan's engine; empty while there is no plan."""
     recheck_after: float | None = None

@@ -156,15 +156,6 @@ class EngineState:
 
 
 @dataclass(frozen=True, slots=True)
-class Sibling:
-    """The same engine in the same store, as another namespace has it."""
-
-    namespace: str
-    config: ConfigState
-    jobs: tuple[JobState, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class StoredEngine:
     """An engine that some model of some namespace wants or serves from a store."""
 

@@ -20,7 +20,6 @@ from mm_operator.model.objects import (
     Owner,
     PodState,
     Ref,
-    Sibling,
     StoredEngine,
 )
 from mm_operator.model.rollout_turns import Turn
@@ -41,8 +40,6 @@ class Observed:
     jobs: Mapping[str, JobState] = field(default_factory=dict)
     engines: Mapping[str, EngineState] = field(default_factory=dict)
     owned_engines: frozenset[str] = frozenset()
-    siblings: Mapping[str, tuple[Sibling, ...]] = field(default_factory=dict)
-    """Key of an engine in its store -> what other namespaces have of it; read like `engines`."""
     stored: Mapping[str, tuple[StoredEngine, ...]] = field(default_factory=dict)
     """Key of a store -> its engines in use, of every namespace; read like `engines`, and only by
     the one model that sweeps the store when it does: the answer is as long as the store."""
@@ -93,8 +90,6 @@ class PlanSettings:
     """Proxy, authorities and mirror of models that name none."""
     image_pull_secrets: tuple[str, ...] = ()
     """Names of Secrets in each model's namespace, of models that name none."""
-    sharing: tuple[frozenset[str], ...] = ()
-    """Groups of namespaces that share builds of one store, as the administrator agreed to."""
 
     def user_ids_of(self, spec: MultimodalModelSpec) -> UserIds:
         """Return who chooses the user, group and fsGroup of a model's Jobs and pods."""
@@ -112,11 +107,6 @@ class PlanSettings:
 
     def pull_secrets_of(self, spec: MultimodalModelSpec) -> list[str]:
         return list(spec.runtime.image_pull_secrets) or list(self.image_pull_secrets)
-
-    def partners(self, namespace: str) -> frozenset[str]:
-        """Return the namespaces whose builds a namespace waits for; empty: it shares with none."""
-        groups = (group for group in self.sharing if namespace in group)
-        return frozenset().union(*groups) - {namespace}
 
 
 @dataclass(frozen=True, slots=True)

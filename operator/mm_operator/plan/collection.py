@@ -2,8 +2,8 @@
 
 In use is what a ConfigMap of an engine says in any namespace that shares the store: these exist
 while a model wants or serves the engine, and go with the last one. They are counted again for each
-sweep; what any namespace keeps is kept, and a damaged record of one that does not share with the
-model's holds no sweep up. Since when an engine is not in use is noted in the store itself, by the
+sweep; what any namespace keeps is kept, and a damaged record of another one holds no
+sweep up. Since when an engine is not in use is noted in the store itself, by the
 sweep.
 """
 
@@ -75,11 +75,10 @@ def _due_in(job: JobState, period: timedelta, now: datetime) -> float | None:
 
 def _start(snapshot: Snapshot, key: str, *, attempt: int) -> Collection:
     engines = snapshot.observed.stored.get(key, ())
-    trusted = snapshot.settings.partners(snapshot.namespace) | {snapshot.namespace}
     plans: list[BuildPlan | None] = []
     for engine in engines:
         plan = parse(BuildPlan, engine.config.data.get(PLAN_FILE))
-        if plan is None and engine.namespace in trusted:
+        if plan is None and engine.namespace == snapshot.namespace:
             return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now
         plans.append(plan)
     kept = sorted({plan.fingerprint for plan in plans if plan})

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 
 from mm_api.conditions import Reason
-from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator import names
+from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.model import (
     BuildDecision,
@@ -27,8 +26,6 @@ from mm_operator.plan.lost_gpus import replaced
 from mm_operator.plan.match import with_match
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout, still_rolls_by_turns
-from mm_operator.plan.siblings import siblings_of, with_siblings
-from mm_operator.plan.store import identity_of, store_of
 from mm_operator.plan.store_access import store_problem
 
 JOINING_SECONDS = 3.0
@@ -44,7 +41,6 @@ class _Engine:
 
     planned: PlannedEngine
     build: BuildDecision
-    shared: str = ""
 
 
 def decide(snapshot: Snapshot) -> Plan:
@@ -91,7 +87,6 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         engine=engine.planned.plan,
         collection=collection,
         store_key=key,
-        shared_engine=engine.shared,
         engine_config=config,
         keep=kept(snapshot, inspect, engine.build, rollout, collection),
         pods_to_restart=replaced(snapshot)
@@ -134,17 +129,7 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
     build = decide_build(wanted, state, inspect, terms, snapshot.now, found=found)
     if wanted is None:
         return _Engine(planned, build)
-    fingerprint = wanted.plan.build_plan.fingerprint
-    alone = not snapshot.settings.partners(snapshot.namespace)
-    identity = "" if alone else identity_of(spec, snapshot.store_identity)
-    shared = names.shared_engine(fingerprint, identity, store_of(spec).place)
-    build = with_siblings(
-        build,
-        siblings_of(snapshot, shared),
-        now=snapshot.now,
-        patience=duration.parse(spec.build.timeout),
-    )
-    return _Engine(planned, with_match(build, wanted.plan.build_plan, name), shared)
+    return _Engine(planned, with_match(build, wanted.plan.build_plan, name))
 
 
 def _frozen(snapshot: Snapshot, problem: SpecError) -> Plan:
