@@ -346,10 +346,6 @@ DEGRADED: Final[dict[str, Advice]] = {
         "An object that is not the model's has the name of a child. It is not changed.",
         "Rename or delete it, or rename the model.",
     ),
-    Reason.NAMESPACE_CONTESTED: Advice(
-        "A second operator installation is configured for this namespace.",
-        "Remove the namespace from one of them.",
-    ),
     Reason.MEMORY_POOL_EXHAUSTED: Advice(
         "A server found its CUDA or pinned memory pool full.",
         "Set `spec.runtime.memoryPools` to the size in the message.",

@@ -63,9 +63,8 @@ Roles for users (`rbac.aggregateToUsers`) are cluster-wide objects: switch them 
 not make any.
 
 A namespace is served by one installation: the first to meet a model there writes the Lease
-`multimodal-operator-namespace`, the second one refuses the namespace and says so in its log, in
-the metric `mm_operator_namespaces_refused` and in the condition `Degraded` (`NamespaceContested`)
-of the models. The removal of the release frees its namespaces.
+`multimodal-operator-namespace`, the second one refuses the namespace and says so in its log and in
+the metric `mm_operator_namespaces_refused`. The removal of the release frees its namespaces.
 
 ## Values
 

@@ -90,7 +90,6 @@ class Reason(StrEnum):
     CLUSTER_ERROR = "ClusterError"
     NAME_TAKEN = "NameTaken"
     MEMORY_POOL_EXHAUSTED = "MemoryPoolExhausted"
-    NAMESPACE_CONTESTED = "NamespaceContested"
     NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled"
     STORE_CANNOT_GROW = "StoreCannotGrow"
     MPS_UNAVAILABLE = "MpsUnavailable"

@@ -52,12 +52,6 @@ SWEEP = f"{PREFIX}/sweep"
 ENABLED = f"{PREFIX}/enabled"
 """Label of namespaces, with the value true: models are served there. For the chart's policy."""
 
-REFUSED_OPERATOR = f"{PREFIX}/refused-operator"
-"""Annotation on the Lease of a namespace: the installation that should serve it, too."""
-
-REFUSED_AT = f"{PREFIX}/refused-at"
-"""Annotation beside it: when that installation said so last."""
-
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 

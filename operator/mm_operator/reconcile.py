@@ -20,7 +20,6 @@ from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.namespaces import (
-    CONTENDER_SECONDS,
     RECHECK_SECONDS,
     ServedNamespaces,
 )
@@ -166,7 +165,6 @@ class Reconciler:
             now,
             self._scaling(record.uid),
             self._servers(key),
-            self._namespaces.contender(key.namespace),
             turn=self._turns.turn(key),
         )
         plan = decide(snapshot)
@@ -186,8 +184,7 @@ class Reconciler:
         if not denied and (first := next(serious, None)):
             raise RetryLaterError(first.message)
         soon = _SOON_SECONDS if _wrote(outcome) else None
-        contended = CONTENDER_SECONDS if snapshot.contender else None
-        known = (soon, plan.recheck_after, requeue_after, contended)
+        known = (soon, plan.recheck_after, requeue_after)
         waits = [wait for wait in known if wait is not None]
         return _NAME_TAKEN_SECONDS if problems else min(waits, default=None)
 

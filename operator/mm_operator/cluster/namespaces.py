@@ -8,7 +8,6 @@ stands in docs/decisions/20261122-one-operator-for-a-namespace.md.
 import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,27 +27,8 @@ SILENT_SECONDS = 60.0
 """A leader Lease without a change for this long has no leader. Six times its validity: a restart of
 the only replica must not cost the namespace."""
 
-HEARTBEAT_SECONDS = 60.0
-"""Between two marks that a refused installation leaves in the holder's Lease."""
-
-CONTENDER_SECONDS = 3 * HEARTBEAT_SECONDS
-"""A mark that did not change for this long is of an installation that no longer wants to serve."""
-
 _CONFLICT = 409
 _NOT_FOUND = 404
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """The Lease of one namespace as last seen."""
-
-    lease: dict[str, Any]
-    holder: str
-    contender: str
-    heartbeat: str
-    """When the contender left its mark, in its own clock's words: only compared for equality."""
-    heartbeat_seen: float
-    """Monotonic seconds since when it reads so."""
 
 
 class ServedNamespaces:
@@ -61,7 +41,7 @@ class ServedNamespaces:
             the Lease of a namespace is owned by it, so that an uninstallation frees the namespace.
             Empty: the Lease stays.
         namespaced: the role is a Role in each namespace.
-        on_change: called with a namespace when another one serves it or contends for it.
+        on_change: called with a namespace when another one serves it.
         clock: monotonic seconds.
     """
 
@@ -81,9 +61,8 @@ class ServedNamespaces:
         self._namespaced = namespaced
         self._on_change = on_change
         self._clock = clock
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, dict[str, Any]] = {}
         self._refused: dict[str, str] = {}
-        self._heartbeats: dict[str, float] = {}
         self._leaders: dict[str, tuple[str, float]] = {}
         """Holder -> resource version of its leader Lease, and since when it is that."""
 
@@ -93,20 +72,9 @@ class ServedNamespaces:
         metadata = item["metadata"]
         if metadata["name"] != LEASE_NAME:
             return
-        before, marks = self._held.get(metadata["namespace"]), metadata.get("annotations") or {}
-        heartbeat = marks.get(labels.REFUSED_AT, "")
-        unchanged = before is not None and before.heartbeat == heartbeat
-        now = _Held(
-            lease=item,
-            holder=(item.get("spec") or {}).get("holderIdentity") or "",
-            contender=marks.get(labels.REFUSED_OPERATOR, ""),
-            heartbeat=heartbeat,
-            heartbeat_seen=before.heartbeat_seen
-            if before is not None and unchanged
-            else self._clock(),
-        )
-        self._held[metadata["namespace"]] = now
-        if before is None or (before.holder, before.contender) != (now.holder, now.contender):
+        before = self._held.get(metadata["namespace"])
+        self._held[metadata["namespace"]] = item
+        if before is None or _holder(before) != _holder(item):
             self._on_change(metadata["namespace"])
 
     def keep(
@@ -115,7 +83,7 @@ class ServedNamespaces:
         """End a list of this version: what is no newer and not in it is gone."""
         del kind
         for place, held in tuple(self._held.items()):
-            metadata = held.lease["metadata"]
+            metadata = held["metadata"]
             meant = namespace in {None, place} and int(metadata["resourceVersion"]) <= version
             if meant and metadata["uid"] not in uids:
                 self._forget(place)
@@ -129,17 +97,10 @@ class ServedNamespaces:
     def serves(self, namespace: str) -> bool:
         """Return whether the namespace is ours, as far as it was seen."""
         held = self._held.get(namespace)
-        return held is not None and held.holder == self._me
+        return held is not None and _holder(held) == self._me
 
     def refused(self) -> int:
         return len(self._refused)
-
-    def contender(self, namespace: str) -> str:
-        """Return which installation should serve a namespace of ours, too; empty for none."""
-        held = self._held.get(namespace)
-        if held is None or held.holder != self._me or self._outdated(held):
-            return ""
-        return held.contender
 
     async def admits(self, namespace: str) -> bool:
         """Return whether models of a namespace may be touched; take the namespace if it is free.
@@ -147,25 +108,18 @@ class ServedNamespaces:
         Raises:
             ClusterError: the Lease could not be read or written.
         """
-        held = self._held.get(namespace)
-        if held is not None and held.holder == self._me:
-            if held.contender and self._outdated(held):
-                await self._write(namespace, held)
+        if self.serves(namespace):
             return True
-        if held is None or not held.holder or await self._gone(held.holder):
+        held = self._held.get(namespace)
+        holder = _holder(held) if held else ""
+        if not holder or await self._gone(holder):
             return await self._write(namespace, held)
-        self._refuse(namespace, held.holder)
-        if self._clock() - self._heartbeats.get(namespace, float("-inf")) >= HEARTBEAT_SECONDS:
-            self._heartbeats[namespace] = self._clock()
-            await self._leave_mark(namespace, held)
+        self._refuse(namespace, holder)
         return False
 
     def _forget(self, namespace: str) -> None:
         if self._held.pop(namespace, None) is not None:
             self._on_change(namespace)
-
-    def _outdated(self, held: _Held) -> bool:
-        return self._clock() - held.heartbeat_seen >= CONTENDER_SECONDS
 
     def _refuse(self, namespace: str, holder: str) -> None:
         if self._refused.get(namespace) == holder:
@@ -201,8 +155,8 @@ class ServedNamespaces:
             return False
         return self._clock() - known[1] >= SILENT_SECONDS
 
-    async def _write(self, namespace: str, held: _Held | None) -> bool:
-        """Write this installation as the holder, without marks; False when another was faster."""
+    async def _write(self, namespace: str, held: dict[str, Any] | None) -> bool:
+        """Write this installation as the holder; False when another was faster."""
         metadata: dict[str, Any] = {
             "name": LEASE_NAME,
             "namespace": namespace,
@@ -220,10 +174,9 @@ class ServedNamespaces:
                 answer = await self._client.create(LEASE, namespace, body)
                 _LOG.info("serving namespace %s", namespace)
             else:
-                metadata["resourceVersion"] = held.lease["metadata"]["resourceVersion"]
+                metadata["resourceVersion"] = held["metadata"]["resourceVersion"]
                 answer = await self._client.update(LEASE, namespace, LEASE_NAME, body)
-                if held.holder != self._me:
-                    _LOG.info("serving namespace %s after %r", namespace, held.holder)
+                _LOG.info("serving namespace %s after %r", namespace, _holder(held))
         except ClusterError as error:
             if error.status == _NOT_FOUND:  # deleted, which the watch did not report yet
                 self._forget(namespace)
@@ -263,17 +216,9 @@ class ServedNamespaces:
         }
         return {"ownerReferences": [owner]}
 
-    async def _leave_mark(self, namespace: str, held: _Held) -> None:
-        """Notify the holder, which shows it in a condition of its models."""
-        marks = {labels.REFUSED_OPERATOR: self._me, labels.REFUSED_AT: _now()}
-        metadata = held.lease["metadata"]
-        marked = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **marks}}
-        try:
-            await self._client.update(
-                LEASE, namespace, LEASE_NAME, {**held.lease, "metadata": marked}
-            )
-        except ClusterError as error:
-            _LOG.info("the operator %s was not informed: %s", held.holder, error)
+
+def _holder(lease: dict[str, Any]) -> str:
+    return (lease.get("spec") or {}).get("holderIdentity") or ""
 
 
 def _now() -> str:

@@ -92,7 +92,6 @@ class Observer:
         now: datetime,
         scaling: ScalingView | None = None,
         servers: tuple[ServerState, ...] = (),
-        contender: str = "",
         *,
         turn: Turn | None = None,
     ) -> Snapshot:
@@ -122,7 +121,6 @@ class Observer:
             },
             claims_of_one_pod=self._claims.for_one_pod(record),
             deleting=record.deleting,
-            contender=contender,
             turn=turn,
             scaling=scaling,
             servers=servers,

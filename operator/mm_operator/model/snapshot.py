@@ -171,8 +171,6 @@ class Snapshot:
     comparison: str = ""
     """What `mmctl compare` has written beside the model, unread; empty: nothing."""
     deleting: bool = False
-    contender: str = ""
-    """The installation of the operator that should serve this namespace, too, and refuses it."""
     servers: tuple[ServerState, ...] = ()
     """What servers said that the status depends on: trouble, comparisons with the checkpoint."""
     scaling: ScalingView | None = None

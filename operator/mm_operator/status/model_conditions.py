@@ -181,7 +181,7 @@ def _degraded(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     if found := trouble(snapshot, plan):
         return Condition(kind, "True", *found)
     expected = Condition(kind, "False", Reason.AS_EXPECTED, "nothing needs a person")
-    return _stuck_encoders(snapshot, plan) or _contested(snapshot) or expected
+    return _stuck_encoders(snapshot, plan) or expected
 
 
 def _stopped(plan: Plan) -> tuple[str, str] | None:
@@ -197,14 +197,3 @@ def _stuck_encoders(snapshot: Snapshot, plan: Plan) -> Condition | None:
     if encoders is None or encoders.reason not in OBSTACLES:
         return None
     return Condition(ConditionType.DEGRADED, "True", encoders.reason, encoders.message)
-
-
-def _contested(snapshot: Snapshot) -> Condition | None:
-    """Return that two installations are set to serve the namespace."""
-    if not snapshot.contender:
-        return None
-    text = (
-        f"the operator {snapshot.contender} is set to serve this namespace, too, and refuses "
-        "it: take the namespace out of one of the two installations"
-    )
-    return Condition(ConditionType.DEGRADED, "True", Reason.NAMESPACE_CONTESTED, text)

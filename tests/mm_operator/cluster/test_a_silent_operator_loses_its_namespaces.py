@@ -4,10 +4,7 @@ from typing import Any
 
 import pytest
 
-from mm_api import labels
 from mm_operator.cluster.namespaces import (
-    CONTENDER_SECONDS,
-    HEARTBEAT_SECONDS,
     LEASE_NAME,
     SILENT_SECONDS,
     ServedNamespaces,
@@ -133,34 +130,6 @@ async def test_it_is_kept_where_nothing_is_known(site: Site) -> None:
         site.now += 10 * SILENT_SECONDS
 
     assert site.served.refused() == 1
-
-
-async def test_a_refused_one_leaves_a_mark_once_a_minute(site: Site) -> None:
-    """Looks come every ten seconds; a write to the holder's Lease does not."""
-    before = site.leases.writes
-    for _ in range(6):
-        assert not await site.served.admits("team")
-        site.watched()
-        site.now += HEARTBEAT_SECONDS / 6
-
-    assert site.leases.writes == before + 1
-    marks = site.leases.held["team", LEASE_NAME]["metadata"]["annotations"]
-    assert marks[labels.REFUSED_OPERATOR] == OURS
-
-
-async def test_a_contender_that_went_is_forgotten(site: Site) -> None:
-    del site.leases.held["away", "theirs"]
-    assert await site.served.admits("team")
-    held = site.leases.held["team", LEASE_NAME]
-    marks = {labels.REFUSED_OPERATOR: THEIRS, labels.REFUSED_AT: "then"}
-    marked = site.leases.set("team", LEASE_NAME, spec=held["spec"], metadata={"annotations": marks})
-    site.served.put(LEASE.kind, marked)
-    assert site.served.contender("team") == THEIRS
-    site.now += CONTENDER_SECONDS
-
-    assert site.served.contender("team") == ""
-    assert await site.served.admits("team")
-    assert "annotations" not in site.leases.held["team", LEASE_NAME]["metadata"]
 
 
 async def test_the_faster_one_has_it(site: Site) -> None:
