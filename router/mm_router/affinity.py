@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 _PROMPT_LENGTH = 256
-"""Characters, or ids of tokens, of a prompt without messages: long enough to differ, short enough
-to stay while it grows."""
+"""Characters of a prompt without messages: long enough to differ, short enough to stay while it
+grows."""
 
 _MEDIA = ("image_url", "video_url", "audio_url", "input_audio", "input_image")
 """Types of parts that hold a file, which are also the names of their content; `input_image` of
@@ -31,11 +31,9 @@ def affinity_of(request: dict[str, Any]) -> bytes | None:
     if isinstance(messages, list):
         return _of_messages(request.get("instructions"), [m for m in messages if _is_object(m)])
     prompt = messages if messages is not None else request.get("prompt")
-    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+    if isinstance(prompt, list) and prompt:
         prompt = prompt[0]  # of several, whose prefixes differ
-    if isinstance(prompt, list):
-        prompt = [str(one) for one in prompt[:_PROMPT_LENGTH] if isinstance(one, int)]
-    if not isinstance(prompt, str | list) or not prompt:
+    if not isinstance(prompt, str) or not prompt:
         return None
     return _digest(prompt[:_PROMPT_LENGTH])
 

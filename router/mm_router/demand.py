@@ -134,7 +134,7 @@ def demand_of(request: dict[str, Any]) -> Demand:
     """Return what a parsed JSON request holds; what is malformed the gateway refuses."""
     found = _Found()
     _walk(request, found)
-    text = math.ceil(found.text_bytes / BYTES_PER_TOKEN) + found.token_ids
+    text = math.ceil(found.text_bytes / BYTES_PER_TOKEN)
     answers = _count(request.get("n")) or 1
     prompts = min(_prompts(request.get("prompt")), MOST_ANSWERS)
     limits = (_count(request.get(name)) for name in _ANSWER_LIMITS)
@@ -161,7 +161,7 @@ class _Found:
     """What a request was found to hold so far."""
 
     def __init__(self) -> None:
-        self.text_bytes = self.token_ids = self.videos = self.audio = 0
+        self.text_bytes = self.videos = self.audio = 0
         self.images: list[int] = []
 
     def image(self, url: str) -> None:
@@ -206,8 +206,6 @@ def _walk(request: dict[str, Any], found: _Found) -> None:
                 take(found, _text(file.get(inner) if type(file) is dict else file))
                 continue
             items = items.values()
-        else:
-            found.token_ids += sum(type(item) is int for item in items)
         for item in items:
             kind = type(item)
             if kind is str:
@@ -226,9 +224,7 @@ def _text(value: object) -> str:
 
 
 def _prompts(prompt: object) -> int:
-    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
-        return len(prompt)
-    return 1
+    return max(1, len(prompt)) if isinstance(prompt, list) else 1
 
 
 def _count(value: object) -> int:

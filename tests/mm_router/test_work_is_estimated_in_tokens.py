@@ -157,8 +157,6 @@ def test_parts_are_counted(part: dict[str, Any], expected: Demand) -> None:
         "responses": ({"max_output_tokens": 9}, 1, 9),
         "many": ({"n": 10**9}, 128, None),
         "prompts": ({"prompt": ["a", "b"], "n": 3, "max_tokens": 7}, 6, 7),
-        "prompts-of-tokens": ({"prompt": [[1, 2], [3]]}, 2, None),
-        "one-of-tokens": ({"prompt": [1, 2, 3]}, 1, None),
         "many-prompts": ({"prompt": ["a"] * 999}, 128, None),
         "no-prompt": ({"prompt": []}, 1, None),
         "malformed": ({"n": "2", "max_tokens": -1}, 1, None),

@@ -40,7 +40,6 @@ from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation
 from mm_runtime.gateway.prompts.layout import PromptLayout
-from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
@@ -63,9 +62,6 @@ class _Parsed:
     """For each image and video."""
     recordings: tuple[AudioReference, ...] = ()
     tools: tuple[Tool, ...] = ()
-    ids: tuple[int, ...] = ()
-    """Tokens that are the prompt in place of the text."""
-
     written: str = ""
     """As its client wrote it, where no template does."""
 
@@ -79,7 +75,6 @@ class Preparation:
         model: ServedModel,
         images: ImageLoader,
         layout: PromptLayout,
-        token_prompts: TokenPrompts,
         chat_prompt: ChatPrompt | None,
         audio_reader: AudioReader | None,
         forms: Forms,
@@ -92,7 +87,6 @@ class Preparation:
             model: what is served.
             images: loads media.
             layout: counts tokens.
-            token_prompts: reads prompts of ids.
             chat_prompt: None: the model continues texts and knows no conversations.
             audio_reader: None: the model takes no audio.
             forms: of the server.
@@ -106,7 +100,6 @@ class Preparation:
         self.audio_reader = audio_reader
         self._images = images
         self._layout = layout
-        self._token_prompts = token_prompts
         self._chat_prompt = chat_prompt
 
     @property
@@ -126,8 +119,7 @@ class Preparation:
             InvalidRequestError: as `prepare`.
         """
         return sum(
-            len(parsed.ids)
-            or self._layout.text_tokens(
+            self._layout.text_tokens(
                 parsed.prompt,
                 len(parsed.images) + len(parsed.videos),
                 video=bool(parsed.videos),
@@ -192,9 +184,7 @@ class Preparation:
         load: Load,
     ) -> PreparedChat:
         marks = len(parsed.images) + len(parsed.videos)
-        text_tokens = len(parsed.ids) or await self._count(
-            parsed.prompt, marks, video=bool(parsed.videos)
-        )
+        text_tokens = await self._count(parsed.prompt, marks, video=bool(parsed.videos))
         # What can be refused before anything is fetched: exact where images' tokens are known.
         least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
         budget = self._budget(request, parsed, text_tokens, least)
@@ -216,7 +206,6 @@ class Preparation:
         stop_ids = frozenset(request.stop_token_ids or ())
         engine_request = EngineRequest(
             prompt=parsed.prompt,
-            prompt_ids=parsed.ids,
             images=images,
             videos=videos,
             recordings=recordings,
@@ -391,12 +380,9 @@ class Preparation:
         self._check_reads()
         return [self._given_one(one, param) for param, one in request.each_prompt.items()]
 
-    def _given_one(self, one: str | list[int], param: str) -> _Parsed:
-        if isinstance(one, str):
-            prompt = self._chat_prompt.written(one, param) if self._chat_prompt else one
-            return _Parsed(prompt, param, [], [], written=one)
-        text = self._token_prompts.text_of(one, param)
-        return _Parsed("", param, [], [], ids=tuple(one), written=text)
+    def _given_one(self, text: str, param: str) -> _Parsed:
+        prompt = self._chat_prompt.written(text, param) if self._chat_prompt else text
+        return _Parsed(prompt, param, [], [], written=text)
 
     def _processors(self, request: ChatRequest, found: Conversation) -> tuple[ImageProcessor, ...]:
         videos = found.videos

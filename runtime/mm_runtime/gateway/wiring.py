@@ -52,7 +52,6 @@ from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.prompts.loading import load_chat_prompt
-from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.gateway.server_metrics import NO_SERVER, ServerMetrics
 from mm_runtime.gateway.warmup.evaluation import read_comparison
 from mm_runtime.gateway.warmup.quiet import Quiet
@@ -181,12 +180,6 @@ def build_gateway(
         model=model,
         images=images,
         layout=PromptLayout(questions, image_processor),
-        token_prompts=TokenPrompts(
-            codec,
-            questions.media_ids,
-            model.vocabulary_size,
-            reads_text=not FAMILIES[directory.facts.family].has_tower,
-        ),
         chat_prompt=chat_prompt,
         audio_reader=AudioReader(
             Prefixes.load(directory, codec),

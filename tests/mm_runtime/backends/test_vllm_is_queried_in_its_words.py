@@ -53,8 +53,6 @@ def test_words_are_the_servers() -> None:
     form = VllmForms().stated(StatedForm(Choice(["a", "b", "a"]), "structured_outputs"))
     assert body_of(replace(PLAIN, form=form))["structured_outputs"] == {"choice": ["a", "b"]}
     assert body_of(replace(PLAIN, adapter=7))["model"] == "colors"
-    with pytest.raises(InvalidRequestError, match="ids is not served"):
-        body_of(replace(PLAIN, prompt_ids=(1,)))
 
 
 def test_images_are_known_by_pixels_shape_and_salt() -> None:

@@ -97,7 +97,7 @@ class ScoringEngine:
 
 def _chosen(request: EngineRequest) -> int:
     choice = request.request_id.partition("-")[2]
-    said = (request.prompt, request.prompt_ids, request.max_tokens, request.sampling.temperature)
+    said = (request.prompt, request.max_tokens, request.sampling.temperature)
     return crc32(repr((said, choice)).encode())
 
 

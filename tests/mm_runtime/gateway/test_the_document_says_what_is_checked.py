@@ -95,7 +95,7 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("ChatRequest", {"structured_outputs": {"regex": "a", "json": {}}}, False),
     ("ChatRequest", {"structured_outputs": {"json": "{}"}}, True),
     ("CompletionRequest", {"prompt": []}, False),
-    ("CompletionRequest", {"prompt": [[1], [2]]}, True),
+    ("CompletionRequest", {"prompt": [[1], [2]]}, False),
     ("ResponsesRequest", {"tool_choice": "required"}, False),
     ("ResponsesRequest", {"tool_choice": {"type": "function", "name": "a b"}}, False),
     (

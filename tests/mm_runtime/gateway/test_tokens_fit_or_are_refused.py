@@ -1,6 +1,7 @@
 """Budgets of tokens."""
 
 import pytest
+from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 
 from mm_runtime.gateway.admission.tokens import (
     ContextLimits,
@@ -9,7 +10,6 @@ from mm_runtime.gateway.admission.tokens import (
     check_characters,
 )
 from mm_runtime.gateway.errors import InvalidRequestError
-from mm_runtime.gateway.prompts.token_prompts import TokenPrompts
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.cases import cases
 from support.tiny_llava import CHECKPOINT

@@ -115,26 +115,6 @@ def test_a_text_that_claims_features(both: tuple[Pipeline, Upstream]) -> None:
         pipeline.prepare(f"{feature} {QUESTION}", IMAGE_BYTES=image)
 
 
-def test_a_prompt_of_ids(both: tuple[Pipeline, Upstream]) -> None:
-    pipeline, _ = both
-    questions = pipeline.preprocessor.questions
-    ids = pipeline.prepare(QUESTION)["INPUT_ID"]
-    given = pipeline.prepare("", PROMPT_IDS=ids[:, 1:])
-    assert given["INPUT_ID"].tolist() == ids[:, 1:].tolist()
-    assert given["REQUEST_INPUT_LEN"].tolist() == [[ids.shape[1] - 1]]
-    image = np.asarray(noise_image(60, 60, seed=1))[None, None]
-    with pytest.raises(RequestError, match="no media beside"):
-        pipeline.prepare("", PROMPT_IDS=ids, IMAGE_BYTES=image)
-    with pytest.raises(RequestError, match="an empty text_input"):
-        pipeline.prepare(QUESTION, PROMPT_IDS=ids)
-    vocabulary = pipeline.directory.facts.text.vocabulary_size
-    placeholder = pipeline.directory.facts.image_token_id
-    assert placeholder in questions.media_ids
-    for token in (*questions.media_ids, vocabulary):
-        with pytest.raises(RequestError, match=r"stands for an image|none of the model's"):
-            pipeline.prepare("", PROMPT_IDS=np.array([[5, token]], np.int32))
-
-
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_the_gateway_counts_what_is_placed(
     both: tuple[Pipeline, Upstream], size: tuple[int, int]

@@ -41,7 +41,6 @@ OURS = {
     "preprocessing": {
         *("IMAGE", "PICTURE_SIZES", "CACHE_SALT", "EMBEDDING_BIAS_IDS"),
         *("VIDEO_SECONDS", "SECOND_PER_GRID_TS", "PIXEL_BYTES"),
-        "PROMPT_IDS",
     },
     "multimodal_encoders": {"cache_salt", "second_per_grid_ts", "pixel_bytes"},
     "tensorrt_llm": {

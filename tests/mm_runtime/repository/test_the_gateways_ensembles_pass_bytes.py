@@ -1,4 +1,4 @@
-"""Ensembles pass images as bytes, features on the GPU, and prompts of token ids."""
+"""Ensembles pass images as bytes, and features on the GPU."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,6 @@ from mm_runtime.repository.configs import (
     token_ensemble,
     vision_encoder,
 )
-from mm_runtime.repository.configs.gateway_inputs import PROMPT_IDS
 from mm_runtime.repository.model_config import ModelConfig
 from mm_runtime.repository.values import RepositoryValues, values_of
 from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
@@ -166,32 +165,3 @@ def test_the_chain_gets_features_in_host_memory() -> None:
     assert "host_features" not in steps[tensorrt_llm.NAME]
     assert "host_features" in {one.name for one in encoder.input}
     assert "FEATURES_ON_GPU" not in {one.name for one in encoder.output}
-
-
-def taken(config: ModelConfig) -> tuple[bool, str | None]:
-    """Return whether an ensemble has the input, and what its first step reads as the prompt."""
-    first = config.ensemble_scheduling.step[0]
-    return PROMPT_IDS in {one.name for one in config.input}, first.input_map.get("PROMPT_IDS")
-
-
-@cases(
-    "found",
-    {
-        "reference": values(),
-        "tensorrt": native("llava"),
-        "tensorrt-encoder-decoder": native("t5"),
-    },
-)
-def test_the_gateways_take_ids(found: RepositoryValues) -> None:
-    """They go to the first step, which reads them as the prompt."""
-    for module in (token_ensemble, scored_ensemble):
-        assert taken(module.config(found)) == (True, PROMPT_IDS)
-    assert "PROMPT_IDS" in {one.name for one in preprocessing.config(found).input}
-    assert taken(ensemble.config(found)) == (False, None)
-
-
-def test_audio_has_none() -> None:
-    """Its prompt is made of its language and its task."""
-    for module in (token_ensemble, scored_ensemble):
-        assert taken(module.config(native("whisper"))) == (False, None)
-    assert "PROMPT_IDS" not in {one.name for one in preprocessing.config(native("whisper")).input}

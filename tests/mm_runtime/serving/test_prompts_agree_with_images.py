@@ -10,7 +10,6 @@ from mm_api.families import FAMILIES
 from mm_api.families.llava import PROMPT, WRAPPER
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url, images_from_pixels
-from mm_runtime.serving.prompts.ids import check_prompt
 from mm_runtime.serving.prompts.questions import Question, TextQuestions
 from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.prompts.writers import PromptWriter, place_features
@@ -77,32 +76,14 @@ def test_each_image_gets_its_own_rows() -> None:
     assert placed == [1, 50, 51, 52, 7, 53, 54]
 
 
-def test_an_encoder_reads_them() -> None:
-    """The decoder begins as behind a text; ids of a text are the text."""
+def test_the_decoder_begins_as_requested() -> None:
+    """Behind its start with a text, within the engine's limit."""
     questions = TextQuestions(TextCodec(CHECKPOINT), (2, 9), 3)
-    assert questions.of_ids([5, 7, 7], None) == Question([5, 7, 7], [2, 9])
-    word = questions.codec.encode_word("red")
-    assert questions.of_ids([5], "red") == Question([5], [2, 9, *word])
-    written = questions.write("red square", None, (), video=False)
-    assert questions.of_ids(questions.codec.encode_prompt("red square"), None) == written
-    assert not questions.media_ids
+    ids, word = questions.codec.encode_prompt("a"), questions.codec.encode_word("red")
+    assert questions.write("a", None, (), video=False) == Question(ids, [2, 9])
+    assert questions.write("a", "red", (), video=False) == Question(ids, [2, 9, *word])
     with pytest.raises(RequestError, match="has 4 ids, at most 3 are allowed"):
-        questions.of_ids([5], "red square")
-
-
-@cases(
-    "ids says",
-    {
-        "none": ([], "at least one"),
-        "past-the-vocabulary": ([0, 9, 10], "token 10 at place 2 .* 0 to 9"),
-        "below-0": ([-1], "token -1 at place 0"),
-        "media": ([1, 3], "token 3 at place 1 stands for an image"),
-    },
-)
-def test_what_is_no_text(ids: list[int], says: str) -> None:
-    check_prompt([0, 9], {3}, 10)
-    with pytest.raises(RequestError, match=says):
-        check_prompt(ids, {3}, 10)
+        questions.write("a", "red square", (), video=False)
 
 
 LIMITS = MediaLimits(max_bytes=100_000, max_pixels=250_000)

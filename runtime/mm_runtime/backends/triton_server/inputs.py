@@ -17,7 +17,6 @@ from mm_runtime.repository.configs.gateway_inputs import (
     GUIDE,
     GUIDE_TYPE,
     LIKELIEST,
-    PROMPT_IDS,
     RETURN_LOG_PROBS,
     SPECTROGRAM,
 )
@@ -46,8 +45,6 @@ def build_inputs(request: EngineRequest, *, newer_names: bool) -> list[Tensor]:
         *_score_inputs(request),
         *_form_inputs(request.form),
     ]
-    if request.prompt_ids:
-        inputs.append(Tensor(PROMPT_IDS, np.array([request.prompt_ids], dtype=np.int32)))
     if request.cache_salt:
         salt = np.array([[request.cache_salt.encode()]], dtype=np.object_)
         inputs.append(Tensor("cache_salt", salt))

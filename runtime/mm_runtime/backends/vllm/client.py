@@ -26,7 +26,6 @@ from mm_runtime.backends.openai_server.client import OpenAiServerEngine, message
 from mm_runtime.backends.vllm.features import PARALLEL, FeatureFolder, HandOver
 from mm_runtime.base.chat_template import Media
 from mm_runtime.gateway.backends.engine import EngineRequest
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
@@ -63,18 +62,7 @@ class VllmDialect:
     features: HandOver | None = None
 
     def body(self, request: EngineRequest) -> ChatBody:
-        """Return the body of a request; images and recordings are sent as they were decoded.
-
-        Raises:
-            InvalidRequestError: the prompt is ids, which its chats do not take.
-        """
-        if request.prompt_ids:
-            raise InvalidRequestError(
-                "`prompt` of ids is not served by this model: vLLM's chats take texts. Send the "
-                "text.",
-                param="prompt",
-                code="unsupported_parameter",
-            )
+        """Return the body of a request; images and recordings are sent as they were decoded."""
         files = Files()
         keys = {
             Media.IMAGE: [_key(request.cache_salt, image) for image in request.images],

@@ -29,7 +29,6 @@ from mm_runtime.gateway.api.schema_rules import (
     fields,
 )
 from mm_runtime.gateway.api.structured_outputs import StructuredOutputs
-from mm_runtime.gateway.api.text_prompts import INT31, Prompt, count_of, each_of
 from mm_runtime.gateway.api.tools import (
     FREE_CHOICE,
     MUST_CALL,
@@ -42,6 +41,8 @@ from mm_runtime.gateway.api.wire import NullIs, Wire, form
 from mm_runtime.gateway.api.written import WrittenRequest
 
 _INT64 = 2**63 - 1
+INT31 = 2**31 - 1
+"""Largest id of a token: engines have 32 bits."""
 MAX_TOKENS = _INT64
 """Limit of an answer, as a client may name it; how many there is room for is the engine's limit."""
 MAX_STOPS = 4
@@ -79,6 +80,12 @@ _Stop = Annotated[str, Field(min_length=1)]
 Stops = Annotated[
     Annotated[_Stop, Tag("<string>")]
     | Annotated[list[_Stop], Field(max_length=MAX_STOPS, fail_fast=True), Tag("<parts>")],
+    Discriminator(form),
+]
+
+_Text = Annotated[str, Field(min_length=1)]
+Prompt = Annotated[
+    Annotated[_Text, Tag("<string>")] | Annotated[list[_Text], Field(min_length=1), Tag("<parts>")],
     Discriminator(form),
 ]
 
@@ -346,11 +353,20 @@ class CompletionRequest(SampledRequest):
             raise ValueError(message)
         return count
 
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _of_texts(cls, prompt: object) -> object:
+        if isinstance(prompt, list) and any(isinstance(one, int | list) for one in prompt):
+            message = "expected texts; send the text of ids of tokens"
+            raise ValueError(message)
+        return prompt
+
     @field_validator("prompt")
     @classmethod
     def _few(cls, prompt: Prompt, info: ValidationInfo) -> Prompt:
         """Refuse more answers than a request may have: every one takes a place."""
-        prompts, each = count_of(prompt), info.data.get("n") or 1
+        prompts = 1 if isinstance(prompt, str) else len(prompt)
+        each = info.data.get("n") or 1
         if prompts * each > MAX_CHOICES:
             message = (
                 f"got {prompts} prompts with {each} answers each (`n`); expected at most "
@@ -361,7 +377,7 @@ class CompletionRequest(SampledRequest):
 
     @property
     def prompts(self) -> int:
-        return count_of(self.prompt)
+        return len(self.each_prompt)
 
     @property
     def likeliest(self) -> int | None:
@@ -369,9 +385,9 @@ class CompletionRequest(SampledRequest):
         return self.logprobs
 
     @property
-    def each_prompt(self) -> dict[str, str | list[int]]:
-        """The prompts, texts or ids of tokens, by the part of the request that holds each."""
-        prompts = each_of(self.prompt)
+    def each_prompt(self) -> dict[str, str]:
+        """The prompts, by the part of the request that holds each."""
+        prompts = [self.prompt] if isinstance(self.prompt, str) else self.prompt
         if len(prompts) == 1:
             return {"prompt": prompts[0]}
         return {f"prompt[{number}]": one for number, one in enumerate(prompts)}

@@ -56,9 +56,7 @@ _LABEL = "a label without effect on the answer"
 _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "model": Parameter(_ALL, "the model, or one of its LoRA adapters"),
     "messages": Parameter(_ALL, "the conversation; images and videos of families that see them"),
-    "prompt": Parameter(
-        _NOT_PYTORCH, "a text or ids of tokens, or several, each of which is answered"
-    ),
+    "prompt": Parameter(_NOT_PYTORCH, "a text, or several, each of which is answered"),
     "max_tokens": Parameter(_ALL, "most tokens of an answer"),
     "max_completion_tokens": Parameter(_ALL, "the same, and wins"),
     "temperature": Parameter(_ALL, "0: the likeliest token"),

@@ -99,7 +99,6 @@ class EngineRequest:
 
     Attributes:
         prompt: complete prompt with the family's placeholder for each image.
-        prompt_ids: tokens that are the prompt in its place; empty: `prompt` is.
         images: uint8[height, width, 3] each.
         videos: frames of each, and how long they take.
         turns: the conversation behind the prompt, for engines that write the prompt themselves;
@@ -138,7 +137,6 @@ class EngineRequest:
     shows_special: bool = False
     likeliest: int | None = None
     form: Form | None = None
-    prompt_ids: tuple[int, ...] = ()
 
 
 LIKELIEST = Sampling(0.0, 1.0, seed=0)

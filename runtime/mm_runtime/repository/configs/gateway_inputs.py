@@ -23,9 +23,6 @@ SPECTROGRAM = "spectrogram_input"
 """Input of a window of longer audio, instead of its samples: which value is the loudest is known of
 all of it only."""
 
-PROMPT_IDS = "prompt_ids_input"
-"""A prompt as ids of tokens, beside an empty text. Their text can have other ids."""
-
 _IDS = "_OUT_PROMPT_TABLE_EXTRA_IDS"
 _VALUES, _BYTES = "_PIXEL_VALUES", "_PIXEL_BYTES"
 _AS_BYTES = {"PIXEL_VALUES": BYTES_PREPARED, "pixel_values": BYTES_TO_ENCODE}
@@ -46,9 +43,7 @@ def _generated(values: RepositoryValues) -> tuple[Input, ...]:
 def inputs(values: RepositoryValues) -> tuple[Input, ...]:
     """Return what the ensembles of the gateway take besides what clients of Triton may send."""
     own = _generated(values)
-    if not values.accepts_audio:
-        own = (*own, optional(PROMPT_IDS, DataType.INT32, -1))
-    elif values.own_tensors:
+    if values.accepts_audio and values.own_tensors:
         own = (*own, optional(SPECTROGRAM, DataType.FP32, -1, -1))
     return (optional(BIAS_IDS, DataType.INT32, -1), *own)
 
@@ -69,9 +64,7 @@ def connected(
     first, *between, last = steps
     generated = {one.name: one.name for one in _generated(values)}
     prepared = dict(_PREPARED)
-    if not values.accepts_audio:
-        prepared["PROMPT_IDS"] = PROMPT_IDS
-    elif values.own_tensors:
+    if values.accepts_audio and values.own_tensors:
         prepared["SPECTROGRAM"] = SPECTROGRAM
     first = EnsembleStep(first.model_name, {**first.input_map, **prepared}, first.output_map)
     if values.pixel_bytes:

@@ -40,7 +40,6 @@ INPUTS = (
     *_WORDS,
     optional("PROMPT_TABLE_EXTRA_ID", DataType.UINT64, 1),
     optional("CACHE_SALT", DataType.STRING, 1),  # not upstream's: whom features are shared with
-    optional("PROMPT_IDS", DataType.INT32, -1),  # not upstream's: a prompt instead of a text
 )
 
 AUDIO_INPUTS = (

@@ -33,7 +33,7 @@ from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Pr
 from mm_runtime.serving.preprocess.processors.squares import PIXEL_VALUES, SquareProcessor
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.preprocess.video import check_rows, prepare_video
-from mm_runtime.serving.prompts.ids import check_ends, check_prompt
+from mm_runtime.serving.prompts.ids import check_ends
 from mm_runtime.serving.prompts.questions import Question, QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
@@ -126,7 +126,7 @@ class Preprocessor:
             "OUT_PAD_ID": np.array([[pad_id]], dtype=np.int32),
         }
         outputs |= {name: array[np.newaxis] for name, array in prepared.tensors.items()}
-        if self._reads_text:
+        if not FAMILIES[self.engine.facts.family].has_tower:
             outputs["PROMPT_TEXT"] = np.array([[question.text.encode()]], dtype=np.object_)
         self._add_places(ids, outputs)
         vocabulary = self.engine.facts.text.vocabulary_size
@@ -137,32 +137,12 @@ class Preprocessor:
         return outputs
 
     def _question(self, inputs: Tensors, prepared: Prepared, text: str) -> Question:
-        """Return the prompt that a request has as ids, or that its text and media become.
-
-        Raises:
-            RequestError: ids beside either, ids that are no text, or those of `QuestionWriter`.
-        """
-        decoder_text = next(iter(texts(inputs, "DECODER_QUERY")), None)
-        given = single(inputs, "PROMPT_IDS")
-        if given is None:
-            return self.questions.write(
-                text,
-                decoder_text,
-                prepared.rows,
-                video="VIDEO_BYTES" in inputs,
-            )
-        if text or prepared.rows:
-            raise RequestError("prompt_ids_input: expected an empty text_input and no media beside")
-        if self._reads_text:
-            raise RequestError("prompt_ids_input: this model's own processor makes the ids of text")
-        ids: list[int] = given.tolist()
-        vocabulary = self.engine.facts.text.vocabulary_size
-        check_prompt(ids, self.questions.media_ids, vocabulary)
-        return self.questions.of_ids(ids, decoder_text)
-
-    @property
-    def _reads_text(self) -> bool:
-        return not FAMILIES[self.engine.facts.family].has_tower
+        return self.questions.write(
+            text,
+            next(iter(texts(inputs, "DECODER_QUERY")), None),
+            prepared.rows,
+            video="VIDEO_BYTES" in inputs,
+        )
 
     def _check_count(self, count: int) -> None:
         if count and self.image_processor is None:

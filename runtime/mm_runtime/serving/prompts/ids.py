@@ -4,8 +4,6 @@ An id past the vocabulary is an index past the logits: on the Reference engine a
 of a step, in a kernel on a GPU whatever lies there. So it is refused before anything runs.
 """
 
-from collections.abc import Container, Sequence
-
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.prompts.words import TokenWords
 from mm_runtime.serving.tensors import Tensors, scalar
@@ -35,31 +33,6 @@ def check_ends(inputs: Tensors, vocabulary_size: int) -> None:
     """
     check_end("end_id", scalar(inputs, "END_ID"), vocabulary_size)
     check_end("pad_id", scalar(inputs, "PAD_ID"), vocabulary_size)
-
-
-def check_prompt(ids: Sequence[int], media_ids: Container[int], vocabulary_size: int) -> None:
-    """Refuse a prompt of ids that the model cannot read as text.
-
-    `media_ids`: tokens that stand for images or other media, whose places are not the client's: the
-    engine would look for features that are not there. `vocabulary_size`: of the model; an id past
-    it is a row of a prompt table.
-
-    Raises:
-        RequestError: names the first id that is no text of the model, or says that there are none.
-    """
-    if not ids:
-        raise RequestError("the prompt has no tokens; at least one is needed")
-    for place, token in enumerate(ids):
-        if not 0 <= token < vocabulary_size:
-            raise RequestError(
-                f"token {token} at place {place} is none of the model's, which are 0 to "
-                f"{vocabulary_size - 1}"
-            )
-        if token in media_ids:
-            raise RequestError(
-                f"token {token} at place {place} stands for an image or other media; send those in "
-                "a conversation"
-            )
 
 
 def check_words(name: str, sequences: TokenWords, vocabulary_size: int) -> None:

@@ -50,17 +50,6 @@ class QuestionWriter(Protocol):
             RequestError: placeholders and images disagree in number.
         """
 
-    @property
-    def media_ids(self) -> frozenset[int]:
-        """Tokens that stand for media."""
-        return frozenset()
-
-    def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
-        """Return a question whose prompt is these ids, as they are.
-
-        `ids`: of a text, none of them of media. `decoder_text`: as of `write`.
-        """
-
 
 @dataclass(frozen=True)
 class PromptQuestions:
@@ -99,17 +88,6 @@ class PromptQuestions:
                 ids, feature_id=token, rows=rows, vocabulary_size=self.vocabulary_size
             )
         return Question(ids, text=prompt)
-
-    @property
-    def media_ids(self) -> frozenset[int]:
-        """Tokens of placeholders, and of what stands for features in their place."""
-        marks = map(self.codec.id_of, self.style.reserved)
-        found = (self.image_token_id, self._video_token, *marks)
-        return frozenset(one for one in found if one is not None)
-
-    def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
-        del decoder_text  # there is no second prompt
-        return Question(ids)
 
     @property
     def _video_token(self) -> int | None:
@@ -154,9 +132,6 @@ class TextQuestions(QuestionWriter):
     ) -> Question:
         """Return the ids of text and decoder's prompt."""
         del rows, video  # refused before
-        return self.of_ids(self.codec.encode_prompt(text), decoder_text)
-
-    def of_ids(self, ids: list[int], decoder_text: str | None) -> Question:
         decoder = list(self.start)
         if decoder_text:
             decoder += self.codec.encode_word(decoder_text)
@@ -165,7 +140,7 @@ class TextQuestions(QuestionWriter):
                 f"decoder_text_input: the decoder's prompt has {len(decoder)} ids, at most "
                 f"{self.most} are allowed (maxInputLen)"
             )
-        return Question(ids, decoder)
+        return Question(self.codec.encode_prompt(text), decoder)
 
 
 def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:
