@@ -57,30 +57,12 @@ class DataUrl:
         return content
 
 
-class DecodedUrl(str):
-    """A `data:` URL of an image whose bytes are known: it is short, and stands for a long one."""
-
-    __slots__ = ("content",)
-
-    content: bytes
-    """The image's file."""
-
-    @classmethod
-    def of(cls, short: str, content: bytes) -> "DecodedUrl":
-        url = cls(short)
-        url.content = content
-        return url
-
-
 def decode_data_url(url: str, *, max_bytes: int) -> bytes:
     """Return the bytes of the `data:` URL of an image.
 
     Raises:
         BadImageError: wrong base64, or more than `max_bytes`.
     """
-    if isinstance(url, DecodedUrl):
-        _check_size(len(url.content), max_bytes)
-        return url.content
     return split_data_url(url).content(max_bytes=max_bytes)
 
 

@@ -12,10 +12,9 @@ from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache, Pixels
 from mm_runtime.gateway.media.images import (
-    _DIGESTED_AT_ONCE,
+    _LOOKED_UP_AT_ONCE,
     ImageReference,
 )
-from mm_runtime.images.data_urls import DecodedUrl
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
 from support.image_loaders import image_loader
 from support.images import data_url, encode, plain_image
@@ -147,16 +146,14 @@ async def test_errors_are_not_kept() -> None:
                 await loader.load(damaged, [UNREDUCED])
 
 
-@pytest.mark.parametrize("kind", ["taken out", "letters", "escaped"])
+@pytest.mark.parametrize("kind", ["letters", "escaped"])
 async def test_large_images_are_known_too(kind: str) -> None:
-    """Their files are looked up in a thread, or were decoded with the body; no decoder runs."""
+    """Their files are looked up in a thread; no decoder runs."""
     noise = np.random.default_rng(1).integers(0, 256, (600, 600, 3), dtype=np.uint8)
     content = encode(Image.fromarray(noise))
-    assert len(content) > _DIGESTED_AT_ONCE
-    url: str = data_url(content)
-    if kind == "taken out":
-        url = DecodedUrl.of("data:image/png;base64,x", content)
-    elif kind == "escaped":
+    assert len(content) > _LOOKED_UP_AT_ONCE
+    url = data_url(content)
+    if kind == "escaped":
         url = url[:1000] + "\n" + url[1000:]
     limits = DecoderLimits(memory_bytes=512 << 20, wall_seconds=120)
     with closing(Decoders(1, limits)) as decoders:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,7 +13,6 @@ from mm_edge.json_cost import check_cost
 from mm_edge.json_text import without_mark
 from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
 from mm_runtime.gateway.api.form import read_form
-from mm_runtime.gateway.api.large_images import put_back, take_out
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.parameters import NOT_SERVED
 from mm_runtime.gateway.api.response_places import rename
@@ -28,7 +26,6 @@ from mm_runtime.gateway.api.unused import INSTEAD, NOT_USED
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _Request = TypeVar("_Request", bound=BaseModel)
-_Chat = TypeVar("_Chat", bound=ChatRequest)
 
 _MOST_NAMED = 128
 """Characters of a key or a type that an error names: one of 24 MB was 0.5 s of the event loop."""
@@ -64,11 +61,7 @@ def _parse_json(kind: type[_Request], body: bytes, _content_type: str) -> _Reque
     return _checked(lambda: kind.model_validate_json(without_mark(body)))
 
 
-def parse_chat(body: bytes, content_type: str) -> ChatRequest:
-    """Parse a request of a chat; see `_parse_json`."""
-    return _with_images(lambda one: _parse_json(ChatRequest, one, content_type), body)
-
-
+parse_chat = partial(_parse_json, ChatRequest)
 parse_completion = partial(_parse_json, CompletionRequest)
 
 
@@ -78,27 +71,12 @@ def parse_response(body: bytes, content_type: str) -> ResponsesChat:
     Raises:
         InvalidRequestError: as that of a chat.
     """
-
-    def parse(one: bytes) -> ResponsesChat:
-        original = _parse_json(ResponsesRequest, one, content_type)
-        try:
-            return _checked(lambda: chat_of(original))
-        except InvalidRequestError as error:
-            rename(error, places_of(original))
-            raise
-
-    return _with_images(parse, body)
-
-
-def _with_images(parse: Callable[[bytes], _Chat], body: bytes) -> _Chat:
-    """Return the request in a body whose large images are not parsed."""
-    taken = take_out(body)
-    if taken.images:
-        with suppress(InvalidRequestError):  # what is wrong is said of the body as it came
-            request = parse(taken.body)
-            if put_back(request.messages, taken.images):
-                return request
-    return parse(body)
+    original = _parse_json(ResponsesRequest, body, content_type)
+    try:
+        return _checked(lambda: chat_of(original))
+    except InvalidRequestError as error:
+        rename(error, places_of(original))
+        raise
 
 
 def _parse_audio(

@@ -44,7 +44,6 @@ from mm_runtime.gateway.api.completions import (
     TextCompletion,
     Usage,
 )
-from mm_runtime.gateway.api.large_images import bytes_besides
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.api.response_places import rename
 from mm_runtime.gateway.api.response_shapes import ResponseAnswer
@@ -83,10 +82,6 @@ _DISCARD_SECONDS = 2.0
 
 _PARSED_AT_ONCE_BYTES = 64 * 1024
 """In about a millisecond, which is less than a thread costs on a busy machine."""
-
-_IMAGES_AT_ONCE_BYTES = 1024 * 1024
-"""Size of a body with large images, besides which no more is parsed: in 0.1 ms, or 0.4 where they
-are no base64. A thread takes 0.2 and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,10 +294,7 @@ class Endpoint:
 
     async def _parsed(self, body: bytes, kind: str) -> AnyRequest:
         """Read a body; a large one in a thread, so that others' streams are not delayed."""
-        size = len(body)
-        if _PARSED_AT_ONCE_BYTES < size <= _IMAGES_AT_ONCE_BYTES:
-            size = bytes_besides(body)
-        if size <= _PARSED_AT_ONCE_BYTES:
+        if len(body) <= _PARSED_AT_ONCE_BYTES:
             return self._parse(body, kind)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._parser, self._parse, body, kind)

@@ -27,10 +27,6 @@ class DecodedImageCache:
         self._held = 0
         self._images: OrderedDict[Key, Pixels] = OrderedDict()
 
-    @property
-    def keeps(self) -> bool:
-        return self._max_bytes > 0
-
     def key(self, encoded: bytes, setting: Hashable, salt: str = "") -> Key | None:
         """Return what an image is known by, for any thread; None: none is kept.
 
@@ -38,7 +34,7 @@ class DecodedImageCache:
         families make several smaller than one. `salt`: an image is known to requests of the same
         one only.
         """
-        if not self.keeps:
+        if not self._max_bytes:
             return None
         found = hashlib.sha256(salt.encode() + b"\0")
         found.update(encoded)
