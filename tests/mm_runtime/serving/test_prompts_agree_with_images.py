@@ -72,7 +72,7 @@ def test_disagreement_names_both_numbers(text: str, images: int, message: str) -
 
 def test_each_image_gets_its_own_rows() -> None:
     """Row numbers continue from image to image; text ids stay as they are."""
-    placed = place_features([1, 4, 7, 4], feature_ids={4}, rows=(3, 2), vocabulary_size=50)
+    placed = place_features([1, 4, 7, 4], feature_id=4, rows=(3, 2), vocabulary_size=50)
     assert placed == [1, 50, 51, 52, 7, 53, 54]
 
 
