@@ -6,9 +6,6 @@ import pytest
 
 from support.image_host import ImageHost, serve_images
 
-MODELS = ("ensemble", "tensorrt_llm_bls")
-"""What clients query."""
-
 
 @pytest.fixture(scope="session")
 def host() -> Iterator[ImageHost]:
@@ -16,6 +13,6 @@ def host() -> Iterator[ImageHost]:
         yield images
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=("ensemble", "tensorrt_llm_bls"))
 def model(request: pytest.FixtureRequest) -> str:
     return str(request.param)

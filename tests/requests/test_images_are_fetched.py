@@ -1,8 +1,12 @@
 """http(s) URLs in Triton requests: fetched under the gateway's rules, by both models."""
 
 import asyncio
+import os
 import queue
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,7 @@ from mm_runtime.serving.preprocess.remote_images import (
     RemoteImages,
     is_remote,
 )
+from support import public_host
 from support.cases import cases
 from support.ensemble import Ensemble, EnsembleError
 from support.eventually import eventually_async
@@ -23,6 +28,7 @@ from support.tiny_llava import IMAGES
 
 pytestmark = pytest.mark.triton
 
+PAGE = Path(__file__).parents[2] / "docs" / "request-errors.md"
 QUESTION = "What is in the image?"
 SECONDS = 60
 
@@ -142,3 +148,28 @@ def _is_fetched(images: RemoteImages, url: str) -> bool:
 def test_only_http_is_fetched(expected: bool, url: str) -> None:  # noqa: FBT001
     """Other schemes never reach the network."""
     assert expected == is_remote(url)
+
+
+@pytest.mark.root
+def test_a_redirect_to_a_private_address_is_refused() -> None:
+    """Every hop is looked at, in a network namespace with a public host, which is fetched from."""
+    ours = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    program = [sys.executable, public_host.__file__, "/photo.png", *public_host.REDIRECTS]
+    command = ["unshare", *ours, "--net", *program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * SECONDS, check=False)
+    if "unshare failed" in done.stderr:
+        pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    image, *refused = done.stdout.splitlines()
+    assert image == public_host.IMAGE.decode()
+    reported = {
+        path: words.partition("resolves to an address that is not public ")[2].partition(";")[0]
+        for path, words in zip(public_host.REDIRECTS, refused, strict=True)
+    }
+    assert reported == {
+        "/private": "(private)",
+        "/metadata": "(link-local, where clouds keep their metadata service)",
+        "/loopback": "(loopback)",
+        "/mapped": "(private)",
+    }
+    assert refused[0] in PAGE.read_text()

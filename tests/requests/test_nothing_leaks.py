@@ -1,4 +1,4 @@
-"""After ten thousand requests, good, bad and abandoned, the server holds what it held before."""
+"""After ten thousand requests the server holds what it held before, and it stops in good order."""
 
 import os
 import random
@@ -14,7 +14,8 @@ import pytest
 
 from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
 from support.image_host import ImageHost
-from support.served import Served
+from support.served import Served, start_serving
+from support.tiny_llava import BuiltEngine
 
 pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -144,3 +145,18 @@ def test_counts_are_what_they_were(served: Served, host: ImageHost) -> None:
     assert {**before, "files": 0} == {**after, "files": 0}
     with Ensemble(served.grpc_url) as client:
         assert "i answer questions about shapes" == client.query("Hello!").text  # noqa: SIM300
+
+
+def test_no_process_crashes_when_the_server_stops(
+    built_engine: BuiltEngine, host: ImageHost
+) -> None:
+    """Entire answers, streams and refusals were there; exit code 0, and no crash in the log."""
+    with start_serving(built_engine.manifest, built_engine.serving) as served:
+        served.wait_until_ready()
+        for model in ("ensemble", "tensorrt_llm_bls"):
+            with Ensemble(served.grpc_url, model) as client:
+                client.query(QUESTION, image_url_input=host.url("red-square.png"), max_tokens=4)
+                client.query("Hello!", stream=True, max_tokens=4)
+        served.terminate()
+        assert served.wait() == 0, served.log
+        assert "Fatal Python error" not in served.log, served.log

@@ -1,5 +1,7 @@
 """Requests of upstream's `tools/multimodal/client.py`, tensor by tensor, over real tritonclient.
 
+And the knobs of its fill_template.py: queue delay and instance counts of `spec.runtime.triton`.
+
 The client requests entire answers by ModelInfer and for streams by ModelStreamInfer. Triton takes
 ModelInfer only for models that cannot stream, upstream's and ours alike.
 """
@@ -9,6 +11,7 @@ import queue
 import re
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +22,10 @@ import pytest
 import tritonclient.grpc as triton
 from openai import OpenAI
 from PIL import Image
+from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from mm_api.metrics import EXECUTING_REQUESTS
 from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from support.build_plans import change_serving
 from support.pieces import are_tokens
@@ -174,3 +179,38 @@ def test_the_gateway_streams_all_the_same(
         stream = client.chat.completions.create(model="tiny", messages=[message], stream=True)
         pieces = [chunk.choices[0].delta.content for chunk in stream]
     assert are_tokens([piece or "" for piece in pieces], re.findall(" ?[a-z]+", GREETING))
+
+
+STREAMS = 6
+STREAMED = {"text_input": "Hello!", "max_tokens": 24, "stream": True}
+KNOBS = {
+    "max_queue_delay_microseconds": 1_000_000,
+    "preprocessing_instance_count": 2,
+    "postprocessing_instance_count": 4,
+}
+
+
+def _streamed(url: str) -> str:
+    answer = httpx.post(f"{url}/v2/models/ensemble/generate_stream", json=STREAMED, timeout=SECONDS)
+    lines = answer.raise_for_status().text.splitlines()
+    return "".join(json.loads(line.removeprefix("data: "))["text_output"] for line in lines if line)
+
+
+def test_requests_wait_for_a_batch_and_streams_keep_their_order(
+    built_engine: BuiltEngine, tmp_path: Path
+) -> None:
+    """Requests of one moment run together; each of several processes is counted by itself."""
+    serving = Path(shutil.copy(built_engine.serving, tmp_path))
+    change_serving(serving, **KNOBS)
+    with start_serving(built_engine.manifest, serving) as server:
+        server.wait_until_ready()
+        with ThreadPoolExecutor(STREAMS) as threads:
+            texts = set(threads.map(_streamed, [server.http_url] * STREAMS))
+        page = httpx.get(f"{server.metrics_url}/metrics", timeout=SECONDS).text
+    assert texts == {GREETING}
+    samples = [one for family in text_string_to_metric_families(page) for one in family.samples]
+    counted = [one for one in samples if one.name == "nv_inference_exec_count_total"]
+    runs = {one.labels["triton_model"]: one.value for one in counted}
+    assert max(runs["preprocessing"], runs["tensorrt_llm"]) < STREAMS
+    stages = {one.labels["stage"] for one in samples if one.name == EXECUTING_REQUESTS.name}
+    assert stages == {"preprocessing_0", "preprocessing_0_1", "encoding"}

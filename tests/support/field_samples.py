@@ -167,6 +167,9 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "build.gpu.count": Sample(2),
     "runtime.gpu.count": Sample(2),
     "runtime.blsInstances": Sample(2),
+    "runtime.triton.maxQueueDelayMicroseconds": Sample(20_000),
+    "runtime.triton.preprocessingInstanceCount": Sample(2),
+    "runtime.triton.postprocessingInstanceCount": Sample(2),
     "runtime.triton.allowFrom": Sample(
         [{"podSelector": {"matchLabels": {"app": "client"}}}],
         {"runtime": {"triton": {"expose": True}}},

@@ -401,6 +401,9 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.threadPercentage": 25,
     "vision.placement": "Disaggregated",
     "runtime.triton.expose": True,
+    "runtime.triton.maxQueueDelayMicroseconds": 20_000,
+    "runtime.triton.preprocessingInstanceCount": 2,
+    "runtime.triton.postprocessingInstanceCount": 2,
     "rollout.strategy": "Canary",
 }
 """For every row of the table of unsupported fields a value that it refuses."""

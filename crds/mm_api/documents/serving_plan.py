@@ -147,6 +147,9 @@ class ServingPlan(Document):
         ge=0,
         description="Requests that Triton's model tensorrt_llm_bls serves at one time; 0: none.",
     )
+    max_queue_delay_microseconds: int | None = Field(default=None, ge=0)
+    preprocessing_instance_count: int | None = Field(default=None, ge=1)
+    postprocessing_instance_count: int | None = Field(default=None, ge=1)
     feature_cache_bytes: int = Field(
         default=0,
         ge=0,

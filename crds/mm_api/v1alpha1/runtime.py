@@ -54,6 +54,22 @@ class TritonSpec(ApiModel):
         description="Pods that a NetworkPolicy lets reach these ports; it opens the pods' other "
         "ports to everyone, as without a policy. Empty: pods of the model's namespace.",
     )
+    max_queue_delay_microseconds: int | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="Triton's models preprocessing and tensorrt_llm wait so long for further "
+        "requests of a batch. Absent: 0.",
+    )
+    preprocessing_instance_count: int | None = Field(
+        default=None, ge=1, le=64, description="Processes of preprocessing. Absent: 1."
+    )
+    postprocessing_instance_count: int | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="Processes of postprocessing, which the gateway needs none of. Absent: 1.",
+    )
 
 
 class RuntimeSpec(Scheduling):
@@ -134,3 +150,17 @@ class RuntimeSpec(Scheduling):
     pod_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=16)] = Field(
         default={}, description="Labels added to the serving pods."
     )
+
+    @property
+    def bls_processes(self) -> int:
+        """Processes of `tensorrt_llm_bls`; each starts in 0.3 s of a core and holds 28 MB."""
+        return 1 if self.bls_instances is None else self.bls_instances
+
+    @property
+    def pipeline_processes(self) -> int:
+        """Those of models that run one request's steps, and further ones of postprocessing.
+
+        Without streaming, `ensemble` has as many as `tensorrt_llm_bls`.
+        """
+        pipelines = self.bls_processes * (1 if self.streaming else 2)
+        return pipelines + (self.triton.postprocessing_instance_count or 1) - 1

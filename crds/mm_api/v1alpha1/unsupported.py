@@ -266,6 +266,14 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "set runtime.triton.expose to false: another server answers, and no Triton runs",
         backends=_SERVERS,
     ),
+    *(
+        Unsupported(f"runtime.triton.{name}", (), "Triton is", _REMOVE, backends=_SERVERS)
+        for name in (
+            "maxQueueDelayMicroseconds",
+            "preprocessingInstanceCount",
+            "postprocessingInstanceCount",
+        )
+    ),
     Unsupported(
         "rollout.strategy",
         ("Rolling", "Recreate"),

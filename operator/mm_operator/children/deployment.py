@@ -18,6 +18,7 @@ from mm_operator.children.serving_pod import (
 )
 from mm_operator.children.stock_server import stock_server
 from mm_operator.model import EnginePlan, Plan, Snapshot
+from mm_operator.plan.engine.container_memory import further_bytes
 from mm_operator.plan.starts import server_start_seconds
 from mm_operator.plan.store import store_of
 
@@ -87,7 +88,7 @@ def _fresh_template(
         image=snapshot.settings.server_image_of(spec),
         manifest=manifest,
         gpu=gpu,
-        host_bytes=host.total_bytes,
+        host_bytes=host.total_bytes + further_bytes(spec),
         memory_limit=host.planned_limit_bytes,
         start_seconds=server_start_seconds(snapshot, plan, host.total_bytes),
     )

@@ -6,7 +6,7 @@ from mm_api.evaluation import evaluation_cost
 from mm_api.families import FAMILIES
 from mm_api.v1alpha1 import Gpu, MultimodalModelSpec, RuntimeGpu
 from mm_operator.model import EnginePlan
-from mm_operator.plan.engine.export_memory import export_bytes
+from mm_operator.plan.engine.encoder_memory import export_bytes
 from mm_operator.plan.engine.gpu_resource import resource_of
 
 _MIB = 1 << 20

@@ -1,6 +1,5 @@
 """Manifest and serving plan -> the gateway's objects, connected."""
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -58,7 +57,6 @@ from mm_runtime.gateway.warmup.quiet import Quiet
 from mm_runtime.gateway.warmup.warm_up import WarmUp
 from mm_runtime.gateway.warmup.work import WorkBenchmark
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
-from mm_runtime.images.proxies import FetchProxies
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.geometry.frame_intervals import reads_times
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
@@ -158,15 +156,7 @@ def build_gateway(
         DecoderLimits(decoder_bytes(plan), wall_seconds=_DECODE_SECONDS),
     )
     images = ImageLoader(
-        fetcher=ImageFetcher(
-            FetchPolicy(
-                allowed_hosts=tuple(plan.allowed_hosts),
-                allow_private_networks=plan.allow_private_networks,
-                timeout_seconds=plan.fetch_timeout_seconds,
-                max_bytes=plan.max_image_bytes,
-                proxies=FetchProxies.of(os.environ),
-            )
-        ),
+        fetcher=ImageFetcher(FetchPolicy.of(plan)),
         limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
         # A plan that pays memory for features of known images keeps their pixels too.
         known=DecodedImageCache(KNOWN_IMAGE_BYTES if serving.feature_cache_bytes else 0),

@@ -20,6 +20,7 @@ from typing import Any
 import certifi
 import httpcore
 
+from mm_api.documents.serving_plan import GatewayPlan
 from mm_runtime.images.addresses import why_not_public
 from mm_runtime.images.proxies import FetchProxies, why_not_through_a_proxy
 from mm_runtime.images.resolver import NoAddressError, Resolver, spelt_address
@@ -49,6 +50,17 @@ class FetchPolicy:
     timeout_seconds: float
     max_bytes: int
     proxies: FetchProxies = field(default_factory=FetchProxies)
+
+    @classmethod
+    def of(cls, plan: GatewayPlan) -> "FetchPolicy":
+        """Return a plan's, through the proxies of this process's environment."""
+        return cls(
+            allowed_hosts=tuple(plan.allowed_hosts),
+            allow_private_networks=plan.allow_private_networks,
+            timeout_seconds=plan.fetch_timeout_seconds,
+            max_bytes=plan.max_image_bytes,
+            proxies=FetchProxies.of(os.environ),
+        )
 
 
 def _unbounded(count: int) -> None:

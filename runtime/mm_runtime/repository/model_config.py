@@ -80,9 +80,9 @@ def strings(**values: str | int | bool) -> dict[str, Parameter]:
     }
 
 
-def dynamic_batching(*preferred_batch_size: int) -> DynamicBatching:
+def dynamic_batching(*preferred_batch_size: int, **settings: int | None) -> DynamicBatching:
     """Return that Triton gathers waiting requests into one call of `execute`."""
-    return SCHEMA.ModelDynamicBatching(preferred_batch_size=preferred_batch_size)
+    return SCHEMA.ModelDynamicBatching(preferred_batch_size=preferred_batch_size, **settings)
 
 
 def python_model(
@@ -93,7 +93,7 @@ def python_model(
     outputs: Iterable[Output],
     batching: DynamicBatching,
     parameters: Mapping[str, Parameter],
-    processes: int = 1,
+    processes: int | None = None,
     backend: str = "python",
     decoupled: bool = False,
 ) -> ModelConfig:
@@ -108,7 +108,7 @@ def python_model(
         input=inputs,
         output=outputs,
         dynamic_batching=batching,
-        instance_group=[SCHEMA.ModelInstanceGroup(count=processes, kind="KIND_CPU")],
+        instance_group=[SCHEMA.ModelInstanceGroup(count=processes or 1, kind="KIND_CPU")],
         parameters=parameters,
     )
     if decoupled:

@@ -8,6 +8,7 @@ from mm_api.v1alpha1 import Resources, RuntimeGpu
 from mm_operator.children import pod
 from mm_operator.plan.engine.container_memory import (
     CUDA_PROCESS_BYTES,
+    INSTANCE_BYTES,
     PROCESS_BYTES,
     TRTLLM_PROCESS_BYTES,
     memory_limit,
@@ -24,6 +25,8 @@ ON_A_GPU = replace(
     reference_inputs(facts_of("llava"), {"runtime": {"gpu": {"count": 1}}}), gpu=gpu_of("h100-80gb")
 )
 ON_PYTORCH = inputs_of("qwen2-vl", {"backend": "PyTorch"}, version="1.2.1", model={})
+COUNTS = {"preprocessingInstanceCount": 3, "postprocessingInstanceCount": 2}
+WITH_PROCESSES = reference_inputs(facts_of("llava"), {"runtime": {"triton": COUNTS}})
 PLANNED = {"memory": "1001Mi"}
 REQUESTED = {"cpu": "500m", "memory": "700Mi"}
 
@@ -75,6 +78,7 @@ def test_every_bound_counts() -> None:
         "recordings": (reference_inputs(facts_of("whisper")), 1, 0),
         "cross-attention": (reference_inputs(facts_of("mllama")), 1, 0),
         "the-checkpoints-own-class": (reference_inputs(facts_of("generic")), 1, 0),
+        "further-processes-of-triton": (WITH_PROCESSES, 0, 3 * INSTANCE_BYTES),
         "on-a-gpu": (ON_A_GPU, 1, 2 * CUDA_PROCESS_BYTES),
         "tensorrt-llm": (inputs_of("llava"), 1, 3 * TRTLLM_PROCESS_BYTES),
         "pytorch": (ON_PYTORCH, 2, 3 * TRTLLM_PROCESS_BYTES),

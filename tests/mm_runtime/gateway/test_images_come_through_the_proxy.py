@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mm_runtime.images.fetch import FetchPolicy
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.remote_images import Fetched, RemoteImages
 from support.forward_proxy import ForwardProxy, forward_proxy
@@ -66,7 +67,7 @@ async def test_of_the_gateway(tmp_path: Path, proxy: ForwardProxy, names: dict[s
 
 async def test_of_the_server(proxy: ForwardProxy, names: dict[str, str]) -> None:
     """Triton's own clients name URLs, too."""
-    images = RemoteImages.of(toy_serving())
+    images = RemoteImages(FetchPolicy.of(toy_serving().gateway))
     found: queue.Queue[Fetched | Exception] = queue.Queue()
     try:
         async with serve_local(_image) as host:

@@ -13,14 +13,6 @@ from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError
 from mm_runtime.repository.layout import MODEL_NAMES, SHIPPED, layout
-from mm_runtime.repository.model_config import (
-    DataType,
-    as_text,
-    dynamic_batching,
-    python_model,
-    strings,
-    tensor,
-)
 from mm_runtime.repository.write import model_sources, write_repository
 from support.build_plans import serving_plan
 from support.cases import cases
@@ -34,22 +26,9 @@ GATEWAYS = {"token_ensemble", "scored_ensemble"}
 SOURCES = {name: f"# {name}\n" for name in SHIPPED}
 
 
-def files(
-    *,
-    max_queue_size: int = 16,
-    dtype: str = "float16",
-    bls_instances: int = 4,
-    streaming: bool = True,
-    role: Role = Role.SERVER,
-) -> dict[str, str]:
+def files(*, dtype: str = "float16", role: Role = Role.SERVER, **serving: Any) -> dict[str, str]:
     engine = manifest(dtype=dtype)
-    serving = serving_plan(
-        engine.fingerprint,
-        max_queue_size=max_queue_size,
-        bls_instances=bls_instances,
-        streaming=streaming,
-    )
-    return laid(engine, serving, role)
+    return laid(engine, serving_plan(engine.fingerprint, **{"bls_instances": 4, **serving}), role)
 
 
 def laid(engine: EngineManifest, serving: ServingPlan, role: Role) -> dict[str, str]:
@@ -103,7 +82,6 @@ def test_encoders_serve_one_model(golden: Golden) -> None:
     found = files(role=Role.ENCODER)
     assert sorted(found) == ["vision_encoder/1/model.py", "vision_encoder/config.pbtxt"]
     golden.check("vision_encoder.pbtxt", found["vision_encoder/config.pbtxt"])
-    assert parse(found["vision_encoder/config.pbtxt"]).name == "vision_encoder"
 
 
 def _text_only(role: Role = Role.SERVER) -> dict[str, str]:
@@ -140,17 +118,34 @@ def test_tritons_parser_reads_it(model: str) -> None:
     assert (model, batch) == (config.name, config.max_batch_size)
 
 
-@pytest.mark.parametrize("count", [0, 1, 7])
-def test_bls_has_a_process_for_each_request_it_serves(count: int) -> None:
-    """As many instances as the serving plan says; with none the model is left out."""
-    found = files(bls_instances=count)
-    paths = {path for path in found if path.startswith("tensorrt_llm_bls/")}
-    if count == 0:
-        assert set() == paths
-    else:
-        config = parse(found["tensorrt_llm_bls/config.pbtxt"])
-        assert [count] == [group.count for group in config.instance_group]
-        assert list(config.dynamic_batching.preferred_batch_size) == [1]
+def test_bls_without_processes_is_left_out() -> None:
+    assert not [path for path in files(bls_instances=0) if path.startswith("tensorrt_llm_bls/")]
+
+
+KNOBS = {
+    "max_queue_delay_microseconds": 20_000,
+    "preprocessing_instance_count": 3,
+    "postprocessing_instance_count": 2,
+    "bls_instances": 7,
+}
+
+
+@cases(
+    "model delay count ordered",
+    {
+        "preprocessing": ("preprocessing", 20_000, 3, False),
+        "encoder": ("multimodal_encoders", 0, 1, False),
+        "language-model": ("tensorrt_llm", 20_000, 1, False),
+        "postprocessing": ("postprocessing", 0, 2, True),
+        "bls": ("tensorrt_llm_bls", 0, 7, False),
+    },
+)
+def test_knobs_of_fill_template(model: str, delay: int, count: int, *, ordered: bool) -> None:
+    """Upstream's queue delay and instance counts; streams keep their order with several."""
+    config = parse(files(**KNOBS)[f"{model}/config.pbtxt"])
+    assert [count] == [group.count for group in config.instance_group]
+    batching = config.dynamic_batching
+    assert (delay, ordered) == (batching.max_queue_delay_microseconds, batching.preserve_ordering)
 
 
 def test_only_what_streams_is_decoupled(model: str) -> None:
@@ -219,20 +214,6 @@ def test_required_inputs_are_connected() -> None:
     for step in configs["ensemble"].ensemble_scheduling.step:
         required = {t.name for t in configs[step.model_name].input if not t.optional}
         assert required <= set(step.input_map)
-
-
-def test_text_is_escaped() -> None:
-    """A path with quotes, backslashes and newlines comes back from the parser as it was."""
-    path = 'a "b" \\c\n'
-    config = python_model(
-        "m",
-        max_batch_size=1,
-        inputs=(tensor("x", DataType.INT32, -1),),
-        outputs=(),
-        batching=dynamic_batching(),
-        parameters=strings(path=path),
-    )
-    assert path == parse(as_text(config)).parameters["path"].string_value
 
 
 def test_odd_dtypes_are_refused() -> None:

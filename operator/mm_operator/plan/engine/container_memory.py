@@ -4,12 +4,17 @@ from collections.abc import Mapping
 
 from mm_api.documents.model_plan import HostMemory
 from mm_api.documents.serving_plan import MemoryPools
+from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.plan.engine.target import Target
 
 PROCESS_BYTES = 704 << 20
 """What the processes take beside the plan's terms: measured 43 MB for the server, 38 MB for each of
 three small stubs, 28 MB for each of four of `tensorrt_llm_bls`, 386 MB for the one with torch,
 rounded up. No part of the verdict: the libraries of another image may take less."""
+
+INSTANCE_BYTES = 256 << 20
+"""Memory of a further process of pre- or postprocessing: 38 MB (above), and 222 MB that the
+tokenizers library took at most while it read a random BPE vocabulary of 256,000 entries."""
 
 ENCODER_PROCESS_BYTES = 192 << 20
 """The same of an encoder's pod with ONNX Runtime: measured 39 MB for the server, 103 MB for its one
@@ -39,10 +44,18 @@ def memory_limit(needed: int, pools: MemoryPools) -> int:
     return full + full // _MARGIN_PART
 
 
+def further_bytes(spec: MultimodalModelSpec) -> int:
+    """Return what further processes of pre- and postprocessing take beside `PROCESS_BYTES`."""
+    triton = spec.runtime.triton
+    counts = (triton.preprocessing_instance_count, triton.postprocessing_instance_count)
+    return sum((count or 1) - 1 for count in counts) * INSTANCE_BYTES
+
+
 def planned_host(
     target: Target, pools: MemoryPools, terms: Mapping[str, int], **beside: int
 ) -> HostMemory:
     """Return host memory: `terms`, which the container requests, and bounds `beside` them."""
+    beside["process_bytes"] += further_bytes(target.spec)
     total = sum(terms.values())
     return HostMemory(
         **terms,

@@ -16,7 +16,6 @@ from mm_operator.plan.engine.evaluation import with_evaluation
 from mm_operator.plan.engine.fingerprint import engine_fingerprint
 from mm_operator.plan.engine.guided import with_guided_decoding
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.processes import bls_instances
 from mm_operator.plan.engine.target import Target
 
 ONNX_OPSET = 18
@@ -87,7 +86,10 @@ def serving_plan(
         max_queue_size=spec.runtime.max_queue_size,
         accumulate_tokens=spec.runtime.accumulate_tokens,
         streaming=spec.runtime.streaming,
-        bls_instances=bls_instances(spec.runtime.bls_instances),
+        bls_instances=spec.runtime.bls_processes,
+        max_queue_delay_microseconds=spec.runtime.triton.max_queue_delay_microseconds,
+        preprocessing_instance_count=spec.runtime.triton.preprocessing_instance_count,
+        postprocessing_instance_count=spec.runtime.triton.postprocessing_instance_count,
         feature_cache_bytes=bytes_of(spec.vision.feature_cache_bytes),
         reuse_bytes=parts.reuse_bytes,
         kv_cache=parts.kv_cache,

@@ -1,9 +1,9 @@
-"""Towers on the GPU: their weights, and their activations at the largest profile."""
+"""Towers on the GPU: weights, activations at the largest profile; and what their export takes."""
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families.family import Family
 from mm_api.vision_runs import heads_of
-from mm_operator.plan.engine.weights import text_parameters
+from mm_operator.plan.engine.weights import stacks, text_parameters
 
 _NUMBER_BYTES = 2
 """Size of a weight or an activation."""
@@ -18,6 +18,17 @@ FRAME_SAMPLES = 160
 _SCORE_COPIES = 3
 """Scores in 16 bits and their softmax in 32: so multimodal_builder.py exports Qwen2-VL's attention.
 Not measured: TensorRT stores fewer where it fuses them."""
+
+_FLOAT32_BYTES = 4
+
+_LIBRARIES_BYTES = 752 << 20
+"""Torch, transformers and the exporter."""
+
+_COPIES = 6.75
+"""Copies of the half's weights in float32: the module, the program made of it, the graph, its file
+and the checker's. Peaks of the step (resident, to ONNX) on CLIP towers of 87, 334 and 1,166 MiB
+(ViT-L/14): 1,295, 2,832 and 8,464 MiB. Of the second 600 MiB were files, which the kernel can drop.
+A half of more than 2 GiB, whose weights lie beside the graph, was not measured."""
 
 
 def vision_engine_bytes(facts: ModelFacts, family: Family) -> int:
@@ -70,3 +81,17 @@ def audio_activation_bytes(facts: ModelFacts, family: Family, step: int) -> int:
     recordings = max(1, step // count(audio.most_samples))
     frames = audio.most_samples // FRAME_SAMPLES
     return recordings * frames * audio.hidden_size * _ACTIVATION_COPIES * _NUMBER_BYTES
+
+
+def export_bytes(facts: ModelFacts, family: Family) -> int:
+    """Return what the step export-vision takes.
+
+    Beside the half it loads what surrounds a language model without layers: its embedding and its
+    output matrix.
+    """
+    around = stacks(facts, family)[-1]
+    matrices = around.embedding
+    if around.head is not None and not facts.text.tied_embeddings:
+        matrices += around.head.parameters
+    copies = int(_COPIES * vision_parameters(facts, family))
+    return _LIBRARIES_BYTES + (copies + matrices) * _FLOAT32_BYTES

@@ -7,12 +7,11 @@ from mm_operator.errors import SpecError
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
 from mm_operator.plan.engine.backends import backend_of
-from mm_operator.plan.engine.container_limits import container_limit_warnings
 from mm_operator.plan.engine.documents import build_plan, serving_plan
 from mm_operator.plan.engine.encoders import check_vision
 from mm_operator.plan.engine.evaluation import class_warnings, evaluation_warnings
-from mm_operator.plan.engine.exposure import exposure_warnings
 from mm_operator.plan.engine.family import family_of
+from mm_operator.plan.engine.plan_warnings import container_limit_warnings, exposure_warnings
 from mm_operator.plan.engine.sizes import size
 from mm_operator.plan.engine.target import Inputs, Target
 

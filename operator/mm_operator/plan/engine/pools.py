@@ -26,8 +26,8 @@ ENSEMBLE_COPIES, BLS_COPIES = 1, 2
 """An ensemble keeps one copy of an output; `tensorrt_llm_bls` requests outputs in host memory, so
 it keeps none in the pool. Upstream's BLS model for Whisper keeps two (#pools)."""
 
-_SHM_STUBS = 4
-"""Python models of the repository, each with regions of its own."""
+_SHM_STUBS = 3
+"""Python models of one process, which has regions of its own."""
 
 _SHM_STUB_BYTES = 16 * MIB
 """A stub starts with 1 MiB and grows with texts and tokens; it never shrinks."""
@@ -38,9 +38,6 @@ _SHM_MINIMUM_BYTES = 256 * MIB
 _SHM_RANKS_BYTES = 1 << 30
 """For ranks that talk to each other: NCCL's buffers lie there where GPUs have no link of their own.
 TensorRT-LLM and NCCL start containers with --shm-size=1g."""
-
-_PIXEL_COPIES = 2
-"""Pixels lie in the region of the model that made them and of the model that reads them."""
 
 _FLOAT32_BYTES = 4
 _CHANNELS = 3
@@ -103,6 +100,7 @@ def plan_pools(
                 live_requests=live,
                 pipeline_processes=request.pipeline_processes,
                 ranks=request.tensor_parallel * request.pipeline_parallel,
+                preprocessing=request.preprocessing_instances,
             ),
         ),
         gateway_concurrency=cap,
@@ -150,15 +148,16 @@ def shm_bytes(
     live_requests: int,
     pipeline_processes: int,
     ranks: int,
+    preprocessing: int = 1,
 ) -> int:
     """Return the size limit of /dev/shm.
 
     Regions grow to their peak and stay there: per live request the pixels, raw (uint8) and
-    normalised (counted as float32), in two regions each, and the encoder output.
+    normalised (counted as float32), in the regions of each process that may make them and of the
+    model that reads them, and the encoder output.
     """
     pixels = images * image_size * image_size * _CHANNELS
-    request = _PIXEL_COPIES * pixels * (1 + _FLOAT32_BYTES) + output_bytes
-    needed = (_SHM_STUBS + pipeline_processes) * _SHM_STUB_BYTES + (
-        live_requests + pipeline_processes
-    ) * request
+    request = (preprocessing + 1) * pixels * (1 + _FLOAT32_BYTES) + output_bytes
+    stubs = _SHM_STUBS + preprocessing + pipeline_processes
+    needed = stubs * _SHM_STUB_BYTES + (live_requests + pipeline_processes) * request
     return max(ceil_to(needed, MIB), _SHM_MINIMUM_BYTES) + (ranks > 1) * _SHM_RANKS_BYTES

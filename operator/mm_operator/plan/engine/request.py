@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_operator.plan.engine.processes import pipeline_processes
 from mm_operator.plan.engine.serve_options import Option, flattened
 
 
@@ -37,8 +36,9 @@ class PlanRequest:
     max_concurrency: int | None
     max_queue_size: int
     pipeline_processes: int
-    """Processes that each run one request's steps."""
+    """Processes that each hold one request."""
 
+    preprocessing_instances: int
     keys: bool
     """The gateway knows its clients by keys, and none may learn what another one sends."""
 
@@ -87,9 +87,8 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         pinned_pool_bytes=None if pools.pinned == "Auto" else bytes_of(pools.pinned),
         max_concurrency=spec.runtime.max_concurrency,
         max_queue_size=spec.runtime.max_queue_size,
-        pipeline_processes=pipeline_processes(
-            spec.runtime.bls_instances, streaming=spec.runtime.streaming
-        ),
+        pipeline_processes=spec.runtime.pipeline_processes,
+        preprocessing_instances=spec.runtime.triton.preprocessing_instance_count or 1,
         keys=spec.gateway.auth_secret_ref is not None,
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),

@@ -30,11 +30,14 @@ OUTPUTS = (output("OUTPUT", DataType.STRING, -1),)
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the configuration. Its queue has no bound: it holds answers already paid for."""
+    count = values.serving.postprocessing_instance_count
     return python_model(
         NAME,
         max_batch_size=values.limits.max_batch_size,
         inputs=INPUTS,
         outputs=OUTPUTS,
-        batching=dynamic_batching(),
+        # A stream's parts may be with different processes at one time.
+        batching=dynamic_batching(preserve_ordering=count and count > 1),
+        processes=count,
         parameters=values.shared_parameters() | strings(skip_special_tokens=True),
     )

@@ -116,6 +116,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         max_batch_size=values.limits.max_batch_size,
         inputs=audio_inputs(values) if values.accepts_audio else INPUTS,
         outputs=audio_outputs(values.table_type) if values.accepts_audio else (*OUTPUTS, *more),
-        batching=batching(values),
+        batching=batching(values, delayed=True),
+        processes=values.serving.preprocessing_instance_count,
         parameters=values.shared_parameters(),
     )

@@ -4,7 +4,7 @@ from mm_runtime.repository.model_config import DynamicBatching, dynamic_batching
 from mm_runtime.repository.values import RepositoryValues
 
 
-def batching(values: RepositoryValues) -> DynamicBatching:
+def batching(values: RepositoryValues, *, delayed: bool = False) -> DynamicBatching:
     """Return batching up to the engine's batch, in a queue without a bound.
 
     With a bound Triton prepares no batch while the model computes, and may oversleep the moment
@@ -13,4 +13,5 @@ def batching(values: RepositoryValues) -> DynamicBatching:
     `PayloadSlotAvailable` of its rate_limiter.cc; Triton 2.51). Eight requests at once took 0.5 to
     1.5 s instead of 0.04 s. What bounds requests are the gateway and the language model's queue.
     """
-    return dynamic_batching(values.limits.max_batch_size)
+    delay = values.serving.max_queue_delay_microseconds if delayed else None
+    return dynamic_batching(values.limits.max_batch_size, max_queue_delay_microseconds=delay)

@@ -169,7 +169,7 @@ def config(values: RepositoryValues) -> ModelConfig:
         inputs = (*inputs, *OWN_INPUTS, *(RAW_IMAGES if values.reads_raw_images else ()))
     if values.announces_features:
         inputs = (*inputs, optional(HANDED_OVER_ON_GPU, DataType.BOOL, 1))
-    queued = batching(values)
+    queued = batching(values, delayed=True)
     if values.trtllm is None:
         own = strings(
             max_beam_width=values.limits.max_beam_width,

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from mm_api.metrics import PREPROCESSING_SECONDS
+from mm_runtime.images.fetch import FetchPolicy
 from mm_runtime.serving.metrics.executing import Executing
 from mm_runtime.serving.metrics.families import end_metrics
 from mm_runtime.serving.metrics.histograms import HistogramGauges
@@ -23,9 +24,10 @@ class TritonPythonModel:
         self._settings = ModelSettings(args)
         serving = self._settings.serving
         self._preprocessor = load_preprocessor(self._settings.engine, serving)
-        self._remote = RemoteImages.of(serving)
+        self._remote = RemoteImages(FetchPolicy.of(serving.gateway))
         self._seconds = HistogramGauges(PREPROCESSING_SECONDS)
-        self._executing = Executing("preprocessing")
+        # `preprocessing_0` is the only process, `preprocessing_0_1` the second of several.
+        self._executing = Executing(args["model_instance_name"].removesuffix("_0"))
 
     def execute(self, requests: Sequence[Any]) -> None:
         """Answer each request by itself, later when its images have to be fetched first."""

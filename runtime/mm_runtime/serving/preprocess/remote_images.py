@@ -5,14 +5,11 @@ of their own, and a request that waits for one is finished there.
 """
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.images.fetch import FetchPolicy, FetchRefusedError, ImageFetcher
-from mm_runtime.images.proxies import FetchProxies
 from mm_runtime.serving.errors import QueueFullError, RequestError
 
 SCHEMES = ("http://", "https://")
@@ -40,20 +37,6 @@ class RemoteImages:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fetch", daemon=True)
         self._thread.start()
-
-    @classmethod
-    def of(cls, serving: ServingPlan) -> "RemoteImages":
-        """Take the gateway's policy."""
-        gateway = serving.gateway
-        return cls(
-            FetchPolicy(
-                allowed_hosts=tuple(gateway.allowed_hosts),
-                allow_private_networks=gateway.allow_private_networks,
-                timeout_seconds=gateway.fetch_timeout_seconds,
-                max_bytes=gateway.max_image_bytes,
-                proxies=FetchProxies.of(os.environ),
-            )
-        )
 
     def fetch(self, urls: Sequence[str], then: Callable[[Fetched | Exception], None]) -> None:
         """Fetch all URLs of one request and hand over their bodies by URL, or what went wrong.

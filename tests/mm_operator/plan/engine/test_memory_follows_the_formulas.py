@@ -10,12 +10,12 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_api.families import FAMILIES
 from mm_api.families.image_layouts.layout import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
+from mm_api.v1alpha1 import RuntimeSpec
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_api.vision_runs import SCORES_OF_A_RUN, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.fit import TERMS
 from mm_operator.plan.engine.host_memory import host_vision_bytes
 from mm_operator.plan.engine.pools import bound_of, cuda_pool_bytes, shm_bytes
-from mm_operator.plan.engine.processes import pipeline_processes
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.units import MIB
 from mm_operator.plan.engine.weights import Attention, Linear, Split, Stack, stacks
@@ -335,15 +335,18 @@ def test_cuda_pool(expected: int, output: int, live: int, factor: float) -> None
 
 
 @cases(
-    "expected image_size output ranks",
+    "expected image_size output ranks preprocessing",
     {
-        "never-below-256-mib": (256 * MIB, 56, 8192, 1),
-        "llava-1.5-7b": (312 * MIB, 336, 4_718_592, 1),
-        "ranks-talk-to-each-other": ((312 + 1024) * MIB, 336, 4_718_592, 2),
+        "never-below-256-mib": (256 * MIB, 56, 8192, 1, 1),
+        "llava-1.5-7b": (312 * MIB, 336, 4_718_592, 1, 1),
+        "ranks-talk-to-each-other": ((312 + 1024) * MIB, 336, 4_718_592, 2, 1),
+        "processes": (447 * MIB, 336, 4_718_592, 1, 3),
     },
 )
-def test_shared_memory(expected: int, image_size: int, output: int, ranks: int) -> None:
-    """Shared memory holds pixels twice and features of every live request."""
+def test_shared_memory(
+    expected: int, image_size: int, output: int, ranks: int, preprocessing: int
+) -> None:
+    """It holds features of every live request, and pixels for each process that touches them."""
     actual = shm_bytes(
         images=1,
         image_size=image_size,
@@ -351,19 +354,20 @@ def test_shared_memory(expected: int, image_size: int, output: int, ranks: int) 
         live_requests=32,
         pipeline_processes=0,
         ranks=ranks,
+        preprocessing=preprocessing,
     )
     assert expected == actual
 
 
 @cases(
-    "expected requested streaming",
+    "expected runtime",
     {
-        "planned": (1, None, True),
-        "ensemble-has-its-own-without-streaming": (2, None, False),
-        "as-requested": (6, 3, False),
-        "none": (0, 0, False),
+        "planned": (1, {}),
+        "ensemble-has-its-own-without-streaming": (2, {"streaming": False}),
+        "as-requested": (6, {"blsInstances": 3, "streaming": False}),
+        "none": (0, {"blsInstances": 0}),
+        "postprocessing": (4, {"triton": {"postprocessingInstanceCount": 4}}),
     },
 )
-def test_pipeline_processes(expected: int, requested: int | None, *, streaming: bool) -> None:
-    """Processes of one request each are those of every model that runs the steps."""
-    assert expected == pipeline_processes(requested, streaming=streaming)
+def test_pipeline_processes(expected: int, runtime: dict[str, Any]) -> None:
+    assert expected == RuntimeSpec.model_validate(runtime).pipeline_processes

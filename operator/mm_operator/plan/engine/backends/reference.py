@@ -9,6 +9,7 @@ from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, PlanWarning
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, Kind
+from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
@@ -17,7 +18,6 @@ from mm_operator.plan.engine.encoders import check_encoder, encoder_memory
 from mm_operator.plan.engine.family import check_served
 from mm_operator.plan.engine.host_memory import host_memory, kept_bytes, stored_scores
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.own_processor import check_own_processor, estimates
 from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.stored import unreadable
@@ -67,7 +67,7 @@ class Reference:
         """Yield what the engine does not do, and what contradicts the checkpoint."""
         yield from check_served(target.family)
         yield from unreadable(target.family, target.facts)
-        yield from check_own_processor(target, on_gpu=self.gpu is not None)
+        yield from _check_own_processor(target, on_gpu=self.gpu is not None)
         yield from check_inspected(request.lora, target.facts)
         yield from _check_tower(target.facts.vision, target.family)
         decodes_only = target.family.kind is not Kind.ENCODER_DECODER
@@ -151,7 +151,7 @@ class Reference:
             reuse_bytes=kept or None,
             video_frames=_video_frames(target, sizes),
             reasons=kept_reasons,
-            warnings=_scores_warning(target) or estimates(target),
+            warnings=_scores_warning(target) or _estimates(target),
         )
 
     def reasons(self, sizes: Sizes) -> list[Reason]:
@@ -315,3 +315,39 @@ def _video_frames(target: Target, sizes: Sizes) -> int:
     while fit < _FRAMES_BY_DEFAULT and features(vision, fit + 1) <= limits.request_features:
         fit += 1
     return fit
+
+
+def _check_own_processor(target: Target, *, on_gpu: bool) -> Iterator[SpecError]:
+    """Yield an error for each field that would change nothing, and for a GPU."""
+    if target.family.has_tower:
+        return
+    vision, gpu = target.spec.vision, target.spec.runtime.gpu.count
+    unread = {
+        "spec.vision.engine": (vision.engine != "ONNXRuntime", "remove the field"),
+        "spec.vision.maxBatchSize": (vision.max_batch_size is not None, "remove the field"),
+        "spec.vision.featureCacheBytes": (bytes_of(vision.feature_cache_bytes) > 0, "set it to 0"),
+        "spec.vision.placement": (vision.placement == "Disaggregated", "set it to Colocated"),
+        "spec.runtime.gpu.count": (on_gpu or gpu > 0, "set it to 0"),
+    }
+    for path, (requested, advice) in unread.items():
+        if requested:
+            yield SpecError(
+                ConditionReason.NOT_SUPPORTED,
+                f"family {target.family.name} runs the checkpoint's own class on the processor, "
+                f"images included: {advice}",
+                path,
+            )
+
+
+def _estimates(target: Target) -> tuple[PlanWarning, ...]:
+    """Return the warning that figures of such a checkpoint are estimates."""
+    vision = target.facts.vision
+    if vision is None or target.family.has_tower or target.family.layout.rows_of_image is not None:
+        return ()
+    message = (
+        f"no record describes {target.facts.architecture}: that an image becomes "
+        f"{vision.features_per_image} tokens, and what its tower takes, are estimates from "
+        "config.json. Requests are decoded one after another; prompts beyond maxInputLen are "
+        "refused when their tokens are known"
+    )
+    return (PlanWarning(code="Estimates", message=message),)
