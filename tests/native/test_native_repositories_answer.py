@@ -131,23 +131,19 @@ def test_sampling(served: Served) -> None:
 
 
 @pytest.mark.parametrize("served", _pairs(WITH_IMAGES), indirect=True)
-def test_triton(served: Served) -> None:
-    """Triton's own clients get the same answer from `ensemble`."""
-    image = np.asarray(noise_image(100, 61, seed=1))[None, None]
-    requested = {"image_bytes_input": image, "max_tokens": ANSWER}
-    assert (
-        served.expected(QUESTION, IMAGE_BYTES=image)
-        == served.ensemble.query(QUESTION, **requested).text
-    )
-
-
-@pytest.mark.parametrize("served", _pairs(WITH_IMAGES), indirect=True)
-@pytest.mark.parametrize("stream", [False, True], ids=["complete", "streamed"])
-def test_bls(served: Served, *, stream: bool) -> None:
-    """`tensorrt_llm_bls` keeps the text of a stream: its pieces are the answer."""
+@cases(
+    "name stream",
+    {
+        "ensemble": ("ensemble", False),
+        "bls": ("tensorrt_llm_bls", False),
+        "bls-streamed": ("tensorrt_llm_bls", True),
+    },
+)
+def test_triton(served: Served, name: str, *, stream: bool) -> None:
+    """Triton's own clients get the same answer, entire or as the pieces of a stream."""
     image = np.asarray(noise_image(100, 61, seed=1))[None, None]
     requested = {"image_bytes_input": image, "max_tokens": ANSWER, "stream": stream}
-    with Ensemble(served.pair.triton_grpc, "tensorrt_llm_bls") as model:
+    with Ensemble(served.pair.triton_grpc, name) as model:
         answer = model.query(QUESTION, **requested)
     assert served.expected(QUESTION, IMAGE_BYTES=image) == answer.text
     assert stream or len(answer.pieces) == 1

@@ -1,7 +1,6 @@
 """`tensorrt_llm_bls` takes the ensemble's requests and gives the ensemble's answers."""
 
 import shutil
-import threading
 from collections.abc import Iterator
 from itertools import accumulate
 
@@ -12,8 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from support.build_plans import change_serving
-from support.cases import cases
-from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
+from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError, order_of_streams
 from support.eventually import eventually
 from support.pieces import are_tokens
 from support.served import Served, start_serving
@@ -54,31 +52,23 @@ def _wait_active(served: Served, expected: float) -> None:
     )
 
 
-def test_stream_is_the_same_text_in_pieces(bls: Ensemble) -> None:
-    """Each piece is one token or several, spaces included."""
-    answer = bls.query(QUESTION, image_bytes_input=_pixels(), stream=True)
-    assert are_tokens(answer.pieces, TOKENS)
-
-
 @pytest.mark.slow
 def test_a_long_stream_has_several_pieces(bls: Ensemble) -> None:
     """Even a sender that is behind for many tokens sends some before the last one."""
     assert len(bls.query("Hello!", stream=True, **ENDLESS).pieces) > 1
 
 
-@cases(
-    "values message",
-    {
-        "language model": ({"beam_width": 2}, "1 to 1 are allowed"),
-        "preprocessing": ({"image_url_input": "data:;base64,"}, "image is empty"),
-        "itself": ({"num_draft_tokens": 2}, "there is no draft model"),
-        "further input": ({"lora_task_id": 1}, "lora_task_id 1 is unknown"),
-    },
-)
-def test_errors_keep_their_words(bls: Ensemble, values: dict[str, object], message: str) -> None:
-    """Whichever model refuses, the client reads why; the same stream then gets an answer."""
-    with pytest.raises(EnsembleError, match=message):
-        bls.query("Hello!", **values)
+def test_errors_keep_their_words(bls: Ensemble) -> None:
+    """Whichever model refuses, the client reads why; the same stream then gets an answer.
+
+    Others: test_mistakes_have_codes.py, by both models.
+    """
+    for values, message in (
+        ({"num_draft_tokens": 2}, "there is no draft model"),
+        ({"lora_task_id": 1}, "lora_task_id 1 is unknown"),
+    ):
+        with pytest.raises(EnsembleError, match=message):
+            bls.query("Hello!", **values)
     assert "i answer questions about shapes" == bls.query("Hello!").text  # noqa: SIM300
 
 
@@ -98,21 +88,7 @@ def test_log_probabilities_are_the_ensembles(served: Served) -> None:
 @pytest.mark.slow  # long streams, and the stall that docs/serving.md reports: once in 25 runs
 def test_concurrent_streams_interleave(served: Served) -> None:
     """Streams run side by side when there are several processes; all are answered."""
-    order: list[int] = []
-    # Connecting takes as long as an entire answer of this model.
-    connected = threading.Barrier(STREAMS, timeout=DEADLINE_SECONDS)
-
-    def query(number: int) -> None:
-        with Ensemble(served.grpc_url, "tensorrt_llm_bls") as client:
-            connected.wait()
-            values = {"end_id": -1, "min_tokens": 400, "max_tokens": 400, "stream": True}
-            client.query("Hello!", on_piece=lambda _: order.append(number), **values)
-
-    threads = [threading.Thread(target=query, args=(number,)) for number in range(STREAMS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_SECONDS)
+    order = order_of_streams(served.grpc_url, "tensorrt_llm_bls", STREAMS)
     assert set(range(STREAMS)) == set(order)
     first_end = min(len(order) - order[::-1].index(one) - 1 for one in order)
     assert len({*order[: first_end + 1]}) > 1

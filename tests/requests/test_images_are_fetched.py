@@ -40,17 +40,10 @@ FRIENDS = FetchPolicy(
 )
 
 
-def test_an_image_is_fetched(served: Served, model: str, host: ImageHost) -> None:
-    """The image behind the URL is what the model sees."""
-    with Ensemble(served.grpc_url, model) as client:
-        found = client.query(QUESTION, image_url_input=host.url("red-square.png"))
-    assert "a red square" == found.text  # noqa: SIM300
-
-
 def test_fetched_and_sent_images_keep_their_order(
     served: Served, model: str, host: ImageHost
 ) -> None:
-    """The second URL is the second image."""
+    """The image behind a URL is what the model sees; the second URL is the second image."""
     urls = [host.url("red-square.png"), host.url("big-green-triangle.png")]
     with Ensemble(served.grpc_url, model) as client:
         found = client.query("What is in the second image?", image_url_input=urls)

@@ -1,11 +1,9 @@
 """Concurrent streams of the real server interleave, and steps are counted."""
 
-import threading
-
 import httpx
 import pytest
 
-from support.ensemble import DEADLINE_SECONDS, Ensemble
+from support.ensemble import DEADLINE_SECONDS, Ensemble, order_of_streams
 from support.eventually import eventually
 from support.served import Served
 
@@ -23,21 +21,7 @@ def _metric(served: Served, name: str) -> float:
 
 def test_concurrent_streams_interleave(served: Served) -> None:
     """Eight answers of 400 tokens: every stream has begun before the first one ends."""
-    order: list[int] = []
-    # Connecting takes about as long as 100 tokens: without waiting, the first could end before.
-    connected = threading.Barrier(STREAMS, timeout=DEADLINE_SECONDS)
-    tokens = {"end_id": -1, "min_tokens": 400, "max_tokens": 400, "stream": True}
-
-    def query(number: int) -> None:
-        with Ensemble(served.grpc_url) as ensemble:
-            connected.wait()
-            ensemble.query("Hello!", on_piece=lambda _: order.append(number), **tokens)
-
-    threads = [threading.Thread(target=query, args=(number,)) for number in range(STREAMS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_SECONDS)
+    order = order_of_streams(served.grpc_url, "ensemble", STREAMS)
     first_end = min(len(order) - order[::-1].index(number) - 1 for number in range(STREAMS))
     last_start = max(order.index(number) for number in range(STREAMS))
     assert last_start < first_end
