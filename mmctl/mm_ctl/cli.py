@@ -39,7 +39,6 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
     called = Path(sys.argv[0]).name
     parser = argparse.ArgumentParser(
         prog="kubectl mm" if called == "kubectl-mm" else "mmctl",

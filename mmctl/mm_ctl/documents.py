@@ -74,6 +74,5 @@ def read_model(name: str) -> dict[str, Any]:
 
 
 def name_of(document: dict[str, Any]) -> str:
-    """Return a document's name, for messages."""
     metadata = document.get("metadata")
     return str(metadata.get("name", "(no name)")) if isinstance(metadata, dict) else "(no name)"

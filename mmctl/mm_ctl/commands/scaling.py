@@ -12,7 +12,6 @@ WELL, NOT_THERE = 0, 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     commands = parser.add_subparsers(dest="scaling_command", required=True, metavar="COMMAND")
     words = commands.add_parser("explain", help=EXPLAIN, description=EXPLAIN)
     words.add_argument("name", help="name of the MultimodalModel")
@@ -21,7 +20,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Print the explanation."""
     model = await read_model(options)
     if model is None:
         return NOT_THERE

@@ -54,7 +54,6 @@ def _write(target: Path, content: IO[bytes]) -> None:
 
 
 def main(command: str, directory: str) -> None:
-    """Run one command and print its answer as JSON."""
     root = Path(directory)
     answer = digests(root) if command == "digests" else receive(root)
     sys.stdout.write(f"{json.dumps(answer)}\n")

@@ -38,7 +38,7 @@ def _read(facts: ModelFacts, adapters: Sequence[tuple[str, str]]) -> LoraFacts:
         with tempfile.TemporaryDirectory() as folder:
             copied = Path(folder)
             _look(name, source)
-            digest = copy_adapter(name, source, copied, allow_pickle=False)
+            digest = copy_adapter(name, source, copied)
             found.append(AdapterFacts(name=name, source_digest=digest))
             config, changed = check_adapter(name, copied, facts)
             highest = max(highest, config.rank)

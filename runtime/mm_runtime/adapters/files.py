@@ -15,12 +15,12 @@ WEIGHTS = "adapter_model.safetensors"
 PICKLE = "adapter_model.bin"
 
 
-def copy_adapter(name: str, source: str, folder: Path, *, allow_pickle: bool) -> str:
+def copy_adapter(name: str, source: str, folder: Path) -> str:
     """Write an adapter's files into an empty folder, look for what it needs, return its digest.
 
     Raises:
         SourceNotFoundError: it is not there, or is no adapter.
-        PermanentError: a pickle without consent, or a file in place of a folder.
+        PermanentError: a pickle, or a file in place of a folder.
     """
     _copy(source, folder)
     where = f"LoRA adapter {name} ({source})"
@@ -29,11 +29,10 @@ def copy_adapter(name: str, source: str, folder: Path, *, allow_pickle: bool) ->
     if not (folder / WEIGHTS).is_file():
         if not (folder / PICKLE).is_file():
             raise SourceNotFoundError(f"{where} has no {WEIGHTS}.")
-        if not allow_pickle:
-            raise PermanentError(
-                f"{where} is a pickle ({PICKLE}), which can run code, and shows its sizes only when"
-                " it is loaded: save it as safetensors."
-            )
+        raise PermanentError(
+            f"{where} is a pickle ({PICKLE}), which can run code, and shows its sizes only when"
+            " it is loaded: save it as safetensors."
+        )
     return source_digest(folder)
 
 

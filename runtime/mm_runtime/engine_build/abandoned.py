@@ -1,10 +1,10 @@
 """Removes what builds have left and none will resume: the model may have changed since."""
 
-import fcntl
 import logging
-import os
 import shutil
 from pathlib import Path
+
+from mm_runtime.engine_build.lock import tried
 
 log = logging.getLogger(__name__)
 
@@ -27,18 +27,10 @@ def remove_abandoned(work: Path, locks: Path, *, now: float) -> None:
             continue
         if age < KEPT_SECONDS:
             continue
-        descriptor = os.open(
-            locks / directory.name.partition(".")[0], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664
-        )
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        else:
-            log.info("removing %s, abandoned for %.0f h", directory, age / 3600)
-            shutil.rmtree(directory, ignore_errors=True)
-        finally:
-            os.close(descriptor)
+        with tried(locks / directory.name.partition(".")[0]) as held:
+            if held:
+                log.info("removing %s, abandoned for %.0f h", directory, age / 3600)
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def _touched(directory: Path) -> float:

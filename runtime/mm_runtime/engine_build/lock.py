@@ -26,6 +26,24 @@ class StoppedWhileWaitingError(Exception):
 
 
 @contextmanager
+def tried(path: Path) -> Iterator[bool]:
+    """Hold the lock without waiting for it; False: another process holds it."""
+    descriptor = _opened(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
+
+
+@contextmanager
 def locked(
     path: Path, stop: StopSignal, *, holder: str = "", waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
@@ -40,7 +58,7 @@ def locked(
     Raises:
         StoppedWhileWaitingError: a stop signal came first.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
+    descriptor = _opened(path)
     try:
         _acquire(descriptor, path, stop, waiting)
         os.ftruncate(descriptor, 0)

@@ -11,7 +11,7 @@ from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_progress import BuildProgress
 from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
-from mm_api.documents.engine_manifest import StepRecord
+from mm_api.documents.engine_manifest import EngineManifest, StepRecord
 from mm_runtime.base import manifest
 from mm_runtime.base.durable import sha256, write_durably, writing_to
 from mm_runtime.base.stop_signal import StopSignal
@@ -62,7 +62,7 @@ def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCod
     except StepFailedError as failed:
         reason, code = _classify(failed)
         message = f"Step {failed.step.name}: {failed.message}"
-        failure = _failure(reason, code, message).model_copy(
+        failure = build_failure(reason, code, message).model_copy(
             update={
                 "step": failed.step.name,
                 "exit_code": failed.exit_code,
@@ -71,15 +71,17 @@ def build(options: BuildOptions, stop: StopSignal) -> tuple[BuildResult, ExitCod
         )
     except StoppedWhileWaitingError:
         code = ExitCode.TERMINATED
-        failure = _failure(BuildReason.STEP_FAILED, code, "Stopped while another build ran.")
+        failure = build_failure(BuildReason.STEP_FAILED, code, "Stopped while another build ran.")
     except RuntimeCommandError as error:
         code = error.exit_code
         full = isinstance(error, StoreNotWritableError)
         reason = BuildReason.STORE_NOT_WRITABLE if full else BuildReason.STEP_FAILED
-        failure = _failure(reason, code, str(error))
+        failure = build_failure(reason, code, str(error))
     except OSError as error:
         code = ExitCode.RETRY
-        failure = _failure(BuildReason.STEP_FAILED, code, f"{error.strerror}: {error.filename}")
+        failure = build_failure(
+            BuildReason.STEP_FAILED, code, f"{error.strerror}: {error.filename}"
+        )
     log.error("%s", failure.message)
     return BuildResult(fingerprint=fingerprint, failure=failure), code
 
@@ -186,15 +188,23 @@ def _keep_logs(paths: BuildPaths) -> None:
 
 
 def _result(paths: BuildPaths, records: Sequence[StepRecord], *, reused: bool) -> BuildResult:
-    sealed = manifest.read(paths.manifest)
+    seconds = {record.name: record.seconds for record in records}
+    sealed, digest = manifest.read(paths.manifest), sha256(paths.manifest)
+    return built(sealed, digest, seconds, reused=reused)
+
+
+def built(
+    engine: EngineManifest, digest: str, step_seconds: dict[str, float], *, reused: bool
+) -> BuildResult:
+    """Return the result of a build that ended well; `digest`: of the manifest's bytes."""
     return BuildResult(
-        fingerprint=paths.fingerprint,
-        stored_bytes=sum(file.size for file in sealed.files),
-        gpu=sealed.gpu,
-        versions=sealed.versions,
-        manifest_sha256=sha256(paths.manifest),
+        fingerprint=engine.fingerprint,
+        stored_bytes=sum(file.size for file in engine.files),
+        gpu=engine.gpu,
+        versions=engine.versions,
+        manifest_sha256=digest,
         reused=reused,
-        step_seconds={record.name: record.seconds for record in records},
+        step_seconds=step_seconds,
     )
 
 
@@ -214,10 +224,12 @@ def _classify(failed: StepFailedError) -> tuple[BuildReason, ExitCode]:
             return BuildReason.STEP_FAILED, ExitCode.RETRY
 
 
-def _failure(reason: BuildReason, code: ExitCode, message: str) -> BuildFailure:
+def build_failure(
+    reason: BuildReason, code: ExitCode, message: str, step: str = "prepare"
+) -> BuildFailure:
     return BuildFailure(
         reason=reason,
-        step="prepare",
+        step=step,
         exit_code=code,
         message=message,
         retryable=code not in {ExitCode.PERMANENT, ExitCode.SOURCE_CHANGED},

@@ -59,7 +59,6 @@ class TritonServer:
         return health.is_alive(self.options.ports)
 
     def in_flight(self) -> InFlight | None:
-        """Return the requests inside of it, from its own metrics."""
         return health.in_flight(self.options.ports)
 
     def clean(self) -> None:

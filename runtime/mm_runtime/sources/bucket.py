@@ -54,7 +54,6 @@ class BucketSource:
         return sorted(found, key=lambda file: file.name)
 
     def read(self, file: RemoteFile, start: int, length: int) -> bytes:
-        """Return bytes of an object; see `RemoteSource.read`."""
         end = min(start + length, file.size)
         return b"".join(self._part(file, start, end)) if end > start else b""
 

@@ -4,9 +4,9 @@ import logging
 from hashlib import sha256
 
 from mm_api.contract import ExitCode
-from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.engine_build.run import BuildOptions, build
+from mm_runtime.engine_build.run import BuildOptions, build, build_failure, built
 from mm_runtime.errors import EngineBusyError, EngineCorruptError, RuntimeCommandError
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
@@ -74,15 +74,7 @@ def _result(
 ) -> BuildResult:
     content = store.manifest(fingerprint)
     manifest = parse_manifest(content, fingerprint, str(store))
-    return BuildResult(
-        fingerprint=fingerprint,
-        manifest_sha256=sha256(content).hexdigest(),
-        reused=reused,
-        step_seconds=step_seconds,
-        stored_bytes=sum(file.size for file in manifest.files),
-        gpu=manifest.gpu,
-        versions=manifest.versions,
-    )
+    return built(manifest, sha256(content).hexdigest(), step_seconds, reused=reused)
 
 
 def _failed(
@@ -90,11 +82,6 @@ def _failed(
 ) -> tuple[BuildResult, ExitCode]:
     log.error("%s", error)
     full = error.exit_code is ExitCode.STORE_NOT_WRITABLE
-    failure = BuildFailure(
-        reason=BuildReason.STORE_NOT_WRITABLE if full else BuildReason.STEP_FAILED,
-        step=step,
-        exit_code=error.exit_code,
-        message=str(error),
-        retryable=error.exit_code is not ExitCode.PERMANENT,
-    )
+    reason = BuildReason.STORE_NOT_WRITABLE if full else BuildReason.STEP_FAILED
+    failure = build_failure(reason, error.exit_code, str(error), step)
     return BuildResult(fingerprint=fingerprint, failure=failure), error.exit_code

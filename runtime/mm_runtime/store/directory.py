@@ -1,7 +1,5 @@
 """A store in a directory: a claim, or a disk for builds by hand."""
 
-import fcntl
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineMa
 from mm_runtime.base.durable import sync_directory, write_durably, writing_to
 from mm_runtime.base.resumable_file import PIECE_BYTES, Piece, ResumableFile
 from mm_runtime.engine_build.build_paths import BuildPaths
+from mm_runtime.engine_build.lock import tried
 from mm_runtime.errors import EngineBusyError, EngineCorruptError
 from mm_runtime.store.engines import FINGERPRINT, compare
 
@@ -124,18 +123,13 @@ class DirectoryStore:
         """Hold the lock that builds hold; never wait for it."""
         for directory in (paths.lock.parent, paths.work.parent):
             directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise EngineBusyError(
-                f"Engine {paths.fingerprint[:12]} is being built in {self.root}. Try again later."
-            ) from error
-        try:
+        with tried(paths.lock) as held:
+            if not held:
+                raise EngineBusyError(
+                    f"Engine {paths.fingerprint[:12]} is being built in {self.root}. Try again"
+                    " later."
+                )
             yield
-        finally:
-            os.close(descriptor)
 
 
 def _write(folder: Path, file: EngineFile, chunks: Iterable[Piece], where: str) -> None:

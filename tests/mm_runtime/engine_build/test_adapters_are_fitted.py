@@ -197,8 +197,7 @@ def test_adapters_that_do_not_fit_are_refused(
 ) -> None:
     """What is wrong is said before the first engine is built."""
     site = with_adapters(trtllm_site(tmp_path, tools, "llava"), make(tmp_path / "adapter"))
-    plan = site.plan.model_copy(update={"allow_pickle": False})
-    context = StepContext(plan, site.source, site.paths)
+    context = StepContext(site.plan, site.source, site.paths)
     with pytest.raises(PermanentError, match=re.escape(words)):
         fetch_and_convert(context)
 

@@ -131,7 +131,7 @@ def test_a_pipe_in_the_place_of_a_file_waits_for_no_writer(claim: Path, tmp_path
 def test_an_adapter_is_no_way_out(claim: Path, secret: Path, tmp_path: Path) -> None:
     (claim / "adapter.tar").symlink_to(secret)
     with pytest.raises(SourceEscapesError):
-        copy_adapter("a", str(claim / "adapter.tar"), tmp_path / "copied", allow_pickle=False)
+        copy_adapter("a", str(claim / "adapter.tar"), tmp_path / "copied")
 
 
 def test_the_claims_of_adapters_are_apart(tmp_path: Path, claim: Path) -> None:

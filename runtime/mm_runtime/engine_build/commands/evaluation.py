@@ -43,7 +43,10 @@ def keep_evaluation(context: StepContext) -> None:
         # Torch alone is more than a container may have that had only to copy files.
         from mm_runtime.engine_build.commands.checkpoint_answers import answers_of  # noqa: PLC0415
 
-        streamed = _written(context) if cost.mode == "Streamed" else None
+        streamed = context.paths.streamed if cost.mode == "Streamed" else None
+        if streamed is not None:
+            shutil.rmtree(streamed, ignore_errors=True)  # of a step that was killed
+            streamed.mkdir(parents=True)
         evaluation = answers_of(plan, _checkpoint_folder(context), streamed)
     except WeightsUnusableError:
         raise
@@ -62,14 +65,6 @@ def _checkpoint_folder(context: StepContext) -> Path:
         return paths.unfinished
     link_parts(paths.as_reference, paths.weights, paths.tokenizer, paths.adapters)
     return paths.as_reference
-
-
-def _written(context: StepContext) -> Path:
-    """Return an empty folder for what reading layers from disk has to write."""
-    folder = context.paths.streamed
-    shutil.rmtree(folder, ignore_errors=True)  # of a step that was killed
-    folder.mkdir(parents=True)
-    return folder
 
 
 if __name__ == "__main__":

@@ -12,24 +12,18 @@ log = logging.getLogger(__name__)
 
 
 def fetch_adapters(context: StepContext) -> None:
-    """Leave one folder a name below `adapters`, as `--lora_dir` of the commands says.
-
-    For engines of TensorRT-LLM the step after it reads every tensor; for others these files are
-    what a server loads, so they are checked here.
-    """
-    pickles = context.plan.allow_pickle and context.plan.trtllm is not None
+    """Leave one folder a name below `adapters`, as `--lora_dir` of the commands says."""
     shutil.rmtree(context.paths.adapters, ignore_errors=True)
     for adapter in context.plan.adapters:
         folder = context.paths.adapters / adapter.name
         folder.mkdir(parents=True)
-        found = copy_adapter(adapter.name, adapter.source, folder, allow_pickle=pickles)
+        found = copy_adapter(adapter.name, adapter.source, folder)
         if adapter.source_digest not in {None, found}:
             raise SourceChangedError(
                 f"LoRA adapter {adapter.name} ({adapter.source}) is not the one that was planned"
                 f" for: {found}, expected {adapter.source_digest}."
             )
-        if context.plan.trtllm is None:
-            check_adapter(adapter.name, folder, context.plan.facts)
+        check_adapter(adapter.name, folder, context.plan.facts)
         if context.plan.engine.traits.stages:
             check_names(adapter.name, folder)
         log.info("adapter %s, uid %d", adapter.name, adapter.uid)

@@ -16,11 +16,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.adapters.check import read_config
-from mm_runtime.adapters.files import PICKLE, WEIGHTS
-from mm_runtime.adapters.layout import MODULE_IDS, Place, expected_sizes, place_of
+from mm_runtime.adapters.files import WEIGHTS
+from mm_runtime.adapters.layout import MODULE_IDS, place_of
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.errors import PermanentError
 
@@ -42,7 +41,7 @@ def lora(context: StepContext) -> None:
     for adapter in build.lora:
         folder = context.paths.adapters / adapter.name
         scale = read_config(adapter.name, folder).scale
-        engines = _sorted_by_engine(adapter, _load(folder), context.plan.facts)
+        engines = _sorted_by_engine(load_file(folder / WEIGHTS), context.plan.facts)
         for engine, rows in engines.items():
             target = context.paths.lora / adapter.name / engine
             target.mkdir(parents=True, exist_ok=True)
@@ -54,46 +53,13 @@ def lora(context: StepContext) -> None:
     (context.paths.lora / INDEX).write_text(json.dumps(index, indent=1))
 
 
-def _load(folder: Path) -> dict[str, torch.Tensor]:
-    if (folder / WEIGHTS).is_file():
-        return load_file(folder / WEIGHTS)
-    loaded: dict[str, torch.Tensor] = torch.load(
-        folder / PICKLE, map_location="cpu", weights_only=True
-    )
-    return loaded
-
-
-def _sorted_by_engine(
-    adapter: LoraAdapter, tensors: dict[str, torch.Tensor], facts: ModelFacts
-) -> dict[str, Rows]:
+def _sorted_by_engine(tensors: dict[str, torch.Tensor], facts: ModelFacts) -> dict[str, Rows]:
+    """Return the matrices by engine; `fetch_adapters` has looked whether they fit."""
     engines: dict[str, Rows] = defaultdict(lambda: defaultdict(dict))
     for name, tensor in sorted(tensors.items()):
         place = place_of(name, facts)
-        _check_size(adapter, name, tensor, place, facts)
         engines[place.engine][place.layer, place.module][place.side] = tensor
-    for engine, rows in engines.items():
-        for (layer, module), sides in rows.items():
-            if set(sides) != {"A", "B"} or sides["A"].shape[0] != sides["B"].shape[1]:
-                raise PermanentError(
-                    f"LoRA adapter {adapter.name}: {engine} layer {layer} {module} has not both"
-                    " matrices of one rank."
-                )
-    if not engines:
-        raise PermanentError(f"LoRA adapter {adapter.name} holds no tensors.")
     return engines
-
-
-def _check_size(
-    adapter: LoraAdapter, name: str, tensor: torch.Tensor, place: Place, facts: ModelFacts
-) -> None:
-    wanted_in, wanted_out = expected_sizes(place, facts)
-    wanted, axis = (wanted_in, 1) if place.side == "A" else (wanted_out, 0)
-    shape = tuple(tensor.shape)
-    if len(shape) != 2 or shape[axis] != wanted:  # noqa: PLR2004 (a matrix)
-        raise PermanentError(
-            f"LoRA adapter {adapter.name} was made for another model: {name} is {list(shape)},"
-            f" and this checkpoint's {place.module} needs {wanted} there."
-        )
 
 
 def _write(target: Path, rows: Rows, scale: float, dtype: str) -> None:

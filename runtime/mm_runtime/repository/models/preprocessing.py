@@ -67,6 +67,5 @@ class TritonPythonModel:
             response.send(prepared)
 
     def finalize(self) -> None:
-        """End the fetching thread."""
         self._remote.end()
         end_metrics()

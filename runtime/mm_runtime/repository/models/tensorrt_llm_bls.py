@@ -28,7 +28,6 @@ class TritonPythonModel:
     """The ensemble's steps in one model, decoupled; an instance serves one request at a time."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Read the steps."""
         self._settings = ModelSettings(args)
         self._always_streams = self._settings.parameters.get("always_streams") == "true"
         self._pipeline = BlsPipeline(

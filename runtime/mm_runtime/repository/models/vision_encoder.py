@@ -24,7 +24,6 @@ class TritonPythonModel:
     """Pixel values -> prompt embedding table, for requests that mean this vision engine."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Load the vision engine."""
         self._settings = ModelSettings(args)
         self._model = EncoderModel(self._settings, may_offload=False)
         self._executing = Executing("encoding")

@@ -27,7 +27,6 @@ class Blip2Vision(torch.nn.Module):
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Return the rows of the prompt table for each image."""
         image = self.tower(pixel_values).last_hidden_state
         queries = self.query_tokens.expand(image.shape[0], -1, -1)
         # No mask: every patch of every image counts.
@@ -37,7 +36,6 @@ class Blip2Vision(torch.nn.Module):
 
 
 def load(source: TowerSource) -> Tower:
-    """Return the vision half of a BLIP-2 checkpoint with OPT."""
     model = source.model()
 
     def features(pixels: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,7 @@
 """LLaVA's vision half: CLIP tower, selected layer, projector."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,7 +30,6 @@ class LlavaVision(torch.nn.Module):
         """Rows before the patches: the class token, which "default" leaves out."""
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Return the rows of the prompt table for each image."""
         states = self.tower(pixel_values, output_hidden_states=True).hidden_states
         features: torch.Tensor = self.projector(states[self.feature_layer][:, self.skipped :])
         return features
@@ -38,14 +39,15 @@ def load(source: TowerSource) -> Tower:
     """Return the vision half of a LLaVA checkpoint."""
     vision = source.vision
     model = source.model()
-
-    def features(pixels: torch.Tensor) -> torch.Tensor:
-        output = model.model.get_image_features(
-            pixel_values=pixels,
-            vision_feature_layer=vision.feature_layer,
-            vision_feature_select_strategy=vision.feature_select,
-        )
-        return feature_rows(output)
-
+    own = own_features(model, vision.feature_layer, vision.feature_select)
     module = LlavaVision(model, vision.feature_layer, vision.feature_select)
-    return square_tower(module, vision, features)
+    return square_tower(module, vision, lambda pixels: feature_rows(own(pixels)))
+
+
+def own_features(model: Any, layer: int, select: str) -> Callable[..., Any]:
+    """Return the class's own way from pixels to features."""
+    return partial(
+        model.model.get_image_features,
+        vision_feature_layer=layer,
+        vision_feature_select_strategy=select,
+    )

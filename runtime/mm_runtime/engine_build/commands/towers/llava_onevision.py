@@ -6,7 +6,7 @@ on its shape, which no fixed graph can hold. The newline vector travels beside t
 
 import torch
 
-from mm_runtime.engine_build.commands.towers.llava import LlavaVision
+from mm_runtime.engine_build.commands.towers.llava import LlavaVision, own_features
 from mm_runtime.engine_build.commands.towers.tower import Tower, TowerSource, square_tower
 
 NEWLINE = "image_newline"
@@ -18,20 +18,19 @@ def load(source: TowerSource) -> Tower:
     """Return the vision half of a LLaVA-OneVision checkpoint."""
     side = source.vision.image_size
     model = source.model()
-    config = model.config
+    chosen = model.config.vision_feature_layer, model.config.vision_feature_select_strategy
+    own = own_features(model, *chosen)
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
         # Given several images of one conversation, the class cuts no tiles: one view each,
         # its features, and the newline as the last row.
-        output = model.model.get_image_features(
-            pixel_values=pixels,
+        output = own(
+            pixels,
             image_sizes=torch.full((len(pixels), 2), side),
-            vision_feature_layer=config.vision_feature_layer,
-            vision_feature_select_strategy=config.vision_feature_select_strategy,
             batch_num_images=torch.tensor([max(SEVERAL, len(pixels))]),
         )
         return torch.stack([rows[:-1] for rows in output.pooler_output])
 
-    module = LlavaVision(model, config.vision_feature_layer, config.vision_feature_select_strategy)
+    module = LlavaVision(model, *chosen)
     newline = model.model.image_newline.detach().numpy()
     return square_tower(module, source.vision, features, **{NEWLINE: newline})

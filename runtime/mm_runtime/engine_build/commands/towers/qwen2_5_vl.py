@@ -29,7 +29,6 @@ class Qwen25VlVision(Qwen2VlVision):
 
 
 def load(source: TowerSource) -> Tower:
-    """Return the vision half of a Qwen2.5-VL checkpoint."""
     model = source.model()
     visual = model.model.visual
     module = Qwen25VlVision(visual)

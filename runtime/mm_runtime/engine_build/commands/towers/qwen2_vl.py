@@ -74,7 +74,6 @@ def rotated(values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) ->
 
 
 def load(source: TowerSource) -> Tower:
-    """Return the vision half of a Qwen2-VL checkpoint."""
     model = source.model()
     visual = model.model.visual
     return grid_tower(visual, Qwen2VlVision(visual), source.facts)

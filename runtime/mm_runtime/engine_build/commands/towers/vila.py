@@ -13,16 +13,10 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file
+from torch.nn import functional
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.engine_build.commands import vision_samples
-from mm_runtime.engine_build.commands.towers.tower import (
-    Sample,
-    Tower,
-    TowerInput,
-    TowerSource,
-    image_samples,
-)
+from mm_runtime.engine_build.commands.towers.tower import Tower, TowerSource, square_tower
 from mm_runtime.reference_engine.all_weights import Shape, compare, fill, load_weights, shapes_of
 
 TOWER = "vision_tower"
@@ -34,9 +28,6 @@ MERGED = 2
 """Patches along a side of a block that becomes one feature."""
 
 _VECTORS = ("weight", "bias")
-
-EPSILON = 1e-5
-"""torch.nn.LayerNorm's."""
 
 
 class VilaVision(torch.nn.Module):
@@ -53,7 +44,6 @@ class VilaVision(torch.nn.Module):
         self.train(mode=False)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Return the rows of the prompt table for each image."""
         states = self.tower(pixel_values, output_hidden_states=True).hidden_states[self.layer]
         features: torch.Tensor = self.layers(in_blocks(states))
         return features
@@ -64,7 +54,7 @@ def in_blocks(states: Any) -> Any:
     side = int(states.shape[1] ** 0.5)
     grid = states.unflatten(1, (side, side))
     if missing := -side % MERGED:
-        grid = torch.nn.functional.pad(grid, (0, 0, 0, missing, 0, missing))
+        grid = functional.pad(grid, (0, 0, 0, missing, 0, missing))
     # Of each block: the columns of the upper row, then of the next one.
     split = (-(-side // MERGED), MERGED)
     blocks = grid.unflatten(1, split).unflatten(3, split).permute(0, 1, 3, 2, 4, 5)
@@ -72,42 +62,28 @@ def in_blocks(states: Any) -> Any:
 
 
 def projector_of(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
-    """Return upstream's layers by their places in it; those without weights are GELU.
-
-    The first place is that of the downsampling.
-    """
-    own = {name.removeprefix("layers."): value for name, value in weights.items()}
-    places = [int(name.partition(".")[0]) for name in own]
-    layers: list[torch.nn.Module] = [torch.nn.Identity()]
-    for place in range(1, max(places) + 1):
-        matrix = own.get(f"{place}.weight")
-        if matrix is None:
-            layers.append(torch.nn.GELU())
-        elif matrix.ndim == 1:
-            layers.append(torch.nn.LayerNorm(len(matrix)))
-        else:
-            layers.append(torch.nn.Linear(matrix.shape[1], matrix.shape[0]))
-    found = torch.nn.Sequential(*layers)
-    fill(found, own, PROJECTOR)
+    """Return upstream's layers by their places in it; the first place is the downsampling's."""
+    (between, wide), (hidden, _) = (weights[f"layers.{at}.weight"].shape for at in (2, 4))
+    found = torch.nn.Sequential(
+        torch.nn.Identity(),
+        torch.nn.LayerNorm(wide),
+        torch.nn.Linear(wide, between),
+        torch.nn.GELU(),
+        torch.nn.Linear(between, hidden),
+    )
+    fill(found, {name.removeprefix("layers."): one for name, one in weights.items()}, PROJECTOR)
     return found
 
 
 def load(source: TowerSource) -> Tower:
     """Return the vision half of a VILA checkpoint."""
-    side = source.vision.image_size
     tower, layer, weights = read_parts(source.llm, source.facts)
 
-    def reference(sample: Sample) -> torch.Tensor:
-        pixels = torch.from_numpy(sample["pixel_values"])
+    def features(pixels: torch.Tensor) -> torch.Tensor:
         states = tower(pixels, output_hidden_states=True).hidden_states[layer]
         return torch.stack([project(one.numpy(), weights) for one in states])
 
-    return Tower(
-        module=VilaVision(tower, weights, layer),
-        inputs=(TowerInput("pixel_values", ("batch", 3, side, side)),),
-        samples=image_samples(vision_samples.images(side)),
-        reference=reference,
-    )
+    return square_tower(VilaVision(tower, weights, layer), source.vision, features)
 
 
 def read_parts(
@@ -160,16 +136,9 @@ def project(states: Any, weights: dict[str, torch.Tensor]) -> torch.Tensor:
         for y in range(0, side, MERGED)
         for x in range(0, side, MERGED)
     ]
-    values = _normed(torch.from_numpy(np.stack(rows)), weights)
-    values = torch.nn.functional.gelu(_times(values, weights, 2))
-    return _times(values, weights, 4)
-
-
-def _normed(rows: torch.Tensor, weights: dict[str, torch.Tensor]) -> torch.Tensor:
-    mean, variance = rows.mean(-1, keepdim=True), rows.var(-1, keepdim=True, correction=0)
-    scaled = (rows - mean) / (variance + EPSILON).sqrt()
-    return scaled * weights["layers.1.weight"] + weights["layers.1.bias"]
-
-
-def _times(rows: torch.Tensor, weights: dict[str, torch.Tensor], place: int) -> torch.Tensor:
-    return rows @ weights[f"layers.{place}.weight"].T + weights[f"layers.{place}.bias"]
+    values = torch.from_numpy(np.stack(rows))
+    one, two, four = (
+        (weights[f"layers.{at}.weight"], weights[f"layers.{at}.bias"]) for at in (1, 2, 4)
+    )
+    values = functional.layer_norm(values, values.shape[-1:], *one)
+    return functional.linear(functional.gelu(functional.linear(values, *two)), *four)
