@@ -1,7 +1,6 @@
 """What a host sends: its headers do not say what an image is, and no part of it may be missing."""
 
 import gzip
-import zlib
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from support.images import encode
 
 LIMIT = 100_000
 IMAGE = encode(photograph())
-PACKED = gzip.compress(IMAGE)
 
 TAKEN = {
     "its-type": (IMAGE, {"content-type": "image/png"}),
@@ -22,21 +20,12 @@ TAKEN = {
     "a-type-of-texts": (IMAGE, {"content-type": "text/html; charset=utf-8"}),
     "no-type": (IMAGE, {}),
     "nosniff": (IMAGE, {"content-type": "text/plain", "x-content-type-options": "nosniff"}),
-    "gzip": (PACKED, {"content-encoding": "gzip"}),
-    "gzip-in-capitals": (PACKED, {"content-encoding": "X-GZIP"}),
-    "deflate": (zlib.compress(IMAGE), {"content-encoding": "deflate"}),
     "identity": (IMAGE, {"content-encoding": "identity"}),
 }
 
 REFUSED = {
     "cut": (IMAGE[:-9], {"content-length": str(len(IMAGE))}, "could not be fetched"),
-    "gzip-that-is-cut": (PACKED[:-9], {"content-encoding": "gzip"}, "its end is missing"),
-    "gzip-that-is-none": (IMAGE, {"content-encoding": "gzip"}, "its bytes are not"),
-    "gzip-of-much": (
-        gzip.compress(bytes(50_000_000)),
-        {"content-encoding": "gzip"},
-        "more bytes than the limit of 100000",
-    ),
+    "gzip": (gzip.compress(IMAGE), {"content-encoding": "GZIP"}, "Content-Encoding 'GZIP'"),
     "brotli": (IMAGE, {"content-encoding": "br"}, "Content-Encoding 'br', though identity"),
     "a-page": (
         b"<!doctype html><title>Sign in</title>",

@@ -212,8 +212,8 @@ def build_gateway(
     )
     parser = ThreadPoolExecutor(_PARSERS, thread_name_prefix="parse")
     fetching = Fetching(admission.capacity)
-    chat, text, response, transcription, translation = (
-        Endpoint(
+    endpoints = {
+        path: Endpoint(
             service=service,
             metrics=metrics,
             auth=auth,
@@ -225,11 +225,14 @@ def build_gateway(
             parse=parse,
             parser=parser,
         )
-        for parse in (
-            *(parse_chat, parse_completion, parse_response),
-            *(parse_transcription, parse_translation),
+        for path, parse in (
+            ("/v1/chat/completions", parse_chat),
+            ("/v1/completions", parse_completion),
+            ("/v1/responses", parse_response),
+            ("/v1/audio/transcriptions", parse_transcription),
+            ("/v1/audio/translations", parse_translation),
         )
-    )
+    }
     routes = Routes(
         model=model,
         metrics=metrics,
@@ -243,14 +246,7 @@ def build_gateway(
         refused=_refused_paths(preparation),
     )
     return Gateway(
-        app=build_app(
-            routes,
-            chat=chat,
-            text=text,
-            response=response,
-            transcription=transcription,
-            translation=translation,
-        ),
+        app=build_app(routes, endpoints),
         warm_up=warm_up,
         work=work,
         drain=drain,

@@ -11,8 +11,7 @@ checked. Proxies that the environment names for all programs are not used.
 import asyncio
 import os
 import ssl
-import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -28,12 +27,8 @@ from mm_runtime.images.urls import Target, UrlRefusedError, join_redirect, parse
 
 MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_UNPACKED = frozenset({"gzip", "x-gzip", "deflate"})
-"""Encodings that hosts use without a request, as browsers take them."""
 _SHOWN = 40
 """Characters of a header that are repeated in a message."""
-_PIECE = 1 << 20
-_ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 _HEADERS = ((b"User-Agent", b"multimodal-gateway"), (b"Accept", b"image/*"))
 
 
@@ -253,46 +248,19 @@ class ImageFetcher:
             raise FetchRefusedError(
                 f"the image has {declared} bytes, more than the limit of {limit}"
             )
-        inflate = _inflating(_header(response, b"content-encoding").strip().lower())
+        encoding = _header(response, b"content-encoding").strip()
+        if encoding.lower() not in {"", "identity"}:
+            raise FetchRefusedError(
+                f"the host sent the image with Content-Encoding {encoding[:_SHOWN]!r}, though "
+                "identity was requested"
+            )
         body = bytearray()
         async for chunk in response.aiter_stream():
-            async for content in _unpacked(chunk, inflate):
-                hold(len(content))
-                body += content
-                if len(body) > limit:
-                    raise FetchRefusedError(f"the image has more bytes than the limit of {limit}")
-        if inflate is not None and not inflate.eof:
-            raise FetchRefusedError("the image was sent compressed, and its end is missing")
+            hold(len(chunk))
+            body += chunk
+            if len(body) > limit:
+                raise FetchRefusedError(f"the image has more bytes than the limit of {limit}")
         return bytes(body)
-
-
-def _inflating(encoding: str) -> "zlib._Decompress | None":
-    """Return what unpacks a body, None: it is not packed."""
-    if encoding in {"", "identity"}:
-        return None
-    if encoding not in _UNPACKED:
-        raise FetchRefusedError(
-            f"the host sent the image with Content-Encoding {encoding[:_SHOWN]!r}, though identity "
-            f"was requested; expected none, or one of {', '.join(sorted(_UNPACKED))}"
-        )
-    return zlib.decompressobj(_ZLIB_OR_GZIP)
-
-
-async def _unpacked(chunk: bytes, inflate: "zlib._Decompress | None") -> AsyncIterator[bytes]:
-    """Yield the content of a chunk piece by piece: a kilobyte may hold a megabyte."""
-    if inflate is None:
-        yield chunk
-        return
-    while chunk and not inflate.eof:
-        try:
-            content = inflate.decompress(chunk, _PIECE)
-        except zlib.error as error:
-            raise FetchRefusedError(
-                f"the image was said to be compressed, and its bytes are not ({error})"
-            ) from None
-        chunk = inflate.unconsumed_tail
-        yield content
-        await asyncio.sleep(0)  # others' turn: a piece takes a millisecond
 
 
 def _header(response: httpcore.Response, name: bytes) -> str:

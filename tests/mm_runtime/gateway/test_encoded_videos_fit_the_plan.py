@@ -16,7 +16,7 @@ from PIL import Image
 
 from mm_api.gateway_memory import encoding_bytes
 from mm_runtime.base.heap import return_large_pieces
-from mm_runtime.gateway.media.encoding_room import EncodingRoom
+from mm_runtime.gateway.media.encoding_memory import EncodingMemory
 from mm_runtime.gateway.media.frame_file import memory_bytes
 from support.gateways import MODEL, toy_serving
 from support.recorded_server import RecordedServer, recorded_server
@@ -138,7 +138,7 @@ def test_a_file_takes_what_it_counts_as(count: int) -> None:
 
 async def test_a_file_in_the_making_keeps_its_room() -> None:
     """A client that leaves frees the room when the thread has ended, and not before."""
-    room, released = EncodingRoom(10), asyncio.Event()
+    room, released = EncodingMemory(10), asyncio.Event()
     loop = asyncio.get_running_loop()
     made = []
 
@@ -168,4 +168,4 @@ def test_a_low_limit_of_images_leaves_room_for_long_videos() -> None:
     """128 frames of 768 x 768, below the limit each, where one image may have a million pixels."""
     plan = toy_serving(max_video_frames=128, max_image_pixels=10**6, **LIMITS).gateway
     frames = np.broadcast_to(np.uint8(0), (128, 768, 768, 3))
-    EncodingRoom(encoding_bytes(plan)).check(memory_bytes(frames))
+    EncodingMemory(encoding_bytes(plan)).check(memory_bytes(frames))

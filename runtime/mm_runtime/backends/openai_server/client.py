@@ -24,7 +24,7 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
-from mm_runtime.gateway.media.encoding_room import EncodingRoom
+from mm_runtime.gateway.media.encoding_memory import EncodingMemory
 
 _PATH = "/v1/chat/completions"
 _PROBE_SECONDS = 1.0
@@ -76,7 +76,7 @@ class OpenAiServerEngine:
         encoding_bytes: int = 1 << 30,
     ) -> None:
         self._dialect = dialect
-        self._room = EncodingRoom(encoding_bytes)
+        self._memory = EncodingMemory(encoding_bytes)
         self._client = httpx.AsyncClient(
             base_url=f"http://{address}",
             timeout=httpx.Timeout(request_seconds, connect=_CONNECT_SECONDS),
@@ -125,7 +125,7 @@ class OpenAiServerEngine:
             InvalidRequestError, EngineFailedError, EngineUnavailableError: it does not.
         """
         for file, _ in body.files:
-            self._room.check(file.memory_bytes)
+            self._memory.check(file.memory_bytes)
         headers = {"content-type": "application/json"}
         try:
             async with (
@@ -154,7 +154,7 @@ class OpenAiServerEngine:
 
     async def _base64(self, file: MediaFile) -> AsyncGenerator[bytes, None]:
         """Yield a file as base64."""
-        async with self._room.of(file.memory_bytes, partial(file.encode, file.values)) as encoded:
+        async with self._memory.of(file.memory_bytes, partial(file.encode, file.values)) as encoded:
             encoded.seek(0)
             while piece := encoded.read(_SENT_BYTES):
                 yield pybase64.b64encode(piece)

@@ -1,7 +1,7 @@
 """Routes of the gateway. Thin: each calls one object and writes its answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -125,23 +125,11 @@ class Routes:
         return described if name == self.model.name else {**described, "parent": self.model.name}
 
 
-def build_app(
-    routes: Routes,
-    *,
-    chat: Endpoint,
-    text: Endpoint,
-    response: Endpoint,
-    transcription: Endpoint,
-    translation: Endpoint,
-) -> Starlette:
-    """Return the ASGI application."""
+def build_app(routes: Routes, endpoints: Mapping[str, Endpoint]) -> Starlette:
+    """Return the ASGI application; `endpoints`: by their paths."""
     app = Starlette(
         routes=[
-            *_posts("/v1/chat/completions", chat),
-            *_posts("/v1/completions", text),
-            *_posts("/v1/responses", response),
-            *_posts("/v1/audio/transcriptions", transcription),
-            *_posts("/v1/audio/translations", translation),
+            *(route for path, one in endpoints.items() for route in _posts(path, one)),
             *(route for path in _MISSING for route in _posts(path, routes.missing)),
             *_gets("/openapi.json", routes.openapi),
             *_gets("/v1/models", routes.list_models),

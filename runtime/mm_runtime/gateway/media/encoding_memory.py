@@ -10,7 +10,7 @@ from mm_runtime.gateway.errors import InvalidRequestError
 _MB = 1_000_000
 
 
-class EncodingRoom:
+class EncodingMemory:
     """Memory for files that are made and sent; who finds none waits in a row.
 
     Args:
@@ -23,10 +23,10 @@ class EncodingRoom:
         self._freed = asyncio.Event()
 
     def check(self, count: int) -> None:
-        """Refuse a file that never has room.
+        """Refuse a file that never fits.
 
         Raises:
-            InvalidRequestError: it takes more than there is room for at all.
+            InvalidRequestError: it takes more than all of the memory.
         """
         if count > self._most:
             raise InvalidRequestError(
@@ -38,7 +38,7 @@ class EncodingRoom:
 
     @asynccontextmanager
     async def of(self, count: int, encode: Callable[[], io.BytesIO]) -> AsyncIterator[io.BytesIO]:
-        """Yield a file that a thread makes, when there is room for it, and until the block ends."""
+        """Yield a file that a thread makes when there is memory for it, until the block ends."""
         async with self._first:
             while count > self._left:
                 self._freed.clear()
