@@ -48,7 +48,7 @@ class _HpaPace:
 
     recommendations: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def paced(self, at: int, current: int, recommendation: int) -> int:
+    def rate_limited(self, at: int, current: int, recommendation: int) -> int:
         self.recommendations.append((at, recommendation))
         while self.recommendations and self.recommendations[0][0] <= at - 300:
             self.recommendations.popleft()
@@ -67,13 +67,13 @@ class HpaLatency:
         self._pace = _HpaPace()
 
     def replicas(self, view: View) -> int:
-        """Return the paced recommendation; an error of the metric holds."""
+        """Return the rate_limited recommendation; an error of the metric holds."""
         current = view.fleet.wanted
         value = view.meters.latency(LatencyMetric.TTFT, 0.95, view.shown, LATENCY_WINDOW_SECONDS)
         if view.silent or view.nan:
             return current
         recommendation = hpa_value(max(1, view.fleet.ready), value or 0.0, self._target)
-        return self._pace.paced(view.at, current, recommendation)
+        return self._pace.rate_limited(view.at, current, recommendation)
 
 
 class KedaInFlight:
@@ -89,11 +89,11 @@ class KedaInFlight:
         self._pace = _HpaPace()
 
     def replicas(self, view: View) -> int:
-        """Return the paced recommendation."""
+        """Return the rate_limited recommendation."""
         missing = view.silent or view.nan
         value = 0.0 if missing else view.meters.in_flight(view.shown, 60)
         current = view.fleet.wanted
-        return self._pace.paced(view.at, current, hpa_average(current, value, self._target))
+        return self._pace.rate_limited(view.at, current, hpa_average(current, value, self._target))
 
 
 # --- Knative ------------------------------------------------------------------------------------

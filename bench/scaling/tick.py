@@ -148,7 +148,7 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
         cpu.append(time.process_time() - began)
         wall.append(time.monotonic() - clock)
         requested.append(await asyncio.to_thread(cpu_of, prometheus) - theirs)
-        seen = [one.decision for _, _, one in scaler.followers()]
+        seen = [one.decision for _, _, one in scaler.autoscalers()]
         decided.append(sum(one is not None and _is_informed(one) for one in seen))
         problems |= {one.vetoes[0].message for one in seen if one and not one.metrics_available}
         await asyncio.sleep(2)

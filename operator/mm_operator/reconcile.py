@@ -36,13 +36,13 @@ from mm_operator.errors import ClusterError
 from mm_operator.model import (
     Outcome,
     Plan,
+    RolloutTurn,
     ScalingView,
     Snapshot,
     StageError,
-    Standing,
 )
 from mm_operator.plan import decide
-from mm_operator.plan.rollout_turns import standing_of
+from mm_operator.plan.rollout_turns import rollout_turn_of
 from mm_operator.status.derive import derive
 
 _LOG = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class Reconciler:
     async def _reconcile_admitted(self, key: Key) -> float | None:
         try:
             if key in self._models and not await self._namespaces.admits(key.namespace):
-                self._turns.note(key, Standing())
+                self._turns.note(key, RolloutTurn())
                 return RECHECK_SECONDS
         except ClusterError as error:
             await self._reconcile(key, (stage_error("apply", error),))
@@ -157,7 +157,7 @@ class Reconciler:
         record = self._models.find(key)
         if record is None or record.deleting:
             self._unreported.discard(key)
-            self._turns.note(key, Standing())
+            self._turns.note(key, RolloutTurn())
             return None  # the garbage collector deletes what it owned
         now = self._clock()
         snapshot = self._observer.snapshot(
@@ -168,7 +168,7 @@ class Reconciler:
             turn=self._turns.turn(key),
         )
         plan = decide(snapshot)
-        self._turns.note(key, standing_of(snapshot, plan.rollout))
+        self._turns.note(key, rollout_turn_of(snapshot, plan.rollout))
         try:
             outcome = await self._act(record, snapshot, plan, denied)
         except OutdatedError:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from mm_api.conditions import Reason
 from mm_operator.errors import SpecError
-from mm_operator.model import PodState, Standing, Turn
-from mm_operator.plan.rollout_turns import standing_of
+from mm_operator.model import PodState, RolloutTurn, Turn
+from mm_operator.plan.rollout_turns import rollout_turn_of
 from support.cases import cases
 from support.imagined_cluster import ImaginedCluster
 from support.models import SETTINGS, tiny_facts
@@ -38,8 +38,8 @@ def upgrade(cluster: ImaginedCluster, image: str = "example.org/runtime:next") -
         cluster.built()
 
 
-def standing(cluster: ImaginedCluster) -> Standing:
-    return standing_of(cluster.snapshot("llava"), cluster.plans["llava"].rollout)
+def rollout(cluster: ImaginedCluster) -> RolloutTurn:
+    return rollout_turn_of(cluster.snapshot("llava"), cluster.plans["llava"].rollout)
 
 
 def revision(cluster: ImaginedCluster) -> str:
@@ -59,7 +59,7 @@ def test_an_upgrade_waits_and_the_model_serves() -> None:
         "False AsExpected",
     )
     assert "2 models roll out at a time" in cluster.message("llava", "RollingOut")
-    assert standing(cluster) == Standing(waits=True, use=1.0)
+    assert rollout(cluster) == RolloutTurn(waits=True, use=1.0)
 
 
 def test_a_turn_begins_the_rollout_and_its_end_frees_it() -> None:
@@ -70,15 +70,15 @@ def test_a_turn_begins_the_rollout_and_its_end_frees_it() -> None:
     grant(cluster, NOW)
     assert revision(cluster) != before
     assert cluster.rolled["llava"].by_turns
-    assert standing(cluster) == Standing(rolls=True, use=1.0)
+    assert rollout(cluster) == RolloutTurn(rolls=True, use=1.0)
     grant(cluster, LATER)  # what began continues
-    assert standing(cluster) == Standing(rolls=True, use=1.0)
+    assert rollout(cluster) == RolloutTurn(rolls=True, use=1.0)
     cluster.pods_ready("llava")
-    assert standing(cluster) == Standing()
+    assert rollout(cluster) == RolloutTurn()
     cluster.trouble("llava", PodState("", "Running", ready=False, waiting="CrashLoopBackOff"))
     cluster.rolled["llava"] = replace(cluster.rolled["llava"], available=0)
     cluster.settle()
-    assert standing(cluster) == Standing()  # a pod that crashes next week stops no upgrade
+    assert rollout(cluster) == RolloutTurn()  # a pod that crashes next week stops no upgrade
 
 
 def test_a_change_of_the_spec_does_not_wait() -> None:
@@ -104,7 +104,7 @@ def test_replicas_are_no_change_of_pods() -> None:
     cluster.apply("llava", {"replicas": 3})
     assert revision(cluster) == before
     assert cluster.rolled["llava"].wanted == 3
-    assert standing(cluster).use == 3.0
+    assert rollout(cluster).use == 3.0
 
 
 def test_replicas_are_no_turn() -> None:
@@ -118,7 +118,7 @@ def test_replicas_are_no_turn() -> None:
     cluster.apply("llava", {"replicas": 3})
     live = cluster.rolled["llava"]
     assert live.observed_generation < live.generation  # the Deployment controller is behind
-    assert standing(cluster) == Standing(waits=True, use=3.0)
+    assert rollout(cluster) == RolloutTurn(waits=True, use=3.0)
 
 
 def test_the_mark_of_a_turn_goes_with_its_end() -> None:
@@ -132,7 +132,7 @@ def test_the_mark_of_a_turn_goes_with_its_end() -> None:
     )
     cluster.settle()
     assert not cluster.rolled["llava"].by_turns
-    assert standing(cluster) == Standing()
+    assert rollout(cluster) == RolloutTurn()
 
 
 def test_a_stop_names_who_failed() -> None:
@@ -151,7 +151,7 @@ def test_a_stalled_rollout_has_failed() -> None:
     state = replace(cluster.rolled["llava"], stalled="it timed out progressing")
     cluster.rolled["llava"] = state
     cluster.settle()
-    assert standing(cluster).failure == "it timed out progressing"
+    assert rollout(cluster).failure == "it timed out progressing"
 
 
 @cases(
@@ -167,7 +167,7 @@ def test_what_counts_as_a_failure(pod: PodState, *, failed: bool) -> None:
     upgrade(cluster)
     grant(cluster, NOW)
     cluster.trouble("llava", pod)
-    assert (standing(cluster).rolls, bool(standing(cluster).failure)) == (True, failed)
+    assert (rollout(cluster).rolls, bool(rollout(cluster).failure)) == (True, failed)
 
 
 def damage_the_spec(cluster: ImaginedCluster) -> None:
@@ -184,10 +184,10 @@ def test_an_invalid_spec_keeps_the_turn_of_what_rolls() -> None:
     upgrade(cluster)
     grant(cluster, NOW)
     damage_the_spec(cluster)
-    kept = standing(cluster)
+    kept = rollout(cluster)
     assert (kept.rolls, kept.failure) == (True, "")
     cluster.pods_ready("llava")
-    assert not standing(cluster).rolls
+    assert not rollout(cluster).rolls
 
 
 def test_an_invalid_spec_hides_no_failure() -> None:
@@ -197,7 +197,7 @@ def test_an_invalid_spec_hides_no_failure() -> None:
     grant(cluster, NOW)
     damage_the_spec(cluster)
     cluster.trouble("llava", PodState("", "Running", ready=False, waiting="CrashLoopBackOff"))
-    assert "CrashLoopBackOff" in standing(cluster).failure
+    assert "CrashLoopBackOff" in rollout(cluster).failure
 
 
 def test_requests_count_before_replicas() -> None:
@@ -206,6 +206,6 @@ def test_requests_count_before_replicas() -> None:
     upgrade(cluster)
     model = cluster.models["llava"]
     seen = {**model.status, "scaling": {"inputs": {"requestsPerSecond": 0.25}}}
-    assert standing_of(
+    assert rollout_turn_of(
         replace(cluster.snapshot("llava"), status=seen), cluster.plans["llava"].rollout
-    ) == Standing(waits=True, use=0.25)
+    ) == RolloutTurn(waits=True, use=0.25)

@@ -3,12 +3,12 @@
 from functools import cache
 
 from mm_operator.autoscaling import (
-    Arrivals,
     Decision,
     LatencyMetric,
     LatencyObjective,
     Objectives,
     Observation,
+    RequestRate,
     State,
     Traffic,
     Tuning,
@@ -38,8 +38,8 @@ def traffic(demand: float, *, fast: float | None = None, latency: float | None =
     """Return traffic of so many full replicas, with a first token after `latency` seconds."""
     latencies = {} if latency is None else {FIRST_TOKEN.name: latency}
     return Traffic(
-        fast=Arrivals(demand if fast is None else fast, 0, 0),
-        steady=Arrivals(demand, 0, 0),
+        fast=RequestRate(demand if fast is None else fast, 0, 0),
+        steady=RequestRate(demand, 0, 0),
         mean_output_tokens=100.0,
         in_flight=demand,
         latencies=latencies,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from mm_lab.simulation.request import Request
 from mm_lab.simulation.score import Targets
-from mm_operator.autoscaling import Arrivals, LatencyMetric
+from mm_operator.autoscaling import LatencyMetric, RequestRate
 
 SHORTEST_MEAN = 16
 """Tokens of the shortest answer that has an inter-token latency, the mean of its gaps: of a shorter
@@ -121,11 +121,11 @@ class Meters:
 
     # --- what a query answers ---------------------------------------------------------------
 
-    def arrivals(self, at: int, window: int) -> Arrivals:
+    def arrivals(self, at: int, window: int) -> RequestRate:
         """Return rates of arrivals over a window that ends at `at`."""
         low, high = self._ends(at, window)
         refused = high.refused - low.refused
-        return Arrivals(
+        return RequestRate(
             requests=(high.arrived - low.arrived - refused) / window,
             image_tokens=max(0, high.image_tokens - low.image_tokens) / window,
             text_tokens=max(0, high.text_tokens - low.text_tokens) / window,

@@ -5,11 +5,11 @@ from dataclasses import replace
 from mm_lab.simulation.meters import Meters
 from mm_lab.simulation.run import SCRAPE_AGE_SECONDS, View
 from mm_operator.autoscaling import (
-    Arrivals,
     Decision,
     LatencyObjective,
     Objectives,
     Observation,
+    RequestRate,
     State,
     Traffic,
     decide,
@@ -80,7 +80,7 @@ class SloPolicy:
         )
         if view.nan:
             nothing = float("nan")
-            return replace(traffic, fast=Arrivals(nothing, nothing, nothing))
+            return replace(traffic, fast=RequestRate(nothing, nothing, nothing))
         return traffic
 
     def _latency(self, meters: Meters, objective: LatencyObjective, shown: int) -> float | None:

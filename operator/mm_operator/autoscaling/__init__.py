@@ -24,13 +24,12 @@ from mm_operator.autoscaling.objectives import (
     Tuning,
     WorkCost,
 )
-from mm_operator.autoscaling.observation import Arrivals, Observation, Traffic
+from mm_operator.autoscaling.observation import Observation, RequestRate, Traffic
 from mm_operator.autoscaling.policy import decide
 from mm_operator.autoscaling.state import Sample, State, fresh
 
 __all__ = [
     "SETTLE_SECONDS",
-    "Arrivals",
     "Decision",
     "LatencyMetric",
     "LatencyObjective",
@@ -39,6 +38,7 @@ __all__ = [
     "Observation",
     "PolicyType",
     "RatePolicy",
+    "RequestRate",
     "Sample",
     "ScalingReason",
     "ScalingRules",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation
-from mm_operator.autoscaling.pace import needed_seconds
+from mm_operator.autoscaling.rate_limits import needed_seconds
 from mm_operator.autoscaling.state import Sample, State
 
 
@@ -17,7 +17,7 @@ def watched(observation: Observation, state: State, objectives: Objectives) -> S
         before = max(1, state.ready) * max(1, objectives.slots_per_replica)
         stood = state.inside is not None and state.inside.value > before
         helped_at = observation.at if stood else state.helped_at
-        state = replace(state, relieved_at=observation.at, helped_at=helped_at)
+        state = replace(state, became_ready_at=observation.at, helped_at=helped_at)
     if observation.ready != state.ready:
         state = replace(state, ready=observation.ready, full_since=None)
     if observation.replicas == state.replicas:
@@ -56,7 +56,7 @@ def in_one_unit(state: State, at: float, objectives: Objectives) -> State:
     )
 
 
-def after_pace(state: State, at: float, recommendation: int, objectives: Objectives) -> State:
+def recommended(state: State, at: float, recommendation: int, objectives: Objectives) -> State:
     """Add this tick's recommendation for as long as a stabilisation window needs it."""
     horizon = at - needed_seconds(objectives)
     recent = tuple(sample for sample in state.recommendations if sample.at > horizon)

@@ -1,4 +1,4 @@
-"""What the policy must keep for one model: bounds, latencies, pace, what a token costs."""
+"""What the policy must keep for one model: bounds, latencies, rate limits, what a token costs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -71,9 +71,9 @@ class RatePolicy:
 
 @dataclass(frozen=True, slots=True)
 class ScalingRules:
-    """Pace in one direction; the fields of HorizontalPodAutoscaler v2's `scaleUp`, `scaleDown`.
+    """Rate limits in one direction: `scaleUp` or `scaleDown` of HorizontalPodAutoscaler v2.
 
-    No `policies` means no limit of pace beyond the policy's own.
+    No `policies` means no rate limit beyond the policy's own.
     """
 
     stabilization_seconds: float = 0.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class RequestRate:
     """What came in, per second of one window, summed over the pods.
 
     Counted on arrival, not on completion: a full engine completes at its own rate whatever is
@@ -27,9 +27,9 @@ class Arrivals:
 class Traffic:
     """What Prometheus answered, all of one tick."""
 
-    fast: Arrivals
+    fast: RequestRate
     """Over `FAST_WINDOW_SECONDS`: sees a burst."""
-    steady: Arrivals
+    steady: RequestRate
     """Over `STEADY_WINDOW_SECONDS`: what scaling follows."""
     mean_output_tokens: float | None
     """Generated tokens per finished request over `OUTPUT_WINDOW_SECONDS`; `None` when none ended.
@@ -39,7 +39,7 @@ class Traffic:
     while the cost of a token is not measured."""
     latencies: Mapping[str, float] = field(default_factory=dict)
     """Seconds by `LatencyObjective.name`; one is missing when no request of its window ended."""
-    newest: Arrivals | None = None
+    newest: RequestRate | None = None
     """Between the last two scrapes: sees a crowd first, and noise as well. `None`: not known."""
     running: float | None = None
     """Those of them that hold a slot. `None`: not known."""

@@ -11,12 +11,12 @@ from mm_operator.autoscaling.decision import Decision, ScalingReason, Veto, Veto
 from mm_operator.autoscaling.demand import Demand, demand_of, remembered
 from mm_operator.autoscaling.inputs import inputs_of, problem_of
 from mm_operator.autoscaling.jitter import jitter_of
-from mm_operator.autoscaling.memory import after_pace, in_one_unit, watched
+from mm_operator.autoscaling.memory import in_one_unit, recommended, watched
 from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.observation import Observation, Traffic
-from mm_operator.autoscaling.pace import paced
 from mm_operator.autoscaling.pressure import Pressure, outcomes, pressure_of
 from mm_operator.autoscaling.queue import queue_of
+from mm_operator.autoscaling.rate_limits import rate_limited
 from mm_operator.autoscaling.situation import (
     Situation,
     capacity,
@@ -104,7 +104,7 @@ def _jitter(
 
 
 def _recommended(situation: Situation) -> tuple[_Recommendation, tuple[Vetoed, ...]]:
-    """Return the recommendation before bounds of capacity and pace."""
+    """Return the recommendation before bounds of capacity and rate limits."""
     observation, objectives = situation.observation, situation.objectives
     current = observation.replicas
     floors = [*_demanded(situation), _at_minimum(objectives)]
@@ -179,7 +179,7 @@ def _boost(situation: Situation) -> _Recommendation | None:
     pressure, state = situation.pressure, situation.state
     if pressure.value is None or pressure.high_ticks < tuning.high_ticks or observation.pending:
         return None
-    recent = [at for at in (state.raised_at, state.relieved_at) if at is not None]
+    recent = [at for at in (state.raised_at, state.became_ready_at) if at is not None]
     if recent and observation.at - max(recent) < tuning.effect_seconds:
         return None
     if not scale_up_helps(situation):
@@ -237,7 +237,7 @@ def _silent(
     return replace(decision, metrics_available=False), state
 
 
-# --- bounds, capacity, pace ---------------------------------------------------------------------
+# --- bounds, capacity, rate limits --------------------------------------------------------------
 
 
 def _settled(
@@ -249,7 +249,7 @@ def _settled(
     *,
     inputs: dict[str, float],
 ) -> tuple[Decision, State]:
-    """Limit the recommendation to capacity, pace and bounds; bounds win over all."""
+    """Limit the recommendation to capacity, rate limits and bounds; bounds win over all."""
     current = observation.replicas
     limited = capacity_limited(observation)
     recommendation = _bounded(recommendation, objectives)
@@ -259,8 +259,8 @@ def _settled(
         text = f"{recommendation.message} {busy}"
         vetoes = (*vetoes, Vetoed(Veto.NO_CAPACITY, "Pods wait for a GPU already."))
         recommendation = _Recommendation(current, ScalingReason.CAPACITY_LIMITED, text)
-    state = after_pace(state, observation.at, recommendation.replicas, objectives)
-    pace = paced(
+    state = recommended(state, observation.at, recommendation.replicas, objectives)
+    limit = rate_limited(
         recommendation.replicas,
         current,
         observation.at,
@@ -268,15 +268,15 @@ def _settled(
         changes=state.changes,
         objectives=objectives,
     )
-    granted = min(max(pace.replicas, objectives.min_replicas), objectives.max_replicas)
-    reason = ScalingReason.VETOED if pace.vetoed and granted == current else recommendation.reason
+    granted = min(max(limit.replicas, objectives.min_replicas), objectives.max_replicas)
+    reason = ScalingReason.VETOED if limit.vetoed and granted == current else recommendation.reason
     decision = Decision(
         replicas=granted,
         current=current,
         reason=reason,
         message=recommendation.message,
         inputs=inputs,
-        vetoes=(*vetoes, *pace.vetoed),
+        vetoes=(*vetoes, *limit.vetoed),
         objectives=outcomes(observation.traffic, objectives),
         capacity_limited=limited,
     )

@@ -12,8 +12,8 @@ from mm_operator.autoscaling.objectives import Objectives, WorkCost
 from mm_operator.autoscaling.observation import (
     FAST_WINDOW_SECONDS,
     NEWEST_SECONDS,
-    Arrivals,
     Observation,
+    RequestRate,
     Traffic,
 )
 from mm_operator.autoscaling.state import FullLoad, Sample, State
@@ -60,7 +60,7 @@ def queue_of(
     return Queue(stands, grows, growth, proven, full_load), state
 
 
-def work(arrivals: Arrivals, mean_output_tokens: float, cost: WorkCost) -> float:
+def work(arrivals: RequestRate, mean_output_tokens: float, cost: WorkCost) -> float:
     """Return the seconds of a full replica that one second of arrivals takes.
 
     Refused requests are work as well: they count like the mean of those that were let in.

@@ -44,7 +44,7 @@ class State:
     """Whether demand was work, not slots taken, at the last tick that saw any."""
     ready: int = 0
     """Pods that were Ready at the last tick."""
-    relieved_at: float | None = None
+    became_ready_at: float | None = None
     """Last time that one more became Ready."""
     helped_at: float | None = None
     """Last time that one more became Ready while a queue stood."""
@@ -76,7 +76,7 @@ class State:
     demand: tuple[Sample, ...] = ()
     """Demand in full replicas; highest per `DEMAND_STEP_SECONDS`."""
     recommendations: tuple[Sample, ...] = ()
-    """Replicas recommended before pace was applied: what stabilisation windows look at."""
+    """Replicas recommended before rate limits were applied: what stabilisation windows look at."""
     changes: tuple[Sample, ...] = ()
     """Replicas added (positive) or removed by us: what rate limits look at."""
 

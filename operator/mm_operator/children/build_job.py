@@ -11,7 +11,7 @@ from mm_operator.children import device_claims, hardware, pod, sources, volumes
 from mm_operator.children.job_pod import build_job_pod, build_job_template, failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
-from mm_operator.plan.jobs import terms_of
+from mm_operator.plan.jobs import job_inputs
 from mm_operator.plan.records import plan_digest
 from mm_operator.plan.store import store_of
 
@@ -32,7 +32,7 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
             "annotations": {
                 labels.INPUTS_HASH: fingerprint,
                 labels.ATTEMPT: str(plan.build.attempt),
-                labels.TERMS_HASH: terms_of(spec, snapshot.settings, snapshot.uid).digest,
+                labels.TERMS_HASH: job_inputs(spec, snapshot.settings, snapshot.uid).digest,
                 labels.MADE_BY: snapshot.uid,
                 labels.MADE_FOR: snapshot.name,
             },

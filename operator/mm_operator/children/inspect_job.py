@@ -11,7 +11,7 @@ from mm_operator.children import pod, sources, volumes
 from mm_operator.children.job_pod import build_job_pod, build_job_template, failure_policy
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.model import Plan, Snapshot, Step
-from mm_operator.plan.jobs import terms_of
+from mm_operator.plan.jobs import job_inputs
 
 LIMIT_SECONDS = 1800
 """Reading headers takes seconds, digests of a big checkpoint on a slow volume minutes."""
@@ -34,7 +34,7 @@ def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
     annotations = {
         labels.INPUTS_HASH: inspect.inputs_hash,
         labels.ATTEMPT: str(inspect.attempt),
-        labels.TERMS_HASH: terms_of(spec, snapshot.settings, snapshot.uid).digest,
+        labels.TERMS_HASH: job_inputs(spec, snapshot.settings, snapshot.uid).digest,
     }
     return {
         "apiVersion": "batch/v1",

@@ -10,9 +10,9 @@ from mm_operator import names
 from mm_operator.children.device_claims import claimed_by
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
-from mm_operator.plan.announcing import announces
 from mm_operator.plan.records import CLAIMS_KEY, ENGINE_KEY
 from mm_operator.plan.revision import LEAST_SECONDS, REVISION_KEY, Revision
+from mm_operator.plan.scrape_annotations import has_scrape_annotations
 from mm_operator.plan.starts import probe_seconds
 
 
@@ -29,7 +29,7 @@ def build_serving_config(
         return None
     revision = Revision(
         start_seconds=probe_seconds(template) or LEAST_SECONDS,
-        announced=announces(template),
+        announced=has_scrape_annotations(template),
     )
     claims = claimed_by(template) | (claimed_by(encoder) if encoder else set())
     return {

@@ -18,7 +18,7 @@ from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.children.outward import with_network
 from mm_operator.digests import plain
 from mm_operator.model import RolloutDecision, Snapshot
-from mm_operator.plan.announcing import is_announced, scrape_annotations
+from mm_operator.plan.scrape_annotations import is_scraped_by_annotations, scrape_annotations
 
 OLD_REPLICA_SETS = 1
 """Revisions live in ConfigMaps that go with their last pod: older ones could not be started."""
@@ -50,7 +50,7 @@ def serving_template(
 ) -> dict[str, Any]:
     """Return the pod template of a revision."""
     config = names.serving_config(snapshot.name, rollout.serving_hash)
-    announced = is_announced(snapshot, rollout, kind.component)
+    announced = is_scraped_by_annotations(snapshot, rollout, kind.component)
     template: dict[str, Any] = {
         "metadata": {
             "labels": {**spec.runtime.pod_labels, **own_labels(snapshot.name, kind.component)},

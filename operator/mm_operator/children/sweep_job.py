@@ -18,7 +18,7 @@ _MEMORY_LIMIT = "512Mi"
 
 def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
     """Return the Job when a sweep must start."""
-    sweep, wanted = plan.collection, spec.build.store.gc_after
+    sweep, wanted = plan.garbage_collection, spec.build.store.gc_after
     if not sweep.start or wanted is None:
         return None
     store = store_of(spec)

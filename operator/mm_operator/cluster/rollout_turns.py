@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from mm_operator.cluster.keys import Key
-from mm_operator.model import Standing, Turn
+from mm_operator.model import RolloutTurn, Turn
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,23 +54,23 @@ class RolloutTurns:
         granted = not self._unseen and (key in self._rolling or free)
         return Turn(granted, self._most, self._first_failing())
 
-    def note(self, key: Key, standing: Standing) -> None:
+    def note(self, key: Key, rollout: RolloutTurn) -> None:
         """Take where a model stands, and wake those whose turn follows from it."""
         self._unseen.pop(key, None)
         before = self._first_failing()
-        if standing.rolls:
+        if rollout.rolls:
             self._rolling.add(key)
-            if standing.failure and key not in self._failing:
+            if rollout.failure and key not in self._failing:
                 # It stays until the rollout is over: pods that crash seem to start now and then.
-                self._failing[key] = standing.failure
+                self._failing[key] = rollout.failure
                 _LOG.warning(
-                    "rollouts by turns stop: the one of %s failed: %s", key, standing.failure
+                    "rollouts by turns stop: the one of %s failed: %s", key, rollout.failure
                 )
         else:
             self._rolling.discard(key)
             self._failing.pop(key, None)
-        if standing.waits:
-            self._wait(key, standing.use)
+        if rollout.waits:
+            self._wait(key, rollout.use)
         else:
             self._waiting.pop(key, None)
         after = self._first_failing()

@@ -12,7 +12,7 @@ May import: `mm_api`, `mm_operator.errors`.
 from mm_operator.model.decisions import (
     BuildDecision,
     BuildPhase,
-    Collection,
+    GarbageCollection,
     InspectDecision,
     Plan,
     RolloutDecision,
@@ -42,7 +42,7 @@ from mm_operator.model.outcome import (
     Outcome,
     StageError,
 )
-from mm_operator.model.rollout_turns import Standing, Turn
+from mm_operator.model.rollout_turns import RolloutTurn, Turn
 from mm_operator.model.snapshot import (
     GpuNode,
     KedaSettings,
@@ -57,11 +57,11 @@ __all__ = [
     "BuildPhase",
     "Builder",
     "ClaimState",
-    "Collection",
     "ConfigState",
     "DeploymentState",
     "EnginePlan",
     "EngineState",
+    "GarbageCollection",
     "GpuFault",
     "GpuNode",
     "InspectDecision",
@@ -79,10 +79,10 @@ __all__ = [
     "PodState",
     "Ref",
     "RolloutDecision",
+    "RolloutTurn",
     "ScalingView",
     "Snapshot",
     "StageError",
-    "Standing",
     "Step",
     "StoredEngine",
     "Turn",

@@ -96,7 +96,7 @@ class BuildDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class GarbageCollection:
     """Whether and how the model's store is swept of unused engines."""
 
     job: str = ""
@@ -152,7 +152,7 @@ class Plan:
     """Pods that refused an engine that is complete again: deleted, so that others start now."""
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
-    collection: Collection = Collection()
+    garbage_collection: GarbageCollection = GarbageCollection()
     store_key: str = ""
     """Key of the model's store, equal for all who use it; empty while there is no plan."""
     engine_config: str = ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RolloutTurn:
     """One model's part in it.
 
     Attributes:

@@ -7,8 +7,8 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.model import (
     BuildDecision,
-    Collection,
     EngineState,
+    GarbageCollection,
     InspectDecision,
     Plan,
     RolloutDecision,
@@ -17,11 +17,11 @@ from mm_operator.model import (
 )
 from mm_operator.plan.adapters import access_problem
 from mm_operator.plan.build import decide_build
-from mm_operator.plan.collection import decide_collection, store_key
 from mm_operator.plan.damage import found_damage, pods_to_restart
 from mm_operator.plan.engine_plan import PlannedEngine, WantedEngine, plan_for
+from mm_operator.plan.garbage_collection import decide_garbage_collection, store_key
 from mm_operator.plan.inspection import decide_inspect
-from mm_operator.plan.jobs import terms_of
+from mm_operator.plan.jobs import job_inputs
 from mm_operator.plan.lost_gpus import replaced
 from mm_operator.plan.match import with_match
 from mm_operator.plan.retention import kept, released
@@ -71,9 +71,9 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     rollout = decide_rollout(snapshot, spec, wanted, engine.build)
     key = store_key(snapshot, spec) if wanted else ""
     built = engine.build.step is Step.DONE
-    collection = decide_collection(snapshot, spec, key) if built else Collection()
+    sweep = decide_garbage_collection(snapshot, spec, key) if built else GarbageCollection()
     delays = (
-        collection.due_in,
+        sweep.due_in,
         inspect.retry_in,
         engine.build.retry_in,
         _own_write(inspect, engine.build),
@@ -85,10 +85,10 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         rollout=rollout,
         problem=engine.planned.problem,
         engine=engine.planned.plan,
-        collection=collection,
+        garbage_collection=sweep,
         store_key=key,
         engine_config=config,
-        keep=kept(snapshot, inspect, engine.build, rollout, collection),
+        keep=kept(snapshot, inspect, engine.build, rollout, sweep),
         pods_to_restart=replaced(snapshot)
         | (pods_to_restart(snapshot, config, engine.build) if wanted else frozenset()),
         release=released(snapshot, config, rollout),
@@ -124,7 +124,7 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
     wanted = planned.wanted
     name = wanted.config if wanted else ""
     state = snapshot.observed.engines.get(name, EngineState())
-    terms = terms_of(spec, snapshot.settings, snapshot.uid)
+    terms = job_inputs(spec, snapshot.settings, snapshot.uid)
     found = found_damage(snapshot, name)
     build = decide_build(wanted, state, inspect, terms, snapshot.now, found=found)
     if wanted is None:

@@ -12,7 +12,7 @@ from mm_operator import names
 from mm_operator.digests import digest, stated
 from mm_operator.model import InspectDecision, JobPhase, JobState, Snapshot, Step
 from mm_operator.plan.failures import cause_of, failure_so_far, inspect_failure
-from mm_operator.plan.jobs import attempt_of, latest, terms_of, waits
+from mm_operator.plan.jobs import attempt_of, job_inputs, latest, waits
 from mm_operator.plan.records import read_inspect_result, read_inspection
 from mm_operator.plan.retry import INSPECT, RETRIED
 
@@ -62,7 +62,7 @@ def decide_inspect(
     decision = _follow(snapshot, job, round_)
     pending = job.phase is JobPhase.PENDING and not job.deleting
     if decision.step is Step.FAILED or (pending and decision.step is Step.RUNNING):
-        terms = terms_of(spec, snapshot.settings, snapshot.uid)
+        terms = job_inputs(spec, snapshot.settings, snapshot.uid)
         if terms.replace(job):
             return _started(snapshot, wanted, round_, attempt=attempt_of(job) + 1)
     return decision

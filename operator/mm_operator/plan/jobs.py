@@ -26,7 +26,7 @@ _CHECK = {
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class JobInputs:
     """What a model's Jobs are made from beside their inputs, as a digest, and whose they are."""
 
     digest: str
@@ -46,7 +46,7 @@ class Terms:
         return job.annotations.get(labels.TERMS_HASH, self.digest) != self.digest
 
 
-def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Terms:
+def job_inputs(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> JobInputs:
     """Return the terms of a model: a change of any of them is worth a new Job."""
     # Neither how long unused engines stay nor how long Jobs do changes anything in a build.
     store = spec.build.store.model_copy(update={"gc_after": None})
@@ -68,7 +68,7 @@ def terms_of(spec: MultimodalModelSpec, settings: PlanSettings, uid: str) -> Ter
         content["devices"] = [gpu.device_class_name, *gpu.device_selectors]
     if spec.engine.lora:
         content["adapters"] = [stated(one) for one in spec.engine.lora]
-    return Terms(digest(content), uid)
+    return JobInputs(digest(content), uid)
 
 
 _MOST_DIGITS = 9

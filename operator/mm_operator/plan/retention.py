@@ -3,8 +3,8 @@
 from mm_operator import names
 from mm_operator.model import (
     BuildDecision,
-    Collection,
     ConfigState,
+    GarbageCollection,
     InspectDecision,
     Ref,
     RolloutDecision,
@@ -21,7 +21,7 @@ def kept(
     inspect: InspectDecision,
     build: BuildDecision,
     rollout: RolloutDecision,
-    collection: Collection,
+    garbage_collection: GarbageCollection,
 ) -> frozenset[Ref]:
     """Return the objects that are neither applied again nor pruned.
 
@@ -33,8 +33,8 @@ def kept(
         for job, step in ((inspect.job, inspect.step), (build.job, build.step))
         if job and step is not Step.START
     }
-    if collection.job and not collection.start:
-        keep.add(Ref("Job", collection.job))  # it says when the store was swept last
+    if garbage_collection.job and not garbage_collection.start:
+        keep.add(Ref("Job", garbage_collection.job))  # it says when the store was swept last
     for config in serving_configs(snapshot):
         keep.add(Ref("ConfigMap", config.name))
         claims = config.data.get(CLAIMS_KEY, "").split(",")

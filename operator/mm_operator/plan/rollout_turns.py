@@ -11,7 +11,7 @@ from mm_api.conditions import Reason
 from mm_api.sentences import count
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.digests import digest, stated
-from mm_operator.model import DeploymentState, RolloutDecision, Snapshot, Standing, Step
+from mm_operator.model import DeploymentState, RolloutDecision, RolloutTurn, Snapshot, Step
 from mm_operator.plan.rollout_progress import first_obstacle
 
 _NOT_OF_PODS = frozenset(
@@ -84,13 +84,13 @@ def by_turns(snapshot: Snapshot, spec: MultimodalModelSpec, deployment: Deployme
     return snapshot.turn is not None and deployment.spec_digest in {"", spec_digest(spec)}
 
 
-def standing_of(snapshot: Snapshot, rollout: RolloutDecision) -> Standing:
+def rollout_turn_of(snapshot: Snapshot, rollout: RolloutDecision) -> RolloutTurn:
     """Return where a model stands among those that roll by turns."""
     waits, rolls = rollout.waits_for_turn, rollout.by_turns
     if not waits and not rolls:
-        return Standing()
+        return RolloutTurn()
     failure = _failure(snapshot, rollout) if rolls else ""
-    return Standing(waits=waits, rolls=rolls, failure=failure, use=_use_of(snapshot))
+    return RolloutTurn(waits=waits, rolls=rolls, failure=failure, use=_use_of(snapshot))
 
 
 def _failure(snapshot: Snapshot, rollout: RolloutDecision) -> str:

@@ -29,13 +29,13 @@ from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import engine_problem
-from mm_operator.scaling.follower import Follower, Requested
+from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.reader import Answers, read_all
 from mm_operator.scaling.traffic import Reading, read_traffic
-from mm_operator.scaling.view import Standing
+from mm_operator.scaling.view import ScalingAuthority
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class _Evaluation:
 
     record: ModelRecord
     requested: Requested
-    follower: Follower
+    autoscaler: ModelAutoscaler
     pods: Sequence[ScaledPod]
     names: Sequence[str]
     """Names of the pods, and of those that went within the longest window."""
@@ -123,7 +123,7 @@ class Scaler:
         self._clock = clock
         self._report_seconds = report_seconds
         self._serves = serves
-        self._followers: dict[str, Follower] = {}
+        self._autoscalers: dict[str, ModelAutoscaler] = {}
         self._views: dict[str, ScalingView] = {}
         self._specs: dict[str, tuple[int, MultimodalModelSpec | None]] = {}
         self._pods: dict[str, tuple[int, ScaledPod]] = {}
@@ -132,17 +132,17 @@ class Scaler:
         """Return what the status of a model should say; None before the first evaluation."""
         return self._views.get(uid)
 
-    def followers(self) -> Iterator[tuple[Key, int, Follower]]:
+    def autoscalers(self) -> Iterator[tuple[Key, int, ModelAutoscaler]]:
         """Yield each model that is followed, with its replicas, for metrics."""
         for key in self._models:
             record = self._models.find(key)
-            if record is not None and (follower := self._followers.get(record.uid)):
+            if record is not None and (autoscaler := self._autoscalers.get(record.uid)):
                 spec = self._spec(record)
-                yield key, spec.replicas if spec else 0, follower
+                yield key, spec.replicas if spec else 0, autoscaler
 
     async def lead(self) -> None:
         """Tick until cancelled, with no memory of an earlier time as leader."""
-        self._followers.clear()
+        self._autoscalers.clear()
         self._views.clear()
         try:
             while True:
@@ -162,7 +162,7 @@ class Scaler:
         evaluations = await self._evaluations()
         self._forget({evaluation.record.uid for evaluation in evaluations})
         for evaluation in evaluations:
-            if evaluation.follower.changes_engine(evaluation.requested.spec.engine):
+            if evaluation.autoscaler.changes_engine(evaluation.requested.spec.engine):
                 self._conflicts.suspect(evaluation.record.key)  # what the former engine left behind
         await self._conflicts.refresh(evaluation.record.key for evaluation in evaluations)
         await self._resolve(evaluations)
@@ -201,16 +201,17 @@ class Scaler:
         if spec is None or spec.autoscaling is None or spec.autoscaling.mode == "Off":
             return None
         status = record.status.read()
-        follower = self._followers.get(record.uid)
-        if follower is None:
-            follower = Follower(status.get("scaling") or {}, self._clock(), spec.replicas)
-            self._followers[record.uid] = follower
-        if record.version < follower.written_version:
+        autoscaler = self._autoscalers.get(record.uid)
+        if autoscaler is None:
+            autoscaler = ModelAutoscaler(status.get("scaling") or {}, self._clock(), spec.replicas)
+            self._autoscalers[record.uid] = autoscaler
+        if record.version < autoscaler.written_version:
             return None  # the cache has not seen our own last move yet
         mover = record.replicas_set_by.manager
         requested = Requested(spec.autoscaling, spec.replicas, spec.engine.max_batch_size, mover)
         pods = self._pods_of(key)
-        return _Evaluation(record, requested, follower, pods, follower.names(pods, self._clock()))
+        pod_names = autoscaler.names(pods, self._clock())
+        return _Evaluation(record, requested, autoscaler, pods, pod_names)
 
     async def _resolve(self, evaluations: Sequence[_Evaluation]) -> None:
         for evaluation in evaluations:
@@ -271,7 +272,7 @@ class Scaler:
                 await asyncio.sleep(0)
 
     async def _decide(self, evaluation: _Evaluation) -> None:
-        now, requested, follower = self._clock(), evaluation.requested, evaluation.follower
+        now, requested, autoscaler = self._clock(), evaluation.requested, evaluation.autoscaler
         objectives = evaluation.objectives
         reading = Reading(None, evaluation.problem)
         if not evaluation.problem:
@@ -283,18 +284,18 @@ class Scaler:
                 objectives=objectives.latencies,
                 now=now,
             )
-        if follower.others_moved(requested, now):
+        if autoscaler.others_moved(requested, now):
             self._conflicts.suspect(evaluation.record.key)
-        decision = follower.decide(
+        decision = autoscaler.decide(
             requested, objectives, pods=evaluation.pods, reading=reading, now=now
         )
-        standing = self._standing(evaluation, now)
-        free = not (standing.others or standing.problem)
+        authority = self._authority(evaluation, now)
+        free = not (authority.others or authority.problem)
         if requested.spec.mode == "Enforce" and requested.spec.engine == "Builtin" and free:
             await self._move(
                 evaluation, decision.replicas, f"{decision.reason}: {decision.message}"
             )
-        view = follower.publish(requested, decision, standing, now)
+        view = autoscaler.publish(requested, decision, authority, now)
         if view is not None:
             self._views[evaluation.record.uid] = view
             self._wake(evaluation.record.key)
@@ -318,17 +319,17 @@ class Scaler:
         except ClusterError as error:
             _LOG.info("%s was not scaled to %d: %s", key, replicas, error)
             return
-        evaluation.follower.written_version = int(answer["metadata"]["resourceVersion"])
-        evaluation.follower.moved(before, replicas, reason, self._clock())
+        evaluation.autoscaler.written_version = int(answer["metadata"]["resourceVersion"])
+        evaluation.autoscaler.moved(before, replicas, reason, self._clock())
 
-    def _standing(self, evaluation: _Evaluation, now: float) -> Standing:
+    def _authority(self, evaluation: _Evaluation, now: float) -> ScalingAuthority:
         """Return who should move the replicas, and what stands against it."""
         spec = evaluation.requested.spec
         if problem := self._engine_problem(spec):
-            return Standing(problem=problem)
+            return ScalingAuthority(problem=problem)
         others = self._conflicts.name(evaluation.record.key, spec.engine)
         keda_moves = spec.engine == "KEDA" and spec.mode == "Enforce" and not others
-        return Standing(
+        return ScalingAuthority(
             others=others,
             trouble=self._trouble(evaluation, now) if keda_moves else "",
             by_keda=keda_moves and self._may_take_over(evaluation, now),
@@ -343,7 +344,7 @@ class Scaler:
         name = names.autoscaler(evaluation.record.key.name)
         if self._cache.find(SCALED_OBJECT.kind, evaluation.record.key.namespace, name) is not None:
             return True
-        return evaluation.follower.is_settled(now, _SETTLED_TICKS * self._interval)
+        return evaluation.autoscaler.is_settled(now, _SETTLED_TICKS * self._interval)
 
     def _spec(self, record: ModelRecord) -> MultimodalModelSpec | None:
         held = self._specs.get(record.uid)
@@ -366,7 +367,7 @@ class Scaler:
 
     def _forget(self, followed: set[str]) -> None:
         """Drop what is remembered of models and pods that are gone or no longer scaled."""
-        _keep(self._followers, followed)
+        _keep(self._autoscalers, followed)
         _keep(self._views, followed)
         _keep(self._specs, followed)
         _keep(self._pods, self._cache.uids())

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mm_operator.autoscaling import Arrivals, LatencyObjective, Traffic
+from mm_operator.autoscaling import LatencyObjective, RequestRate, Traffic
 from mm_operator.scaling import latencies
 from mm_operator.scaling.answers import MetricsError, Sample
 from mm_operator.scaling.costs import WORK_UNITS, Measured, measured
@@ -118,8 +118,8 @@ def read_traffic(
     values, attainment = _latencies(served, objectives)
     return Reading(
         Traffic(
-            fast=_arrivals(known, "fast", factor),
-            steady=_arrivals(known, "steady", factor),
+            fast=_request_rate(known, "fast", factor),
+            steady=_request_rate(known, "steady", factor),
             mean_output_tokens=_mean_output(known),
             in_flight=factor * (_sum(served, "running") + _sum(served, "waiting")),
             latencies=values,
@@ -195,10 +195,10 @@ def _what_is_missing(
     )
 
 
-def _arrivals(known: Sequence[PodSeries], window: str, factor: float) -> Arrivals:
+def _request_rate(known: Sequence[PodSeries], window: str, factor: float) -> RequestRate:
     images = factor * _sum(known, f"image_tokens_{window}")
     prompt = factor * _sum(known, f"prompt_tokens_{window}")
-    return Arrivals(
+    return RequestRate(
         requests=factor * _sum(known, f"accepted_{window}"),
         image_tokens=images,
         text_tokens=max(0.0, prompt - images),
@@ -206,10 +206,10 @@ def _arrivals(known: Sequence[PodSeries], window: str, factor: float) -> Arrival
     )
 
 
-def _newest(known: Sequence[PodSeries], factor: float) -> Arrivals | None:
+def _newest(known: Sequence[PodSeries], factor: float) -> RequestRate | None:
     if not any(f"accepted_{NEWEST}" in one.values for one in known):
         return None
-    return _arrivals(known, NEWEST, factor)
+    return _request_rate(known, NEWEST, factor)
 
 
 def _completed(served: Sequence[PodSeries], factor: float) -> float | None:

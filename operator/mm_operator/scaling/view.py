@@ -35,7 +35,7 @@ _LIMITED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScalingAuthority:
     """Who may move replicas now, and what stands against it."""
 
     others: str = ""
@@ -57,10 +57,10 @@ def make_view(
     cold_start_phases: Mapping[str, float],
     cost: WorkCost | None,
     cost_problem: str = "",
-    standing: Standing,
+    authority: ScalingAuthority,
 ) -> ScalingView:
     """Return what people and programs read of a decision."""
-    active, reason, message = _condition(spec, decision, standing)
+    active, reason, message = _condition(spec, decision, authority)
     return ScalingView(
         status=ScalingStatus(
             desired=decision.replicas,
@@ -91,7 +91,7 @@ def make_view(
         active=active,
         reason=reason,
         message=message,
-        by_keda=standing.by_keda,
+        by_keda=authority.by_keda,
     )
 
 
@@ -137,11 +137,11 @@ def rounded(value: float) -> float:
 
 
 def _condition(
-    spec: AutoscalingSpec, decision: Decision, standing: Standing
+    spec: AutoscalingSpec, decision: Decision, authority: ScalingAuthority
 ) -> tuple[bool, Reason, str]:
     if spec.mode == "Recommend":
         return False, Reason.RECOMMEND_ONLY, _RECOMMENDING
-    if obstacle := _obstacle(decision, standing):
+    if obstacle := _obstacle(decision, authority):
         return False, *obstacle
     if decision.capacity_limited:
         return True, Reason.CAPACITY_LIMITED, _LIMITED
@@ -151,17 +151,17 @@ def _condition(
     return True, Reason.FOLLOWING_LOAD, f"replicas move {bounds} to keep {followed}"
 
 
-def _obstacle(decision: Decision, standing: Standing) -> tuple[Reason, str] | None:
+def _obstacle(decision: Decision, authority: ScalingAuthority) -> tuple[Reason, str] | None:
     """Return why replicas are not, or not entirely, moved; the gravest of several."""
-    if standing.problem:
-        return Reason.ENGINE_NOT_AVAILABLE, standing.problem
-    if standing.others:
+    if authority.problem:
+        return Reason.ENGINE_NOT_AVAILABLE, authority.problem
+    if authority.others:
         return (
             Reason.REPLICAS_CONTESTED,
-            f"HorizontalPodAutoscaler {standing.others} {_CONTESTED}",
+            f"HorizontalPodAutoscaler {authority.others} {_CONTESTED}",
         )
-    if standing.trouble:
-        return Reason.ENGINE_NOT_AVAILABLE, standing.trouble
+    if authority.trouble:
+        return Reason.ENGINE_NOT_AVAILABLE, authority.trouble
     if not decision.metrics_available:
         held = decision.reason is ScalingReason.NO_METRICS
         what = "replicas stay as they are" if held else "replicas follow what is known"

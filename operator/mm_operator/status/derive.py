@@ -113,7 +113,7 @@ def _build_summary(snapshot: Snapshot, plan: Plan, fingerprint: str) -> BuildSta
 
 def _message(plan: Plan) -> str:
     first = plan.build.message.split("\n", 1)[0]
-    return "; ".join(filter(None, (first, plan.collection.problem)))[:_MESSAGE_LIMIT]
+    return "; ".join(filter(None, (first, plan.garbage_collection.problem)))[:_MESSAGE_LIMIT]
 
 
 def _how_far(progress: BuildProgress | None) -> str | None:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from mm_operator.autoscaling import (
-    Arrivals,
     Decision,
     Objectives,
+    RequestRate,
     ScalingReason,
     State,
     Traffic,
@@ -41,7 +41,7 @@ def crowd(at: float, *, sent: float = SENT, answered: float = ANSWERED) -> Traff
     longest, earlier = (sent - answered) * seen, max(0.0, seen - 60.0)
     area = (sent - answered) * (seen**2 - earlier**2) / 2
     return Traffic(
-        **{name: Arrivals(rate, 0, 0) for name, rate in windows.items()},
+        **{name: RequestRate(rate, 0, 0) for name, rate in windows.items()},
         mean_output_tokens=None,
         in_flight=area / 60.0,
         # The slowest of those that were answered came when the queue was half as long.
@@ -214,6 +214,6 @@ def test_a_minute_after_it_came_a_queue_counts_again() -> None:
 
 
 def calm_traffic(rate: float) -> Traffic:
-    same = Arrivals(rate, 0, 0)
+    same = RequestRate(rate, 0, 0)
     quick = {FIRST_TOKEN.name: 0.2}
     return Traffic(same, same, None, in_flight=2.0, latencies=quick, newest=same, completed=rate)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from mm_api.v1alpha1.status import ScalingStatus
 from mm_operator.autoscaling import (
-    Arrivals,
     LatencyMetric,
     LatencyObjective,
     Objectives,
+    RequestRate,
     Traffic,
     WorkCost,
     decide,
@@ -19,7 +19,7 @@ from support.ticks import START, TICK_SECONDS, tick
 def test_all_metrics_fit() -> None:
     wanted = tuple(LatencyObjective(metric, 95, 2.0) for metric in LatencyMetric)
     objectives = Objectives(1, 20, wanted, cost=WorkCost(0.1, 0, 0, 0), slots_per_replica=8)
-    busy = Arrivals(30.0, 1.0, 1.0, 0.1)
+    busy = RequestRate(30.0, 1.0, 1.0, 0.1)
     seen = Traffic(
         fast=busy,
         steady=busy,

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mm_operator.autoscaling import (
-    Arrivals,
     Decision,
+    RequestRate,
     ScalingReason,
     Traffic,
     Tuning,
@@ -51,13 +51,13 @@ def test_a_load_at_the_edge_of_a_replica_is_no_further_replica(pods: int) -> Non
 
 def test_images_and_words_cost_what_was_measured() -> None:
     cost = WorkCost(0.01, 0.001, 0.0001, 0.002)
-    arrivals = Arrivals(requests=2, image_tokens=1000, text_tokens=500)
+    arrivals = RequestRate(requests=2, image_tokens=1000, text_tokens=500)
 
     assert pytest.approx(0.02 + 1.0 + 0.05 + 2 * 50 * 0.002) == work(arrivals, 50, cost)
 
 
 def test_refused_requests_are_demand() -> None:
-    assert work(Arrivals(2, 0, 0), 0, COST) == work(Arrivals(1, 0, 0, refused=1), 0, COST)
+    assert work(RequestRate(2, 0, 0), 0, COST) == work(RequestRate(1, 0, 0, refused=1), 0, COST)
 
 
 def test_without_a_measured_cost_slots_taken_are_the_demand() -> None:
@@ -146,8 +146,8 @@ def test_a_burst_counts_before_the_steady_window_shows_it() -> None:
 def test_a_crowd_is_believed_by_its_count(expected: int, request_seconds: float) -> None:
     """The same work in the last scrape interval is a crowd of many requests, chance of few."""
     costly = replace(SIMPLE, cost=replace(COST, request_seconds=request_seconds))
-    calm = Arrivals(1.0 / request_seconds, 0, 0)
-    crowd = Arrivals(2.6 / request_seconds, 0, 0)
+    calm = RequestRate(1.0 / request_seconds, 0, 0)
+    crowd = RequestRate(2.6 / request_seconds, 0, 0)
     seen = replace(traffic(1.0), fast=calm, steady=calm, newest=crowd)
 
     assert expected == decide(tick(0, 3, seen), fresh(START, 3), costly)[0].replicas
@@ -200,7 +200,7 @@ def test_the_numbers_are_reported() -> None:
 
 
 def test_an_idle_model_needs_nothing_but_its_minimum() -> None:
-    seen = Traffic(Arrivals(0, 0, 0), Arrivals(0, 0, 0), mean_output_tokens=None, in_flight=0)
+    seen = Traffic(RequestRate(0, 0, 0), RequestRate(0, 0, 0), mean_output_tokens=None, in_flight=0)
     decision, _ = decide(tick(0, 1, seen), watched(1, 0.0, SIMPLE), SIMPLE)
 
     assert (decision.replicas, decision.reason) == (1, ScalingReason.AT_MINIMUM)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mm_operator.autoscaling import Arrivals, Objectives, ScalingReason, Traffic, Veto, decide
+from mm_operator.autoscaling import Objectives, RequestRate, ScalingReason, Traffic, Veto, decide
 from support.cases import cases
 from support.ticks import SIMPLE, TICK_SECONDS, one, tick, traffic, watched
 
@@ -46,8 +46,8 @@ def test_silence_is_reported() -> None:
     "wrong",
     {
         "not-a-number": replace(traffic(0.1), in_flight=NAN),
-        "infinite": replace(traffic(0.1), fast=Arrivals(float("inf"), 0, 0)),
-        "negative": replace(traffic(0.1), steady=Arrivals(-1, 0, 0)),
+        "infinite": replace(traffic(0.1), fast=RequestRate(float("inf"), 0, 0)),
+        "negative": replace(traffic(0.1), steady=RequestRate(-1, 0, 0)),
         "latency": traffic(0.1, latency=NAN),
     },
 )
@@ -82,7 +82,9 @@ def test_replicas_without_a_gpu_may_go() -> None:
 
 def test_where_no_pod_serves_nothing_goes() -> None:
     """All pods lost their nodes: no one counts what comes, and no one knows that it is nothing."""
-    nothing = Traffic(Arrivals(0, 0, 0), Arrivals(0, 0, 0), mean_output_tokens=None, in_flight=0)
+    nothing = Traffic(
+        RequestRate(0, 0, 0), RequestRate(0, 0, 0), mean_output_tokens=None, in_flight=0
+    )
     state, replicas = watched(6, 2.0, SIMPLE), 6
     for number in range(60):
         lost = {"ready": 0, "unschedulable": 6, "unschedulable_seconds": number * TICK_SECONDS}

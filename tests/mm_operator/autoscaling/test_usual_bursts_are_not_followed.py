@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mm_operator.autoscaling import Arrivals, Sample, State, Traffic, decide, fresh
+from mm_operator.autoscaling import RequestRate, Sample, State, Traffic, decide, fresh
 from mm_operator.autoscaling.jitter import jitter_of
 from support.cases import cases
 from support.ticks import COST, SIMPLE, START, TICK_SECONDS, tick, traffic
@@ -16,7 +16,7 @@ QUICK = replace(SIMPLE, cost=replace(COST, request_seconds=REQUEST_SECONDS))
 
 def load(steady: float, *, newest: float, fast: float | None = None) -> Traffic:
     windows = {"steady": steady, "fast": steady if fast is None else fast, "newest": newest}
-    arrivals = {name: Arrivals(work / REQUEST_SECONDS, 0, 0) for name, work in windows.items()}
+    arrivals = {name: RequestRate(work / REQUEST_SECONDS, 0, 0) for name, work in windows.items()}
     return replace(traffic(0.0), **arrivals)  # type: ignore[arg-type]
 
 

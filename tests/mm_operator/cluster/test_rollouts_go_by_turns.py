@@ -9,7 +9,7 @@ import pytest
 from mm_operator.cluster import rollout_turns
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.rollout_turns import RolloutTurns
-from mm_operator.model import Standing
+from mm_operator.model import RolloutTurn
 
 
 def key(name: str) -> Key:
@@ -41,7 +41,7 @@ class Fleet:
         rolls = model.name in self.rolling
         failure = self.failures.get(model.name, "")
         waits = model in self.waiting
-        self.turns.note(model, Standing(waits, rolls, failure, self.uses[model]))
+        self.turns.note(model, RolloutTurn(waits, rolls, failure, self.uses[model]))
 
     def settle(self) -> None:
         """Reconcile until no model is woken any more."""
@@ -133,10 +133,10 @@ def test_a_deleted_model_gives_its_turn_up() -> None:
     fleet.turns.restart([key("a"), key("b"), key("gone")])
     fleet.reconcile(key("a"))
     fleet.reconcile(key("b"))
-    fleet.turns.note(key("gone"), Standing())
+    fleet.turns.note(key("gone"), RolloutTurn())
     fleet.settle()
     assert fleet.rolling == ["a"]
-    fleet.turns.note(key("a"), Standing())
+    fleet.turns.note(key("a"), RolloutTurn())
     fleet.settle()
     assert "b" in fleet.rolling
 
@@ -187,5 +187,5 @@ def test_a_reconcile_costs_no_walk(counted: Callable[[], int]) -> None:
     for _ in range(10):
         for one in keys:
             turns.turn(one)
-            turns.note(one, Standing(waits=True, use=chance.random()))
+            turns.note(one, RolloutTurn(waits=True, use=chance.random()))
     assert counted() / (10 * len(keys)) < 40

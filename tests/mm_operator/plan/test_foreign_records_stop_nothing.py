@@ -7,7 +7,7 @@ import pytest
 from mm_api.contract import PLAN_FILE
 from mm_operator.model import ConfigState, EngineState, Owner, Step, StoredEngine
 from mm_operator.plan import decide
-from mm_operator.plan.collection import store_key
+from mm_operator.plan.garbage_collection import store_key
 from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY
 from support.cases import cases
 from support.staged import inspected
@@ -44,4 +44,4 @@ def test_a_damaged_record_of_others_holds_up_no_sweep(namespace: str, *, swept: 
     observed = replace(
         here.observed, stored={key: engines}, sweepers={key: Owner(here.name, here.uid)}
     )
-    assert decide(replace(here, observed=observed)).collection.start is swept
+    assert decide(replace(here, observed=observed)).garbage_collection.start is swept

@@ -25,7 +25,7 @@ from mm_operator.model import (
 )
 from mm_operator.plan import decide
 from mm_operator.plan.inspection import inputs_hash
-from mm_operator.plan.jobs import attempt_of, latest, terms_of
+from mm_operator.plan.jobs import attempt_of, job_inputs, latest
 from mm_operator.plan.records import (
     FACTS_KEY,
     INSPECTION_KEY,
@@ -239,7 +239,7 @@ def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) 
 )
 def test_terms_are_those_of_jobs(changes: dict[str, Any], *, changed: bool) -> None:
     """What only concerns serving pods disturbs no Job."""
-    before, after = (terms_of(spec_of(one), SETTINGS, ME) for one in ({}, changes))
+    before, after = (job_inputs(spec_of(one), SETTINGS, ME) for one in ({}, changes))
     assert changed == (before != after)
 
 

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from mm_api.v1alpha1 import AutoscalingSpec
-from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
+from mm_operator.autoscaling import RequestRate, Traffic, WorkCost
 from mm_operator.scaling.costs import Measured, believed, measured
-from mm_operator.scaling.follower import Follower, Requested
+from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.traffic import Reading
-from mm_operator.scaling.view import Standing
+from mm_operator.scaling.view import ScalingAuthority
 from support.cases import cases
 
 NOW = 1_000_000.0
@@ -82,15 +82,15 @@ def test_work_that_no_pod_reported_costs_nothing() -> None:
 
 def test_the_status_says_what_is_not_believed() -> None:
     """It is written at once, survives a silent tick, and goes with a better measurement."""
-    follower, requested = Follower({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
+    autoscaler, requested = ModelAutoscaler({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
-    quiet = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
+    quiet = RequestRate(requests=1.0, image_tokens=0.0, text_tokens=10.0)
     traffic = Traffic(quiet, quiet, mean_output_tokens=None, in_flight=0.1)
     written = []
     for number, reported in enumerate([[REPORTED | {"text_token": 0.0}], [], [REPORTED]]):
         reading, now = Reading(traffic, costs=measured(reported)), NOW + 15 * number
-        decision = follower.decide(requested, objectives, pods=[], reading=reading, now=now)
-        view = follower.publish(requested, decision, Standing(), now)
+        decision = autoscaler.decide(requested, objectives, pods=[], reading=reading, now=now)
+        view = autoscaler.publish(requested, decision, ScalingAuthority(), now)
         written.append(None if view is None else (view.status.work_problem, view.status.work))
 
     first, silent, last = written

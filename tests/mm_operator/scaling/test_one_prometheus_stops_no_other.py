@@ -114,9 +114,9 @@ async def reported(*models: dict[str, Any]) -> dict[str, tuple[bool, str]]:
     finally:
         await endpoints.close()
     return {
-        key.name: (follower.decision.metrics_available, follower.decision.message)
-        for key, _, follower in scaler.followers()
-        if follower.decision is not None
+        key.name: (autoscaler.decision.metrics_available, autoscaler.decision.message)
+        for key, _, autoscaler in scaler.autoscalers()
+        if autoscaler.decision is not None
     }
 
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from mm_api.v1alpha1 import AutoscalingSpec
-from mm_operator.autoscaling import Arrivals, Traffic, WorkCost
+from mm_operator.autoscaling import RequestRate, Traffic, WorkCost
 from mm_operator.scaling.cold_starts import ColdStarts
 from mm_operator.scaling.costs import Measured
-from mm_operator.scaling.follower import REPUBLISH_SECONDS, Follower, Requested
+from mm_operator.scaling.model_autoscaler import REPUBLISH_SECONDS, ModelAutoscaler, Requested
 from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.traffic import Reading
-from mm_operator.scaling.view import Standing, change
+from mm_operator.scaling.view import ScalingAuthority, change
 from support.cases import cases
 
 NOW = 1_000_000.0
@@ -22,38 +22,38 @@ POD = ScaledPod("a", "1", ready=True, terminating=False, created_at=0.0, ready_a
 
 
 def reading(in_flight: float) -> Reading:
-    quiet = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
+    quiet = RequestRate(requests=1.0, image_tokens=0.0, text_tokens=10.0)
     return Reading(Traffic(quiet, quiet, mean_output_tokens=None, in_flight=in_flight))
 
 
-def tick(follower: Follower, now: float, *, in_flight: float, replicas: int = 1) -> Any:
-    """Let a follower decide once; return the view it wants written, if any."""
+def tick(autoscaler: ModelAutoscaler, now: float, *, in_flight: float, replicas: int = 1) -> Any:
+    """Let a autoscaler decide once; return the view it wants written, if any."""
     requested = Requested(SPEC, replicas, slots_per_replica=1)
-    follower.others_moved(requested, now)
+    autoscaler.others_moved(requested, now)
     pods = [replace(POD, name=str(n), uid=str(n)) for n in range(replicas)]
     objectives = objectives_of(SPEC, slots_per_replica=1)
-    decision = follower.decide(
+    decision = autoscaler.decide(
         requested, objectives, pods=pods, reading=reading(in_flight), now=now
     )
-    return follower.publish(requested, decision, Standing(), now)
+    return autoscaler.publish(requested, decision, ScalingAuthority(), now)
 
 
 def test_numbers_alone_wait_and_decisions_do_not() -> None:
     """Another load of the same meaning is written after two minutes, another wish at once."""
-    follower = Follower({}, NOW, 1)
+    autoscaler = ModelAutoscaler({}, NOW, 1)
 
-    assert tick(follower, NOW, in_flight=0.30) is not None
-    assert tick(follower, NOW + 15, in_flight=0.30) is None
-    assert tick(follower, NOW + 30, in_flight=0.29) is None
-    assert tick(follower, NOW + REPUBLISH_SECONDS, in_flight=0.28) is not None
-    moved = tick(follower, NOW + REPUBLISH_SECONDS + 15, in_flight=2.0)
+    assert tick(autoscaler, NOW, in_flight=0.30) is not None
+    assert tick(autoscaler, NOW + 15, in_flight=0.30) is None
+    assert tick(autoscaler, NOW + 30, in_flight=0.29) is None
+    assert tick(autoscaler, NOW + REPUBLISH_SECONDS, in_flight=0.28) is not None
+    moved = tick(autoscaler, NOW + REPUBLISH_SECONDS + 15, in_flight=2.0)
     assert moved is not None
     assert moved.status.desired > 1
 
 
 def test_an_idle_model_is_not_written_again() -> None:
-    follower = Follower({}, NOW, 1)
-    views = [tick(follower, NOW + 15 * n, in_flight=0.0) for n in range(100)]
+    autoscaler = ModelAutoscaler({}, NOW, 1)
+    views = [tick(autoscaler, NOW + 15 * n, in_flight=0.0) for n in range(100)]
 
     assert views[0] is not None
     assert sum(view is not None for view in views) <= 3  # what is young becomes old once
@@ -62,30 +62,30 @@ def test_an_idle_model_is_not_written_again() -> None:
 def test_a_new_leader_knows_the_changes() -> None:
     """History and cold start come back from the status; what is damaged is forgotten."""
     entry = change(NOW - 60, 1, 2, "Demand").model_dump(by_alias=True)
-    follower = Follower({"history": [entry], "coldStartSeconds": 40.0}, NOW, 2)
+    autoscaler = ModelAutoscaler({"history": [entry], "coldStartSeconds": 40.0}, NOW, 2)
 
-    assert follower.state.changed_at == NOW - 60
-    assert follower.cold_starts.seconds() == 40.0
-    assert Follower({"history": "none"}, NOW, 2).history == []
-    assert Follower({"history": [{**entry, "time": "yesterday"}]}, NOW, 2).history == []
+    assert autoscaler.state.changed_at == NOW - 60
+    assert autoscaler.cold_starts.seconds() == 40.0
+    assert ModelAutoscaler({"history": "none"}, NOW, 2).history == []
+    assert ModelAutoscaler({"history": [{**entry, "time": "yesterday"}]}, NOW, 2).history == []
 
 
 def test_a_change_of_the_future_is_one_of_now() -> None:
     """A former leader whose clock was an hour ahead does not stop this one for an hour."""
     entry = change(NOW + 3600, 1, 2, "Demand").model_dump(by_alias=True)
-    state = Follower({"history": [entry]}, NOW, 2).state
+    state = ModelAutoscaler({"history": [entry]}, NOW, 2).state
 
     assert (state.changed_at, [one.at for one in state.changes]) == (NOW, [NOW])
 
 
 def test_a_change_back_within_minutes_is_a_reversal() -> None:
-    follower = Follower({}, NOW, 1)
-    follower.moved(1, 2, "up", NOW)
-    follower.moved(2, 1, "down", NOW + 60)
-    follower.moved(1, 2, "up", NOW + 2000)
+    autoscaler = ModelAutoscaler({}, NOW, 1)
+    autoscaler.moved(1, 2, "up", NOW)
+    autoscaler.moved(2, 1, "down", NOW + 60)
+    autoscaler.moved(1, 2, "up", NOW + 2000)
 
-    assert follower.counts["mm_autoscaling_reversals_total", ""] == 1
-    assert follower.counts["mm_autoscaling_changes_total", "up"] == 2
+    assert autoscaler.counts["mm_autoscaling_reversals_total", ""] == 1
+    assert autoscaler.counts["mm_autoscaling_changes_total", "up"] == 2
 
 
 def pod(**changes: Any) -> dict[str, Any]:
@@ -120,18 +120,18 @@ def test_measured_costs_are_the_demand_and_are_remembered() -> None:
     """What pods measured replaces slots taken, is shown, and survives silence and a new leader."""
     cost = WorkCost(2.0, 0.0, 0.1, 0.0)
     reported = Measured({"request": 2.0, "text_token": 0.1})
-    follower, requested = Follower({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
+    autoscaler, requested = ModelAutoscaler({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
     measured = replace(reading(0.0), costs=reported)
-    first = follower.decide(requested, objectives, pods=[POD], reading=measured, now=NOW)
-    later = follower.decide(requested, objectives, pods=[POD], reading=reading(0.0), now=NOW + 15)
-    view = follower.publish(requested, later, Standing(), NOW + 15)
+    first = autoscaler.decide(requested, objectives, pods=[POD], reading=measured, now=NOW)
+    later = autoscaler.decide(requested, objectives, pods=[POD], reading=reading(0.0), now=NOW + 15)
+    view = autoscaler.publish(requested, later, ScalingAuthority(), NOW + 15)
 
     assert first.inputs["demandSteady"] == later.inputs["demandSteady"] == 3.0
     assert view is not None
     written = view.status.model_dump(by_alias=True, mode="json")
     assert written["work"]["requestSeconds"] == 2.0
-    assert Follower(written, NOW + 30, 1).cost == cost
+    assert ModelAutoscaler(written, NOW + 30, 1).cost == cost
 
 
 @cases("changes", {"restarted": {"restartCount": 1}, "not-run": {"state": {}}})

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 from mm_api.metrics import SCALING_METRICS
 from mm_api.v1alpha1 import AutoscalingSpec
-from mm_operator.autoscaling import Arrivals, Traffic
+from mm_operator.autoscaling import RequestRate, Traffic
 from mm_operator.cluster.keys import Key
-from mm_operator.scaling.follower import Follower, Requested
+from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.samples import samples
@@ -22,7 +22,7 @@ NOW = 1_000_000.0
 SPEC = AutoscalingSpec.model_validate(
     {"maxReplicas": 4, "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}]}
 )
-QUIET = Arrivals(requests=1.0, image_tokens=0.0, text_tokens=10.0)
+QUIET = RequestRate(requests=1.0, image_tokens=0.0, text_tokens=10.0)
 READING = Reading(
     Traffic(QUIET, QUIET, mean_output_tokens=None, in_flight=0.1),
     attainment={"TimeToFirstTokenP95": 0.75},
@@ -33,16 +33,16 @@ READING = Reading(
 class Followed:
     """What a scaler shows of the one model that it follows."""
 
-    follower: Follower
+    autoscaler: ModelAutoscaler
 
-    def followers(self) -> Iterator[tuple[Key, int, Follower]]:
-        yield Key("demo", "tiny"), 2, self.follower
+    def autoscalers(self) -> Iterator[tuple[Key, int, ModelAutoscaler]]:
+        yield Key("demo", "tiny"), 2, self.autoscaler
 
 
-def scraped(follower: Follower) -> dict[str, float]:
+def scraped(autoscaler: ModelAutoscaler) -> dict[str, float]:
     """Return the model's series as Prometheus reads them."""
     metrics = Metrics()
-    scaler = cast("Scaler", Followed(follower))
+    scaler = cast("Scaler", Followed(autoscaler))
     metrics.collect_scaling(lambda: samples(scaler))
     lines = metrics.snapshot()().decode().splitlines()
     who = 'model="tiny",namespace="demo"'
@@ -53,7 +53,7 @@ def scraped(follower: Follower) -> dict[str, float]:
     }
 
 
-def decided(*readings: tuple[float, Reading]) -> Follower:
+def decided(*readings: tuple[float, Reading]) -> ModelAutoscaler:
     """Return the memory of a model whose one pod took ten seconds to start."""
     pod = ScaledPod(
         name="a",
@@ -66,19 +66,19 @@ def decided(*readings: tuple[float, Reading]) -> Follower:
         loaded_at=NOW - 3,
         ready_at=NOW,
     )
-    follower, requested = Follower({}, NOW, 2), Requested(SPEC, 2, slots_per_replica=1)
+    autoscaler, requested = ModelAutoscaler({}, NOW, 2), Requested(SPEC, 2, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
     for now, reading in readings:
-        follower.decide(requested, objectives, pods=[pod], reading=reading, now=now)
-    return follower
+        autoscaler.decide(requested, objectives, pods=[pod], reading=reading, now=now)
+    return autoscaler
 
 
 def test_every_number_has_its_series() -> None:
-    follower = decided((NOW, READING))
-    decision = follower.decision
-    follower.moved(1, 2, "Demand", NOW)
-    follower.moved(2, 1, "Demand", NOW + 60)
-    found = scraped(follower)
+    autoscaler = decided((NOW, READING))
+    decision = autoscaler.decision
+    autoscaler.moved(1, 2, "Demand", NOW)
+    autoscaler.moved(2, 1, "Demand", NOW + 60)
+    found = scraped(autoscaler)
     vetoes = {name: value for name, value in found.items() if "veto" in name}
 
     assert decision is not None

@@ -9,7 +9,6 @@ to 1.5 times; below, nothing was measured (bench/sharing: H100)."""
 
 
 def gpu_sharing(vision: VisionSpec) -> GpuSharing:
-    """Return how the encoder's process and the language model's share a GPU."""
     if vision.sharing == "TimeSlicing":
         return GpuSharing(mode="TimeSlicing", thread_percentage=LEAST_PERCENT)
     return GpuSharing(mode="MPS", thread_percentage=vision.thread_percentage or LEAST_PERCENT)

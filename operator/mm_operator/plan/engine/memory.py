@@ -37,7 +37,7 @@ _PAIR = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class MemoryInputs:
     """What goes into the memory of a GPU."""
 
     target: Target
@@ -56,7 +56,7 @@ class Terms:
         return vision_activation_bytes(facts, family, batch, stores_scores=self.stores_scores)
 
 
-def plan_memory(terms: Terms) -> MemoryPlan:
+def plan_memory(terms: MemoryInputs) -> MemoryPlan:
     """Return every term on every rank, and what is left for the cache."""
     ranks = terms.request.tensor_parallel * terms.request.pipeline_parallel
     per_gpu = [_rank(terms, rank) for rank in range(ranks)]
@@ -88,7 +88,7 @@ def plan_memory(terms: Terms) -> MemoryPlan:
     )
 
 
-def _on_host(terms: Terms, gpus: list[GpuMemory]) -> HostMemory:
+def _on_host(terms: MemoryInputs, gpus: list[GpuMemory]) -> HostMemory:
     """Return host memory: the engine of each rank is read there before it is copied to its GPU."""
     pools = terms.pools.planned
     parts = {
@@ -111,7 +111,7 @@ def _on_host(terms: Terms, gpus: list[GpuMemory]) -> HostMemory:
     )
 
 
-def _encoder(terms: Terms) -> EncoderMemory | None:
+def _encoder(terms: MemoryInputs) -> EncoderMemory | None:
     """Return the bytes of an encoder in a pod of its own, which has one process on its GPU."""
     facts, family = terms.target.facts, terms.target.family
     return encoder_memory(
@@ -123,7 +123,7 @@ def _encoder(terms: Terms) -> EncoderMemory | None:
     )
 
 
-def _rank(terms: Terms, rank: int) -> GpuMemory:
+def _rank(terms: MemoryInputs, rank: int) -> GpuMemory:
     first = rank == 0
     request, facts, family = terms.request, terms.target.facts, terms.target.family
     encoders = int(facts.vision is not None and first)
@@ -163,7 +163,7 @@ def _rank(terms: Terms, rank: int) -> GpuMemory:
     )
 
 
-def _other(terms: Terms, size: int) -> int:
+def _other(terms: MemoryInputs, size: int) -> int:
     """Return activations of the largest step, sampling buffers, input copies, all-reduce."""
     text, limits = terms.target.facts.text, terms.limits.engine
     ranks = terms.request.tensor_parallel
@@ -194,7 +194,7 @@ def reduce_bytes(ranks: int) -> int:
     return _ALL_REDUCE_BUFFERS * ranks * _ALL_REDUCE_BYTES[ranks <= _PAIR] if ranks > 1 else 0
 
 
-def _encoder_buffers(terms: Terms, size: int) -> int:
+def _encoder_buffers(terms: MemoryInputs, size: int) -> int:
     """Return what an encoder-decoder's encoder computes in, its output and T5's biases."""
     encoder, limits = terms.target.facts.encoder, terms.limits.engine
     if encoder is None or terms.target.family.kind is not Kind.ENCODER_DECODER:

@@ -71,7 +71,7 @@ _SPLIT_ROWS = 132 * 64
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ReferenceMemoryInputs:
     """What goes into the memory of the GPU."""
 
     target: Target
@@ -84,7 +84,7 @@ class Terms:
     """None: the encoder does not compute on this GPU."""
 
 
-def plan_reference_memory(terms: Terms) -> MemoryPlan:
+def plan_reference_memory(terms: ReferenceMemoryInputs) -> MemoryPlan:
     """Return every term on the GPU, and what the host holds beside it."""
     target, engine = terms.target, terms.limits.engine
     text, size = target.facts.text, DTYPE_BYTES[terms.dtype]
@@ -108,7 +108,7 @@ def computes_on_gpu(target: Target) -> bool:
     return target.facts.vision is not None and target.spec.vision.engine != "ONNXRuntime"
 
 
-def _on_gpu(terms: Terms) -> GpuMemory:
+def _on_gpu(terms: ReferenceMemoryInputs) -> GpuMemory:
     target, engine = terms.target, terms.limits.engine
     facts, size = target.facts, DTYPE_BYTES[terms.dtype]
     parts = {
@@ -131,7 +131,7 @@ def _on_gpu(terms: Terms) -> GpuMemory:
     )
 
 
-def _on_host(terms: Terms) -> HostMemory:
+def _on_host(terms: ReferenceMemoryInputs) -> HostMemory:
     """Return host memory: weights are read there before they are copied to the GPU."""
     target, size = terms.target, DTYPE_BYTES[terms.dtype]
     on_gpu = computes_on_gpu(target)
@@ -225,7 +225,7 @@ def _encoder_context(target: Target, sharing: GpuSharing | None) -> int:
     return SHARE_BYTES.get(sharing.thread_percentage, PROCESS_BYTES) + MPS_BYTES
 
 
-def _step_bytes(terms: Terms, size: int) -> int:
+def _step_bytes(terms: ReferenceMemoryInputs, size: int) -> int:
     """Return what the largest step computes in, and what captured passes hold."""
     text, limits = terms.target.facts.text, terms.limits.engine
     computed = step_bytes(terms.target, limits, size, beams=terms.beams)

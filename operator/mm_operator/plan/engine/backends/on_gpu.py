@@ -17,7 +17,7 @@ from mm_operator.plan.engine.dtypes import FP8_SINCE, capability, choose_dtype
 from mm_operator.plan.engine.fit import fullest, verdict
 from mm_operator.plan.engine.gpu_support import gpu_warnings
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.memory import Terms, plan_memory
+from mm_operator.plan.engine.memory import MemoryInputs, plan_memory
 from mm_operator.plan.engine.pools import BLS_COPIES, ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.stored import cache_format
@@ -100,7 +100,8 @@ class OnGpu(ABC):
             cross_fraction=request.cross_fraction,
         )
         stores = self.vision_engine == "TensorRT"
-        return plan_memory(Terms(target, request, limits, dtype, self.gpu, pools, cache, stores))
+        inputs = MemoryInputs(target, request, limits, dtype, self.gpu, pools, cache, stores)
+        return plan_memory(inputs)
 
     def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
         """Yield steps that hold no prompt, and a cache that leaves too little."""

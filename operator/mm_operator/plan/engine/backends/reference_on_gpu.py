@@ -14,7 +14,11 @@ from mm_operator.plan.engine.encoder_share import gpu_sharing
 from mm_operator.plan.engine.fit import verdict
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
-from mm_operator.plan.engine.reference_memory import Terms, computes_on_gpu, plan_reference_memory
+from mm_operator.plan.engine.reference_memory import (
+    ReferenceMemoryInputs,
+    computes_on_gpu,
+    plan_reference_memory,
+)
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.suggestions import suggest
 from mm_operator.plan.engine.target import Target
@@ -61,7 +65,7 @@ class ReferenceOnGpu(Reference):
     ) -> MemoryPlan:
         """Return the bytes on the GPU, and of the host beside it."""
         beams, sharing = request.max_beam_width, _sharing(target)
-        terms = Terms(target, limits, dtype, self.device, pools, beams, sharing)
+        terms = ReferenceMemoryInputs(target, limits, dtype, self.device, pools, beams, sharing)
         return plan_reference_memory(terms)
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:

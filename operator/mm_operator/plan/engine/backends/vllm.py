@@ -32,7 +32,7 @@ from mm_operator.plan.engine.backends.vllm_arguments import (
 )
 from mm_operator.plan.engine.backends.vllm_memory import (
     BLOCK_TOKENS,
-    Terms,
+    VllmMemoryInputs,
     plan_vllm_memory,
 )
 from mm_operator.plan.engine.cache import cache_size
@@ -307,7 +307,7 @@ class Vllm:
 
     def terms(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, block: int
-    ) -> Terms:
+    ) -> VllmMemoryInputs:
         """Return what goes into the memory; keys and values lie in blocks of so many tokens."""
         cache = cache_size(
             target.facts,
@@ -321,7 +321,7 @@ class Vllm:
             cross_fraction=None,
         )
         adapters = _adapter_bytes(target.facts, request, dtype, self.vllm_version)
-        return Terms(target, request, limits, dtype, self.device, cache, adapters)
+        return VllmMemoryInputs(target, request, limits, dtype, self.device, cache, adapters)
 
     def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
         """Yield steps that are shorter than an image, and a share that holds no full batch."""

@@ -69,7 +69,7 @@ of vLLM)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class VllmMemoryInputs:
     """What goes into the memory of a GPU."""
 
     target: Target
@@ -86,7 +86,7 @@ def shm_bytes(ranks: int) -> int:
     return _SHM_BYTES + (ranks > 1) * (_NCCL_BYTES + (1 + ranks) * _QUEUE_BYTES)
 
 
-def plan_vllm_memory(terms: Terms, pools: Pools) -> MemoryPlan:
+def plan_vllm_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
     """Return every term on every rank, and the utilization that follows."""
     ranks = terms.request.tensor_parallel * terms.request.pipeline_parallel
     per_gpu = [_rank(terms, rank) for rank in range(ranks)]
@@ -133,7 +133,7 @@ def _later_bytes(ranks: int) -> int:
     return _LIBRARY_BYTES + (ranks > 1) * _RANKS_BYTES
 
 
-def plan_cpu_memory(terms: Terms, pools: Pools) -> MemoryPlan:
+def plan_cpu_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
     """Return the bytes of a server without a GPU, whose keys and values get a number of GiB.
 
     They are VLLM_CPU_KVCACHE_SPACE, which vLLM 0.32 reads, and calls a legacy setting.
@@ -188,7 +188,7 @@ def graph_sizes(sequences: int, tokens: int) -> Iterator[int]:
     return (one for one in sizes if one <= most)
 
 
-def _rank(terms: Terms, rank: int) -> GpuMemory:
+def _rank(terms: VllmMemoryInputs, rank: int) -> GpuMemory:
     request, limits = terms.request, terms.limits.engine
     facts, size = terms.target.facts, DTYPE_BYTES[terms.dtype]
     # Attention in the towers knows where an image ends; no mask is stored.

@@ -23,14 +23,14 @@ _NO_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Paced:
-    """Replicas after the pace, and what held them back, if anything did."""
+class RateLimited:
+    """Replicas after the rate limits, and what held them back, if anything did."""
 
     replicas: int
     vetoed: tuple[Vetoed, ...] = ()
 
 
-def paced(
+def rate_limited(
     recommendation: int,
     current: int,
     at: float,
@@ -38,16 +38,16 @@ def paced(
     recommendations: tuple[Sample, ...],
     changes: tuple[Sample, ...],
     objectives: Objectives,
-) -> Paced:
+) -> RateLimited:
     """Return how far a recommendation may go now. `recommendations` includes this one."""
     stable = _stabilised(recommendation, current, at, recommendations, objectives)
     if stable == current:
         held = recommendation != current
-        return Paced(current, (_window(recommendation, current),) if held else ())
+        return RateLimited(current, (_window(recommendation, current),) if held else ())
     rules = objectives.scale_up if stable > current else objectives.scale_down
     if rules.select is SelectPolicy.DISABLED:
         way = "up" if stable > current else "down"
-        return Paced(current, (Vetoed(Veto.DISABLED, f"behavior disables scaling {way}."),))
+        return RateLimited(current, (Vetoed(Veto.DISABLED, f"behavior disables scaling {way}."),))
     allowed = _allowed(rules, current, at, changes, up=stable > current)
     limited = min(stable, allowed) if stable > current else max(stable, allowed)
     vetoed: list[Vetoed] = []
@@ -57,7 +57,7 @@ def paced(
         vetoed.append(
             Vetoed(Veto.RATE, f"behavior's policies allow {replicas(limited)} now, not {stable}.")
         )
-    return Paced(limited, tuple(vetoed))
+    return RateLimited(limited, tuple(vetoed))
 
 
 def needed_seconds(objectives: Objectives) -> float:

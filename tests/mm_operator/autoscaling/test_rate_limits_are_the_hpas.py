@@ -9,7 +9,7 @@ from mm_operator.autoscaling import (
     SelectPolicy,
     Veto,
 )
-from mm_operator.autoscaling.pace import Paced, paced
+from mm_operator.autoscaling.rate_limits import RateLimited, rate_limited
 from support.cases import cases
 from support.ticks import START
 
@@ -28,9 +28,9 @@ def pace(
     *,
     recommendations: dict[float, int] | None = None,
     changes: dict[float, int] | None = None,
-) -> Paced:
+) -> RateLimited:
     """Return the pace now; wishes and changes by their age in seconds."""
-    return paced(
+    return rate_limited(
         recommendation,
         current,
         START,

@@ -20,7 +20,7 @@ def scrape_annotations(port: int) -> dict[str, str]:
     return {_SCRAPE: "true", "prometheus.io/port": str(port), "prometheus.io/path": METRICS_PATH}
 
 
-def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -> bool:
+def is_scraped_by_annotations(snapshot: Snapshot, rollout: RolloutDecision, component: str) -> bool:
     """Return whether the pods of the wanted revision have the annotations.
 
     `component`: which of its pods: `Component.SERVER` or `Component.ENCODER`.
@@ -36,7 +36,7 @@ def is_announced(snapshot: Snapshot, rollout: RolloutDecision, component: str) -
     return snapshot.settings.scrape_annotations
 
 
-def announces(template: Mapping[str, Any]) -> bool:
+def has_scrape_annotations(template: Mapping[str, Any]) -> bool:
     try:
         return bool(template["metadata"]["annotations"][_SCRAPE] == "true")
     except (KeyError, TypeError):  # without, or an overwritten record

@@ -14,7 +14,7 @@ from mm_api.contract import PLAN_FILE
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator import names
-from mm_operator.model import Collection, JobPhase, JobState, Snapshot
+from mm_operator.model import GarbageCollection, JobPhase, JobState, Snapshot
 from mm_operator.plan.jobs import attempt_of, latest
 from mm_operator.plan.records import parse
 from mm_operator.plan.store import identity_of, store_of
@@ -24,7 +24,7 @@ SWEEPS_IN_TIME = 4
 
 _SHORTEST, _LONGEST = timedelta(minutes=1), timedelta(days=1)
 
-_NONE = Collection()
+_NONE = GarbageCollection()
 
 
 def store_key(snapshot: Snapshot, spec: MultimodalModelSpec) -> str:
@@ -34,7 +34,9 @@ def store_key(snapshot: Snapshot, spec: MultimodalModelSpec) -> str:
     return names.store_key(known or "/".join((snapshot.namespace, *store.key)), store.place)
 
 
-def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -> Collection:
+def decide_garbage_collection(
+    snapshot: Snapshot, spec: MultimodalModelSpec, key: str
+) -> GarbageCollection:
     """Return the sweep of the model's store, if this model is the one that sweeps it."""
     wanted = spec.build.store.gc_after
     if wanted is None or not _sweeps(snapshot, key):
@@ -43,7 +45,7 @@ def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -
     known = identity_of(spec, snapshot.store_identity) and snapshot.settings.every_namespace
     own = store.operator_made and not store.bucket
     if not own and not known:
-        return Collection(
+        return GarbageCollection(
             problem="spec.build.store.gcAfter has no effect: who else uses the store is known only "
             "to an operator of all namespaces, of a claim that is bound to a volume it may read, "
             "and of a bucket whose endpoint is a full name"
@@ -54,9 +56,9 @@ def decide_collection(snapshot: Snapshot, spec: MultimodalModelSpec, key: str) -
         return _start(snapshot, key, attempt=1)
     due = _due_in(job, period, snapshot.now)
     if due is None:
-        return Collection(job=job.name)
+        return GarbageCollection(job=job.name)
     if due > 0:
-        return Collection(job=job.name, due_in=due)
+        return GarbageCollection(job=job.name, due_in=due)
     return _start(snapshot, key, attempt=attempt_of(job) + 1)
 
 
@@ -73,7 +75,7 @@ def _due_in(job: JobState, period: timedelta, now: datetime) -> float | None:
     return max(0.0, (ended + period - now).total_seconds())
 
 
-def _start(snapshot: Snapshot, key: str, *, attempt: int) -> Collection:
+def _start(snapshot: Snapshot, key: str, *, attempt: int) -> GarbageCollection:
     engines = snapshot.observed.stored.get(key, ())
     plans: list[BuildPlan | None] = []
     for engine in engines:
@@ -82,6 +84,6 @@ def _start(snapshot: Snapshot, key: str, *, attempt: int) -> Collection:
             return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now
         plans.append(plan)
     kept = sorted({plan.fingerprint for plan in plans if plan})
-    return Collection(
+    return GarbageCollection(
         job=names.sweep_job(snapshot.name, attempt), start=True, attempt=attempt, keep=tuple(kept)
     )

@@ -24,7 +24,7 @@ from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import (
     MOST_CHANGES,
-    Standing,
+    ScalingAuthority,
     change,
     make_view,
     moment_of,
@@ -49,7 +49,7 @@ class Requested:
     """Field manager that set the replicas last."""
 
 
-class Follower:
+class ModelAutoscaler:
     """The memory of one model, rebuilt from its status by a new leader.
 
     Args:
@@ -146,7 +146,7 @@ class Follower:
         return not self.history or now - moment_of(self.history[0]) >= seconds
 
     def publish(
-        self, requested: Requested, decision: Decision, standing: Standing, now: float
+        self, requested: Requested, decision: Decision, authority: ScalingAuthority, now: float
     ) -> ScalingView | None:
         """Return what the status should say now, or None when it says so already."""
         view = make_view(
@@ -157,7 +157,7 @@ class Follower:
             cold_start_phases=self.cold_starts.phases(),
             cost=self.cost,
             cost_problem=self.cost_problem,
-            standing=standing,
+            authority=authority,
         )
         before = self._published
         same = before is not None and significant_fields(before) == significant_fields(view)
@@ -199,7 +199,7 @@ def _former(status: Mapping[str, Any]) -> ScalingStatus:
 def _resumed(history: Iterable[ScalingChange], now: float, replicas: int) -> State:
     """Return a memory that knows the changes so far: nothing is undone too soon after a restart.
 
-    A former leader's clock may have been ahead: a change of the future would hold limits of pace
+    A former leader's clock may have been ahead: a change of the future would hold rate limits
     until that future has passed.
     """
     changes = tuple(
