@@ -33,7 +33,8 @@ _HEAD: Final = """\
 # The guides, row by row
 
 What the guides of Triton and TensorRT-LLM say that this product was made from, and what shows each
-row here (best backend). `pytest tests/guides` fails where a named test is gone.
+row here (best backend): a test, or a bench whose numbers are [there](gpu-results-two.md).
+`pytest tests/guides` fails where one of them is gone.
 """
 
 

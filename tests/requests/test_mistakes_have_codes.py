@@ -70,6 +70,7 @@ TENSORS: dict[str, Tensors] = {
     "required tensor missing": {"text_input": text(QUESTION)},
     "wrong data type": {**REQUESTED, "max_tokens": np.array([[3.0]], dtype=np.float32)},
     "wrong number of dimensions": {**REQUESTED, "image_bytes_input": RED[np.newaxis]},
+    "tasks of a prompt table": {**REQUESTED, "tasks": number(1)},
     "one channel": {**REQUESTED, "image_bytes_input": RED[None, None, :, :, :1]},
     "image token without an image": {**REQUESTED, "text_input": text("<image> what?")},
     "more images than planned": {**REQUESTED, "image_url_input": text(*[data_url(TRUNCATED)] * 3)},

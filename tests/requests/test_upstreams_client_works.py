@@ -183,11 +183,7 @@ def test_the_gateway_streams_all_the_same(
 
 STREAMS = 6
 STREAMED = {"text_input": "Hello!", "max_tokens": 24, "stream": True}
-KNOBS = {
-    "max_queue_delay_microseconds": 1_000_000,
-    "preprocessing_instance_count": 2,
-    "postprocessing_instance_count": 4,
-}
+COUNTS = {"preprocessing_instance_count": 2, "postprocessing_instance_count": 4}
 
 
 def _streamed(url: str) -> str:
@@ -201,7 +197,7 @@ def test_requests_wait_for_a_batch_and_streams_keep_their_order(
 ) -> None:
     """Requests of one moment run together; each of several processes is counted by itself."""
     serving = Path(shutil.copy(built_engine.serving, tmp_path))
-    change_serving(serving, **KNOBS)
+    change_serving(serving, max_queue_delay_microseconds=1_000_000, **COUNTS)
     with start_serving(built_engine.manifest, serving) as server:
         server.wait_until_ready()
         with ThreadPoolExecutor(STREAMS) as threads:
