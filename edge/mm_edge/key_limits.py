@@ -121,10 +121,6 @@ class KeyClaim:
         self._clock = clock
         self._reserved = 0
 
-    @property
-    def counts_tokens(self) -> bool:
-        return self._tokens is not None
-
     def reserve(self, tokens: int) -> None:
         """Take what the request uses at the most.
 

@@ -6,10 +6,10 @@ from mm_observability.dashboards.dashboard import Dashboard
 
 def every_dashboard() -> tuple[Dashboard, ...]:
     return (
-        fleet.dashboard(),
-        model.dashboard(),
-        builds.dashboard(),
-        autoscaling.dashboard(),
-        operator.dashboard(),
-        router.dashboard(),
+        fleet.DASHBOARD,
+        model.DASHBOARD,
+        builds.DASHBOARD,
+        autoscaling.DASHBOARD,
+        operator.DASHBOARD,
+        router.DASHBOARD,
     )

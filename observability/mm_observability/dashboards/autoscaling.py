@@ -1,105 +1,97 @@
 """Autoscaling: why are there as many replicas as there are?"""
 
 from mm_observability.dashboards.dashboard import FULL, HALF, THIRD, Dashboard, Panel, Query, Row
-from mm_observability.dashboards.shared import BOUNDS, WHO, within_bounds
+from mm_observability.dashboards.shared import BOUNDS, WHO, WITHIN_BOUNDS
 from mm_observability.queries import autoscaling, latency
 from mm_observability.queries.select import CHOSEN
 
-
-def dashboard() -> Dashboard:
-    return Dashboard(
-        uid="multimodal-autoscaling",
-        title="Multimodal / Autoscaling",
-        description="Objectives against targets, wanted against ready replicas, vetoes.",
-        rows=(_objectives(), _decisions(), _loop()),
-        annotation=Query(autoscaling.changed(CHOSEN), "replicas changed"),
-    )
-
-
-def _objectives() -> Row:
-    return Row(
-        "Objectives",
-        (
-            Panel(
-                "Attainment and objective",
-                "Share of requests within each objective; dashed: the percentile of the spec.",
-                (
-                    Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),
-                    Query(latency.wanted_share(CHOSEN), f"{WHO} {{{{objective}}}} objective"),
-                ),
-                "percentunit",
-                dashed=".* objective",
-                most=1,
-                runbook="MultimodalLatencyBudgetBurnsFast",
+_OBJECTIVES = Row(
+    "Objectives",
+    (
+        Panel(
+            "Attainment and objective",
+            "Share of requests within each objective; dashed: the percentile of the spec.",
+            (
+                Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),
+                Query(latency.wanted_share(CHOSEN), f"{WHO} {{{{objective}}}} objective"),
             ),
+            "percentunit",
+            dashed=".* objective",
+            most=1,
+            runbook="MultimodalLatencyBudgetBurnsFast",
         ),
-        width=FULL,
-    )
+    ),
+    width=FULL,
+)
 
-
-def _decisions() -> Row:
-    return Row(
-        "Decisions",
-        (
-            Panel(
-                "Recommended, requested, ready",
-                "The policy's number, the spec's number, pods that answer, and the bounds.",
-                (
-                    Query(autoscaling.desired(CHOSEN), f"{WHO} recommended by the policy"),
-                    Query(autoscaling.applied(CHOSEN), f"{WHO} requested"),
-                    *within_bounds(),
-                ),
-                width=HALF,
-                dashed=BOUNDS,
-                runbook="MultimodalAtMaxAndSlow",
+_DECISIONS = Row(
+    "Decisions",
+    (
+        Panel(
+            "Recommended, requested, ready",
+            "The policy's number, the spec's number, pods that answer, and the bounds.",
+            (
+                Query(autoscaling.desired(CHOSEN), f"{WHO} recommended by the policy"),
+                Query(autoscaling.applied(CHOSEN), f"{WHO} requested"),
+                *WITHIN_BOUNDS,
             ),
-            Panel(
-                "Vetoes",
-                "Ticks per second at which something forbade a change.",
-                (Query(autoscaling.vetoes(CHOSEN), f"{WHO} {{{{veto}}}}"),),
-                "ops",
-                width=HALF,
-                stacked=True,
-            ),
-            Panel(
-                "Changes",
-                "Changes of the last hour by direction.",
-                (Query(autoscaling.changes(CHOSEN), f"{WHO} {{{{direction}}}}"),),
-            ),
-            Panel(
-                "Reversals",
-                "Changes of the last hour that undid the one before: every one is a waste.",
-                (Query(autoscaling.reversals(CHOSEN), WHO),),
-                runbook="MultimodalReplicasFlap",
-            ),
-            Panel(
-                "Start of a pod",
-                "Median of the last starts by phase: what scaling up has to look ahead.",
-                (Query(autoscaling.cold_start(CHOSEN), f"{WHO} {{{{phase}}}}"),),
-                "s",
-                runbook="MultimodalColdStartSlow",
-            ),
+            width=HALF,
+            dashed=BOUNDS,
+            runbook="MultimodalAtMaxAndSlow",
         ),
-        width=THIRD,
-    )
-
-
-def _loop() -> Row:
-    return Row(
-        "The loop itself",
-        (
-            Panel(
-                "What work takes of a replica",
-                "As the pods measured it before they were Ready; nothing: slots are counted.",
-                (Query(autoscaling.work(CHOSEN), f"{WHO} {{{{unit}}}}"),),
-                "s",
-            ),
-            Panel(
-                "Age of the last decision with metrics",
-                "Grows while Prometheus gives nothing; replicas are held meanwhile.",
-                (Query(autoscaling.decision_age(CHOSEN), WHO),),
-                "s",
-                runbook="MultimodalAutoscalerBlind",
-            ),
+        Panel(
+            "Vetoes",
+            "Ticks per second at which something forbade a change.",
+            (Query(autoscaling.vetoes(CHOSEN), f"{WHO} {{{{veto}}}}"),),
+            "ops",
+            width=HALF,
+            stacked=True,
         ),
-    )
+        Panel(
+            "Changes",
+            "Changes of the last hour by direction.",
+            (Query(autoscaling.changes(CHOSEN), f"{WHO} {{{{direction}}}}"),),
+        ),
+        Panel(
+            "Reversals",
+            "Changes of the last hour that undid the one before: every one is a waste.",
+            (Query(autoscaling.reversals(CHOSEN), WHO),),
+            runbook="MultimodalReplicasFlap",
+        ),
+        Panel(
+            "Start of a pod",
+            "Median of the last starts by phase: what scaling up has to look ahead.",
+            (Query(autoscaling.cold_start(CHOSEN), f"{WHO} {{{{phase}}}}"),),
+            "s",
+            runbook="MultimodalColdStartSlow",
+        ),
+    ),
+    width=THIRD,
+)
+
+_LOOP = Row(
+    "The loop itself",
+    (
+        Panel(
+            "What work takes of a replica",
+            "As the pods measured it before they were Ready; nothing: slots are counted.",
+            (Query(autoscaling.work(CHOSEN), f"{WHO} {{{{unit}}}}"),),
+            "s",
+        ),
+        Panel(
+            "Age of the last decision with metrics",
+            "Grows while Prometheus gives nothing; replicas are held meanwhile.",
+            (Query(autoscaling.decision_age(CHOSEN), WHO),),
+            "s",
+            runbook="MultimodalAutoscalerBlind",
+        ),
+    ),
+)
+
+DASHBOARD = Dashboard(
+    uid="multimodal-autoscaling",
+    title="Multimodal / Autoscaling",
+    description="Objectives against targets, wanted against ready replicas, vetoes.",
+    rows=(_OBJECTIVES, _DECISIONS, _LOOP),
+    annotation=Query(autoscaling.changed(CHOSEN), "replicas changed"),
+)

@@ -13,110 +13,102 @@ from mm_observability.queries.select import CHOSEN
 
 _HOUR = "1h"
 
-
-def dashboard() -> Dashboard:
-    return Dashboard(
-        uid="multimodal-builds",
-        title="Multimodal / Builds",
-        description="Builds of engines: durations by step, failures, reuse, waiters.",
-        rows=(_now(), _durations(), _outcomes()),
-    )
-
-
-def _now() -> Row:
-    return Row(
-        "Now",
-        (
-            Panel(
-                "Models being built",
-                "Models whose engine is being built, or waits to be.",
-                (Query(f"count({models.building(CHOSEN)}) or vector(0)"),),
-                kind="stat",
-                runbook="MultimodalBuildStuck",
-            ),
-            Panel(
-                "Models whose build failed",
-                "Their condition EngineBuilt says why.",
-                (Query(f"count({models.build_failed(CHOSEN)}) or vector(0)"),),
-                kind="stat",
-                steps=NONE_IS_GOOD,
-                runbook="MultimodalBuildFailed",
-            ),
-            Panel(
-                "Waiters",
-                "Models that wait for another one's build of the same engine.",
-                (Query(builds.waiting()),),
-                kind="stat",
-            ),
-            Panel(
-                "Engines that needed no build",
-                "Share of reuses among reuses and builds of the shown time.",
-                (Query(builds.reused_share()),),
-                "percentunit",
-                kind="stat",
-                most=1,
-            ),
+_NOW = Row(
+    "Now",
+    (
+        Panel(
+            "Models being built",
+            "Models whose engine is being built, or waits to be.",
+            (Query(f"count({models.building(CHOSEN)}) or vector(0)"),),
+            kind="stat",
+            runbook="MultimodalBuildStuck",
         ),
-        width=QUARTER,
-    )
-
-
-def _durations() -> Row:
-    return Row(
-        "Durations since the operator started",
-        (
-            Panel(
-                "Steps",
-                "Median and 95th percentile of each step's duration.",
-                (
-                    Query(builds.step_seconds(0.5), "{{step}} p50"),
-                    Query(builds.step_seconds(0.95), "{{step}} p95"),
-                ),
-                "s",
-                runbook="MultimodalBuildStuck",
-            ),
-            Panel(
-                "Entire builds",
-                "Median and 95th percentile by outcome.",
-                (
-                    Query(builds.build_seconds(0.5), "{{outcome}} p50"),
-                    Query(builds.build_seconds(0.95), "{{outcome}} p95"),
-                ),
-                "s",
-            ),
+        Panel(
+            "Models whose build failed",
+            "Their condition EngineBuilt says why.",
+            (Query(f"count({models.build_failed(CHOSEN)}) or vector(0)"),),
+            kind="stat",
+            steps=NONE_IS_GOOD,
+            runbook="MultimodalBuildFailed",
         ),
-    )
-
-
-def _outcomes() -> Row:
-    return Row(
-        "In each hour",
-        (
-            Panel(
-                "Ended builds",
-                "Builds that ended, by outcome.",
-                (Query(builds.ended(window=_HOUR), "{{outcome}}"),),
-                stacked=True,
-            ),
-            Panel(
-                "Failed builds",
-                "By step and reason.",
-                (Query(builds.failures(window=_HOUR), "{{step}} {{reason}}"),),
-                stacked=True,
-                runbook="MultimodalBuildFailed",
-            ),
-            Panel(
-                "Reused engines",
-                "Models that took an engine that was there, by where it came from.",
-                (Query(builds.reuses(window=_HOUR), "{{origin}}"),),
-                stacked=True,
-            ),
-            Panel(
-                "Bytes built",
-                "Size of the engines that were built.",
-                (Query(builds.bytes_built(window=_HOUR), "bytes"),),
-                "bytes",
-            ),
+        Panel(
+            "Waiters",
+            "Models that wait for another one's build of the same engine.",
+            (Query(builds.waiting()),),
+            kind="stat",
         ),
-        width=QUARTER,
-    )
+        Panel(
+            "Engines that needed no build",
+            "Share of reuses among reuses and builds of the shown time.",
+            (Query(builds.reused_share()),),
+            "percentunit",
+            kind="stat",
+            most=1,
+        ),
+    ),
+    width=QUARTER,
+)
+
+_DURATIONS = Row(
+    "Durations since the operator started",
+    (
+        Panel(
+            "Steps",
+            "Median and 95th percentile of each step's duration.",
+            (
+                Query(builds.step_seconds(0.5), "{{step}} p50"),
+                Query(builds.step_seconds(0.95), "{{step}} p95"),
+            ),
+            "s",
+            runbook="MultimodalBuildStuck",
+        ),
+        Panel(
+            "Entire builds",
+            "Median and 95th percentile by outcome.",
+            (
+                Query(builds.build_seconds(0.5), "{{outcome}} p50"),
+                Query(builds.build_seconds(0.95), "{{outcome}} p95"),
+            ),
+            "s",
+        ),
+    ),
+)
+
+_OUTCOMES = Row(
+    "In each hour",
+    (
+        Panel(
+            "Ended builds",
+            "Builds that ended, by outcome.",
+            (Query(builds.ended(window=_HOUR), "{{outcome}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Failed builds",
+            "By step and reason.",
+            (Query(builds.failures(window=_HOUR), "{{step}} {{reason}}"),),
+            stacked=True,
+            runbook="MultimodalBuildFailed",
+        ),
+        Panel(
+            "Reused engines",
+            "Models that took an engine that was there, by where it came from.",
+            (Query(builds.reuses(window=_HOUR), "{{origin}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Bytes built",
+            "Size of the engines that were built.",
+            (Query(builds.bytes_built(window=_HOUR), "bytes"),),
+            "bytes",
+        ),
+    ),
+    width=QUARTER,
+)
+
+DASHBOARD = Dashboard(
+    uid="multimodal-builds",
+    title="Multimodal / Builds",
+    description="Builds of engines: durations by step, failures, reuse, waiters.",
+    rows=(_NOW, _DURATIONS, _OUTCOMES),
+)

@@ -12,126 +12,118 @@ from mm_observability.dashboards.dashboard import (
     Query,
     Row,
 )
-from mm_observability.dashboards.shared import WHO, finished_requests
+from mm_observability.dashboards.shared import FINISHED_REQUESTS, WHO
 from mm_observability.queries import latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
 
-
-def dashboard() -> Dashboard:
-    return Dashboard(
-        uid="multimodal-fleet",
-        title="Multimodal / Fleet",
-        description="Every model: what is ready, who misses an objective, where requests fail.",
-        rows=(_counts(), _models(), _traffic()),
-    )
-
-
-def _counts() -> Row:
-    return Row(
-        "At a glance",
-        (
-            Panel(
-                "Models ready",
-                "Models that can serve now.",
-                (Query(models.count_that_hold("Ready", CHOSEN)),),
-                kind="stat",
-            ),
-            Panel(
-                "Models not ready",
-                "Models that cannot; the table says why.",
-                (Query(models.count_that_fail("Ready", CHOSEN)),),
-                kind="stat",
-                steps=NONE_IS_GOOD,
-                runbook="MultimodalModelUnavailable",
-            ),
-            Panel(
-                "Models degraded",
-                "Models that need a person.",
-                (Query(f"{models.count_that_hold('Degraded', CHOSEN)}"),),
-                kind="stat",
-                steps=NONE_IS_GOOD,
-            ),
-            Panel(
-                "Least attainment",
-                "The worst share of requests within an objective, over all models.",
-                (Query(f"min({latency.met_share(CHOSEN)})"),),
-                "percentunit",
-                kind="stat",
-                steps=GOOD_ABOVE,
-                most=1,
-                runbook="MultimodalLatencyBudgetBurnsFast",
-            ),
+_COUNTS = Row(
+    "At a glance",
+    (
+        Panel(
+            "Models ready",
+            "Models that can serve now.",
+            (Query(models.count_that_hold("Ready", CHOSEN)),),
+            kind="stat",
         ),
-        width=QUARTER,
-    )
-
-
-def _models() -> Row:
-    return Row(
-        "Models",
-        (
-            Panel(
-                "Conditions",
-                "Ready of each model with its reason; 1 is True.",
-                (Query(models.condition("Ready", CHOSEN), "Ready"),),
-                kind="table",
-            ),
-            Panel(
-                "Replicas",
-                "Wanted and ready replicas of each model.",
-                (
-                    Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
-                    Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
-                ),
-                dashed=".* wanted",
-            ),
-            Panel(
-                "Attainment of objectives",
-                "Share of the last 5 minutes' requests within each objective.",
-                (Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),),
-                "percentunit",
-                most=1,
-                runbook="MultimodalLatencyBudgetBurnsFast",
-            ),
-            Panel(
-                "Speed at which error budgets are spent",
-                "1 is exactly what the objective allows; above it for long, the objective is lost.",
-                (Query(latency.budget_burn("1h", CHOSEN), f"{WHO} {{{{objective}}}}"),),
-                runbook="MultimodalLatencyBudgetBurnsSlowly",
-            ),
+        Panel(
+            "Models not ready",
+            "Models that cannot; the table says why.",
+            (Query(models.count_that_fail("Ready", CHOSEN)),),
+            kind="stat",
+            steps=NONE_IS_GOOD,
+            runbook="MultimodalModelUnavailable",
         ),
-    )
-
-
-def _traffic() -> Row:
-    return Row(
-        "Traffic",
-        (
-            finished_requests(),
-            Panel(
-                "Failed requests",
-                "Share of requests that ended with a status of 500 or above.",
-                (Query(traffic.failed_share(CHOSEN), WHO),),
-                "percentunit",
-                runbook="MultimodalRequestsFail",
-            ),
-            Panel(
-                "Fullest pool of pinned memory",
-                "Of the fullest pod of each model.",
-                (Query(server.pinned_pool_share(CHOSEN), WHO),),
-                "percentunit",
-                steps=FULL_IS_BAD,
-                most=1,
-                runbook="MultimodalPoolExhausted",
-            ),
-            Panel(
-                "Generated tokens",
-                "Tokens per second of each model.",
-                (Query(traffic.output_tokens(CHOSEN), WHO),),
-                "tokens/s",
-                width=FULL,
-                stacked=True,
-            ),
+        Panel(
+            "Models degraded",
+            "Models that need a person.",
+            (Query(f"{models.count_that_hold('Degraded', CHOSEN)}"),),
+            kind="stat",
+            steps=NONE_IS_GOOD,
         ),
-        width=THIRD,
-    )
+        Panel(
+            "Least attainment",
+            "The worst share of requests within an objective, over all models.",
+            (Query(f"min({latency.met_share(CHOSEN)})"),),
+            "percentunit",
+            kind="stat",
+            steps=GOOD_ABOVE,
+            most=1,
+            runbook="MultimodalLatencyBudgetBurnsFast",
+        ),
+    ),
+    width=QUARTER,
+)
+
+_MODELS = Row(
+    "Models",
+    (
+        Panel(
+            "Conditions",
+            "Ready of each model with its reason; 1 is True.",
+            (Query(models.condition("Ready", CHOSEN), "Ready"),),
+            kind="table",
+        ),
+        Panel(
+            "Replicas",
+            "Wanted and ready replicas of each model.",
+            (
+                Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
+                Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
+            ),
+            dashed=".* wanted",
+        ),
+        Panel(
+            "Attainment of objectives",
+            "Share of the last 5 minutes' requests within each objective.",
+            (Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),),
+            "percentunit",
+            most=1,
+            runbook="MultimodalLatencyBudgetBurnsFast",
+        ),
+        Panel(
+            "Speed at which error budgets are spent",
+            "1 is exactly what the objective allows; above it for long, the objective is lost.",
+            (Query(latency.budget_burn("1h", CHOSEN), f"{WHO} {{{{objective}}}}"),),
+            runbook="MultimodalLatencyBudgetBurnsSlowly",
+        ),
+    ),
+)
+
+_TRAFFIC = Row(
+    "Traffic",
+    (
+        FINISHED_REQUESTS,
+        Panel(
+            "Failed requests",
+            "Share of requests that ended with a status of 500 or above.",
+            (Query(traffic.failed_share(CHOSEN), WHO),),
+            "percentunit",
+            runbook="MultimodalRequestsFail",
+        ),
+        Panel(
+            "Fullest pool of pinned memory",
+            "Of the fullest pod of each model.",
+            (Query(server.pinned_pool_share(CHOSEN), WHO),),
+            "percentunit",
+            steps=FULL_IS_BAD,
+            most=1,
+            runbook="MultimodalPoolExhausted",
+        ),
+        Panel(
+            "Generated tokens",
+            "Tokens per second of each model.",
+            (Query(traffic.output_tokens(CHOSEN), WHO),),
+            "tokens/s",
+            width=FULL,
+            stacked=True,
+        ),
+    ),
+    width=THIRD,
+)
+
+DASHBOARD = Dashboard(
+    uid="multimodal-fleet",
+    title="Multimodal / Fleet",
+    description="Every model: what is ready, who misses an objective, where requests fail.",
+    rows=(_COUNTS, _MODELS, _TRAFFIC),
+)

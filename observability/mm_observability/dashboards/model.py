@@ -11,22 +11,12 @@ from mm_observability.dashboards.dashboard import (
     Query,
     Row,
 )
-from mm_observability.dashboards.servers import servers
-from mm_observability.dashboards.shared import BOUNDS, WHO, finished_requests, within_bounds
+from mm_observability.dashboards.servers import SERVERS
+from mm_observability.dashboards.shared import BOUNDS, FINISHED_REQUESTS, WHO, WITHIN_BOUNDS
 from mm_observability.queries import autoscaling, latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
 
 _PART = f"{WHO} {{{{triton_model}}}}"
-
-
-def dashboard() -> Dashboard:
-    return Dashboard(
-        uid="multimodal-model",
-        title="Multimodal / Model",
-        description="Latency against its objectives, tokens, batches, pools and replicas.",
-        rows=(_latency(), _tokens(), _engine(), servers(), _replicas()),
-        annotation=Query(autoscaling.changed(CHOSEN), "replicas changed"),
-    )
 
 
 def _latency_panel(title: str, description: str, objective: str) -> Panel:
@@ -47,176 +37,175 @@ def _latency_panel(title: str, description: str, objective: str) -> Panel:
     )
 
 
-def _latency() -> Row:
-    return Row(
-        "Latency",
-        (
-            _latency_panel(
-                "Time to first token",
-                "From the request to its first token: what a reader waits for.",
-                "TimeToFirstToken",
-            ),
-            _latency_panel(
-                "Inter-token latency", "Between two tokens of one answer.", "InterTokenLatency"
-            ),
-            _latency_panel(
-                "Entire request", "From the request to the last byte.", "RequestLatency"
-            ),
-            _latency_panel(
-                "Time in the gateway's queue",
-                "Waiting for a slot: above zero means that every slot is taken.",
-                "QueueTime",
-            ),
+_LATENCY = Row(
+    "Latency",
+    (
+        _latency_panel(
+            "Time to first token",
+            "From the request to its first token: what a reader waits for.",
+            "TimeToFirstToken",
         ),
-    )
-
-
-def _tokens() -> Row:
-    return Row(
-        "Requests and tokens",
-        (
-            finished_requests(),
-            Panel(
-                "Requests in the pods",
-                "Running and waiting requests over all pods.",
-                (
-                    Query(traffic.running(CHOSEN), f"{WHO} running"),
-                    Query(traffic.waiting(CHOSEN), f"{WHO} waiting"),
-                ),
-                width=THIRD,
-            ),
-            Panel(
-                "Requests sent away",
-                "Refused requests per second by reason.",
-                (Query(traffic.rejected(CHOSEN), f"{WHO} {{{{reason}}}}"),),
-                "reqps",
-                width=THIRD,
-                runbook="MultimodalRequestsRejected",
-            ),
-            Panel(
-                "Tokens",
-                "Tokens per second: prompt text, images, answers.",
-                (
-                    Query(traffic.text_tokens(CHOSEN), f"{WHO} prompt text"),
-                    Query(traffic.image_tokens(CHOSEN), f"{WHO} prompt images"),
-                    Query(traffic.output_tokens(CHOSEN), f"{WHO} answers"),
-                ),
-                "tokens/s",
-                width=FULL,
-                stacked=True,
-            ),
-            Panel(
-                "Tokens by key",
-                "Tokens of prompts and answers per second, by the name of the client's token.",
-                (Query(traffic.key_tokens(CHOSEN), f"{WHO} {{{{key}}}}"),),
-                "tokens/s",
-                stacked=True,
-            ),
-            Panel(
-                "Requests by key",
-                "Requests per second that were let in, and refused for the limits of their key.",
-                (
-                    Query(traffic.key_requests(CHOSEN), f"{WHO} {{{{key}}}}"),
-                    Query(traffic.key_rejected(CHOSEN), f"{WHO} {{{{key}}}} {{{{reason}}}}"),
-                ),
-                "reqps",
-            ),
+        _latency_panel(
+            "Inter-token latency", "Between two tokens of one answer.", "InterTokenLatency"
         ),
-    )
-
-
-def _engine() -> Row:
-    return Row(
-        "Engine",
-        (
-            Panel(
-                "Requests of the language model",
-                "Active and waiting requests and the limit of the engine.",
-                (Query(server.engine_requests(CHOSEN), f"{WHO} {{{{request_type}}}}"),),
-                dashed=".* max",
-            ),
-            Panel(
-                "Batch",
-                "Mean number of inferences in one execution of each Triton model.",
-                (Query(server.batch_size(CHOSEN), _PART),),
-            ),
-            Panel(
-                "Failed inferences",
-                "Per second, by Triton model and reason.",
-                (Query(server.failures(CHOSEN), f"{_PART} {{{{reason}}}}"),),
-                "ops",
-                runbook="MultimodalRequestsFail",
-            ),
-            Panel(
-                "Who encodes images",
-                "Requests with images per second, by who encoded them: the pods themselves (own) "
-                "or encoders in pods of their own; and why those did not.",
-                (
-                    Query(server.encoded(CHOSEN), f"{WHO} {{{{by}}}}"),
-                    Query(server.encoder_fallbacks(CHOSEN), f"{WHO} instead: {{{{reason}}}}"),
-                ),
-                "ops",
-                width=HALF,
-            ),
-            Panel(
-                "Time of encoding",
-                "What 95 % keep: batches of the pods themselves (own), and requests to encoders in "
-                "pods of their own with the way there.",
-                (Query(server.encoding_seconds(0.95, CHOSEN), f"{WHO} {{{{by}}}}"),),
-                "s",
-                width=HALF,
-            ),
-            Panel(
-                "Pools",
-                "How full the fullest pod's pools are: pinned memory, key-value cache, GPU.",
-                (
-                    Query(server.pinned_pool_share(CHOSEN), f"{WHO} pinned memory"),
-                    Query(server.kv_cache_share(CHOSEN), f"{WHO} key-value cache"),
-                    Query(server.gpu_memory_share(CHOSEN), f"{WHO} GPU memory"),
-                ),
-                "percentunit",
-                width=HALF,
-                steps=FULL_IS_BAD,
-                most=1,
-                runbook="MultimodalPoolExhausted",
-            ),
-            Panel(
-                "Pools that were full",
-                "Servers of the running pods that found a pool full: CUDA memory fails requests, "
-                "pinned memory slows copies. Each server says it once in its life.",
-                (Query(server.full_pools(CHOSEN), f"{WHO} {{{{pool}}}}"),),
-                width=HALF,
-                steps=NONE_IS_GOOD,
-                runbook="MultimodalPoolFull",
-            ),
+        _latency_panel("Entire request", "From the request to the last byte.", "RequestLatency"),
+        _latency_panel(
+            "Time in the gateway's queue",
+            "Waiting for a slot: above zero means that every slot is taken.",
+            "QueueTime",
         ),
-        width=THIRD,
-    )
+    ),
+)
 
-
-def _replicas() -> Row:
-    return Row(
-        "Replicas",
-        (
-            Panel(
-                "Replicas",
-                "Wanted and ready replicas between the bounds; a mark is a scaling decision.",
-                (
-                    Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
-                    *within_bounds(),
-                ),
-                dashed=BOUNDS,
-                runbook="MultimodalAtMaxAndSlow",
+_TOKENS = Row(
+    "Requests and tokens",
+    (
+        FINISHED_REQUESTS,
+        Panel(
+            "Requests in the pods",
+            "Running and waiting requests over all pods.",
+            (
+                Query(traffic.running(CHOSEN), f"{WHO} running"),
+                Query(traffic.waiting(CHOSEN), f"{WHO} waiting"),
             ),
-            Panel(
-                "Conditions",
-                "Whether each condition is True, over time.",
-                tuple(
-                    Query(models.holds(kind, CHOSEN), f"{WHO} {kind}")
-                    for kind in ("Ready", "EngineBuilt", "RollingOut", "Degraded")
-                ),
-                kind="state",
-                runbook="MultimodalModelUnavailable",
-            ),
+            width=THIRD,
         ),
-    )
+        Panel(
+            "Requests sent away",
+            "Refused requests per second by reason.",
+            (Query(traffic.rejected(CHOSEN), f"{WHO} {{{{reason}}}}"),),
+            "reqps",
+            width=THIRD,
+            runbook="MultimodalRequestsRejected",
+        ),
+        Panel(
+            "Tokens",
+            "Tokens per second: prompt text, images, answers.",
+            (
+                Query(traffic.text_tokens(CHOSEN), f"{WHO} prompt text"),
+                Query(traffic.image_tokens(CHOSEN), f"{WHO} prompt images"),
+                Query(traffic.output_tokens(CHOSEN), f"{WHO} answers"),
+            ),
+            "tokens/s",
+            width=FULL,
+            stacked=True,
+        ),
+        Panel(
+            "Tokens by key",
+            "Tokens of prompts and answers per second, by the name of the client's token.",
+            (Query(traffic.key_tokens(CHOSEN), f"{WHO} {{{{key}}}}"),),
+            "tokens/s",
+            stacked=True,
+        ),
+        Panel(
+            "Requests by key",
+            "Requests per second that were let in, and refused for the limits of their key.",
+            (
+                Query(traffic.key_requests(CHOSEN), f"{WHO} {{{{key}}}}"),
+                Query(traffic.key_rejected(CHOSEN), f"{WHO} {{{{key}}}} {{{{reason}}}}"),
+            ),
+            "reqps",
+        ),
+    ),
+)
+
+_ENGINE = Row(
+    "Engine",
+    (
+        Panel(
+            "Requests of the language model",
+            "Active and waiting requests and the limit of the engine.",
+            (Query(server.engine_requests(CHOSEN), f"{WHO} {{{{request_type}}}}"),),
+            dashed=".* max",
+        ),
+        Panel(
+            "Batch",
+            "Mean number of inferences in one execution of each Triton model.",
+            (Query(server.batch_size(CHOSEN), _PART),),
+        ),
+        Panel(
+            "Failed inferences",
+            "Per second, by Triton model and reason.",
+            (Query(server.failures(CHOSEN), f"{_PART} {{{{reason}}}}"),),
+            "ops",
+            runbook="MultimodalRequestsFail",
+        ),
+        Panel(
+            "Who encodes images",
+            "Requests with images per second, by who encoded them: the pods themselves (own) "
+            "or encoders in pods of their own; and why those did not.",
+            (
+                Query(server.encoded(CHOSEN), f"{WHO} {{{{by}}}}"),
+                Query(server.encoder_fallbacks(CHOSEN), f"{WHO} instead: {{{{reason}}}}"),
+            ),
+            "ops",
+            width=HALF,
+        ),
+        Panel(
+            "Time of encoding",
+            "What 95 % keep: batches of the pods themselves (own), and requests to encoders in "
+            "pods of their own with the way there.",
+            (Query(server.encoding_seconds(0.95, CHOSEN), f"{WHO} {{{{by}}}}"),),
+            "s",
+            width=HALF,
+        ),
+        Panel(
+            "Pools",
+            "How full the fullest pod's pools are: pinned memory, key-value cache, GPU.",
+            (
+                Query(server.pinned_pool_share(CHOSEN), f"{WHO} pinned memory"),
+                Query(server.kv_cache_share(CHOSEN), f"{WHO} key-value cache"),
+                Query(server.gpu_memory_share(CHOSEN), f"{WHO} GPU memory"),
+            ),
+            "percentunit",
+            width=HALF,
+            steps=FULL_IS_BAD,
+            most=1,
+            runbook="MultimodalPoolExhausted",
+        ),
+        Panel(
+            "Pools that were full",
+            "Servers of the running pods that found a pool full: CUDA memory fails requests, "
+            "pinned memory slows copies. Each server says it once in its life.",
+            (Query(server.full_pools(CHOSEN), f"{WHO} {{{{pool}}}}"),),
+            width=HALF,
+            steps=NONE_IS_GOOD,
+            runbook="MultimodalPoolFull",
+        ),
+    ),
+    width=THIRD,
+)
+
+_REPLICAS = Row(
+    "Replicas",
+    (
+        Panel(
+            "Replicas",
+            "Wanted and ready replicas between the bounds; a mark is a scaling decision.",
+            (
+                Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
+                *WITHIN_BOUNDS,
+            ),
+            dashed=BOUNDS,
+            runbook="MultimodalAtMaxAndSlow",
+        ),
+        Panel(
+            "Conditions",
+            "Whether each condition is True, over time.",
+            tuple(
+                Query(models.holds(kind, CHOSEN), f"{WHO} {kind}")
+                for kind in ("Ready", "EngineBuilt", "RollingOut", "Degraded")
+            ),
+            kind="state",
+            runbook="MultimodalModelUnavailable",
+        ),
+    ),
+)
+
+DASHBOARD = Dashboard(
+    uid="multimodal-model",
+    title="Multimodal / Model",
+    description="Latency against its objectives, tokens, batches, pools and replicas.",
+    rows=(_LATENCY, _TOKENS, _ENGINE, SERVERS, _REPLICAS),
+    annotation=Query(autoscaling.changed(CHOSEN), "replicas changed"),
+)

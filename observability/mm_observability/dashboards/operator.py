@@ -13,132 +13,124 @@ from mm_observability.dashboards.dashboard import (
 )
 from mm_observability.queries import operator
 
-
-def dashboard() -> Dashboard:
-    return Dashboard(
-        uid="multimodal-operator",
-        title="Multimodal / Operator",
-        description="Reconciles, the queue, API requests, the leader, and what all of it costs.",
-        rows=(_counts(), _work(), _cost()),
-        chooses_model=False,
-    )
-
-
-def _counts() -> Row:
-    return Row(
-        "At a glance",
-        (
-            Panel(
-                "Leaders",
-                "Exactly one replica writes.",
-                (Query(operator.leaders()),),
-                kind="stat",
-                steps=SOME_IS_GOOD,
-                runbook="MultimodalOperatorNoLeader",
-            ),
-            Panel(
-                "Keys that wait",
-                "Models that wait for a reconcile.",
-                (Query(operator.queue_depth()),),
-                kind="stat",
-                runbook="MultimodalOperatorFallsBehind",
-            ),
-            Panel(
-                "Failed reconciles",
-                "Share of reconciles that ended with an error.",
-                (Query(operator.failed_share()),),
-                "percentunit",
-                kind="stat",
-                steps=FEW_IS_GOOD,
-                runbook="MultimodalOperatorReconcileErrors",
-            ),
-            Panel(
-                "Leader over time",
-                "1 for the pod that leads: a change is a hand-over or a fail-over.",
-                (Query(operator.leader_pods(), "{{pod}}"),),
-                kind="state",
-            ),
+_COUNTS = Row(
+    "At a glance",
+    (
+        Panel(
+            "Leaders",
+            "Exactly one replica writes.",
+            (Query(operator.leaders()),),
+            kind="stat",
+            steps=SOME_IS_GOOD,
+            runbook="MultimodalOperatorNoLeader",
         ),
-        width=QUARTER,
-    )
-
-
-def _work() -> Row:
-    return Row(
-        "Work",
-        (
-            Panel(
-                "Reconciles",
-                "Per second by result; at rest there are none.",
-                (Query(operator.reconciles(), "{{result}}"),),
-                "ops",
-                stacked=True,
-            ),
-            Panel(
-                "Duration of a reconcile",
-                "Mostly waiting for the API server.",
-                tuple(
-                    Query(operator.reconcile_seconds(share), f"p{share * 100:g}")
-                    for share in (0.5, 0.95, 0.99)
-                ),
-                "s",
-            ),
-            Panel(
-                "Errors",
-                "Per second by stage of the reconcile.",
-                (Query(operator.errors(), "{{stage}}"),),
-                "ops",
-                runbook="MultimodalOperatorReconcileErrors",
-            ),
-            Panel(
-                "API requests",
-                "Per second by verb and resource; at rest only leases and watches.",
-                (Query(operator.api_requests(), "{{verb}} {{resource}}"),),
-                "reqps",
-                width=HALF,
-                stacked=True,
-            ),
-            Panel(
-                "Refused API requests",
-                "Per second; codes 404 and 409 are part of normal work and not counted.",
-                (Query(operator.api_failures(), "{{resource}} {{code}}"),),
-                "reqps",
-                width=HALF,
-                runbook="MultimodalOperatorReconcileErrors",
-            ),
+        Panel(
+            "Keys that wait",
+            "Models that wait for a reconcile.",
+            (Query(operator.queue_depth()),),
+            kind="stat",
+            runbook="MultimodalOperatorFallsBehind",
         ),
-        width=THIRD,
-    )
-
-
-def _cost() -> Row:
-    return Row(
-        "Cost",
-        (
-            Panel(
-                "Event loop lag",
-                "99 % of what is due comes no later than this; aimed at: 50 ms.",
-                (Query(operator.loop_lag_seconds(0.99), "{{pod}}"),),
-                "s",
-                runbook="MultimodalOperatorLoopStalls",
-            ),
-            Panel(
-                "Event loop stands still",
-                "Share of the time for which one coroutine holds up all the others.",
-                (Query(operator.loop_stalled_share()),),
-                "percentunit",
-                runbook="MultimodalOperatorLoopStalls",
-            ),
-            Panel(
-                "Memory",
-                "Resident memory of each replica.",
-                (Query(operator.memory_bytes(), "{{pod}}"),),
-                "bytes",
-            ),
-            Panel(
-                "Processor",
-                "Cores that each replica uses.",
-                (Query(operator.cpu_cores(), "{{pod}}"),),
-            ),
+        Panel(
+            "Failed reconciles",
+            "Share of reconciles that ended with an error.",
+            (Query(operator.failed_share()),),
+            "percentunit",
+            kind="stat",
+            steps=FEW_IS_GOOD,
+            runbook="MultimodalOperatorReconcileErrors",
         ),
-    )
+        Panel(
+            "Leader over time",
+            "1 for the pod that leads: a change is a hand-over or a fail-over.",
+            (Query(operator.leader_pods(), "{{pod}}"),),
+            kind="state",
+        ),
+    ),
+    width=QUARTER,
+)
+
+_WORK = Row(
+    "Work",
+    (
+        Panel(
+            "Reconciles",
+            "Per second by result; at rest there are none.",
+            (Query(operator.reconciles(), "{{result}}"),),
+            "ops",
+            stacked=True,
+        ),
+        Panel(
+            "Duration of a reconcile",
+            "Mostly waiting for the API server.",
+            tuple(
+                Query(operator.reconcile_seconds(share), f"p{share * 100:g}")
+                for share in (0.5, 0.95, 0.99)
+            ),
+            "s",
+        ),
+        Panel(
+            "Errors",
+            "Per second by stage of the reconcile.",
+            (Query(operator.errors(), "{{stage}}"),),
+            "ops",
+            runbook="MultimodalOperatorReconcileErrors",
+        ),
+        Panel(
+            "API requests",
+            "Per second by verb and resource; at rest only leases and watches.",
+            (Query(operator.api_requests(), "{{verb}} {{resource}}"),),
+            "reqps",
+            width=HALF,
+            stacked=True,
+        ),
+        Panel(
+            "Refused API requests",
+            "Per second; codes 404 and 409 are part of normal work and not counted.",
+            (Query(operator.api_failures(), "{{resource}} {{code}}"),),
+            "reqps",
+            width=HALF,
+            runbook="MultimodalOperatorReconcileErrors",
+        ),
+    ),
+    width=THIRD,
+)
+
+_COST = Row(
+    "Cost",
+    (
+        Panel(
+            "Event loop lag",
+            "99 % of what is due comes no later than this; aimed at: 50 ms.",
+            (Query(operator.loop_lag_seconds(0.99), "{{pod}}"),),
+            "s",
+            runbook="MultimodalOperatorLoopStalls",
+        ),
+        Panel(
+            "Event loop stands still",
+            "Share of the time for which one coroutine holds up all the others.",
+            (Query(operator.loop_stalled_share()),),
+            "percentunit",
+            runbook="MultimodalOperatorLoopStalls",
+        ),
+        Panel(
+            "Memory",
+            "Resident memory of each replica.",
+            (Query(operator.memory_bytes(), "{{pod}}"),),
+            "bytes",
+        ),
+        Panel(
+            "Processor",
+            "Cores that each replica uses.",
+            (Query(operator.cpu_cores(), "{{pod}}"),),
+        ),
+    ),
+)
+
+DASHBOARD = Dashboard(
+    uid="multimodal-operator",
+    title="Multimodal / Operator",
+    description="Reconciles, the queue, API requests, the leader, and what all of it costs.",
+    rows=(_COUNTS, _WORK, _COST),
+    chooses_model=False,
+)

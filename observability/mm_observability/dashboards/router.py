@@ -14,137 +14,128 @@ from mm_observability.queries import router
 
 _MODEL = "{{model}}"
 
-
-def dashboard() -> Dashboard:
-    return Dashboard(
-        uid="multimodal-router",
-        title="Multimodal / Router",
-        description="Requests through the router, by model: where they went, and what failed.",
-        rows=(_requests(), _replicas(), _keys()),
-        chooses_model=False,
-    )
-
-
-def _requests() -> Row:
-    return Row(
-        "Requests",
-        (
-            Panel(
-                "Routed requests by status",
-                "Requests per second; 499 is a client that left.",
-                (Query(router.requests(), f"{_MODEL} {{{{code}}}}"),),
-                "reqps",
-                width=HALF,
-                stacked=True,
-            ),
-            Panel(
-                "Failed requests",
-                "Share of requests that ended with 500 or above, lost replicas among them.",
-                (Query(router.failed_share(), _MODEL),),
-                "percentunit",
-                steps=FEW_IS_GOOD,
-                runbook="MultimodalRouterRequestsFail",
-            ),
-            Panel(
-                "Requests under way",
-                "Requests that replicas answer now.",
-                (Query(router.outstanding(), _MODEL),),
-            ),
-            Panel(
-                "First byte",
-                "Time from a request's head to the first byte of its answer: median and 95 %.",
-                (
-                    Query(router.first_byte(0.5), f"{_MODEL} p50"),
-                    Query(router.first_byte(0.95), f"{_MODEL} p95"),
-                ),
-                "s",
-            ),
-            Panel(
-                "Work under way",
-                "Estimated tokens of the requests that replicas answer now: prompts until the "
-                "first token, images, answers.",
-                (Query(router.outstanding_tokens(), _MODEL),),
-            ),
-            Panel(
-                "Met a replica that may know them",
-                "Share of placements at the first replica of their key: its cache may have the "
-                "image, or the beginning of the conversation.",
-                (Query(router.affinity_share(), _MODEL),),
-                "percentunit",
-            ),
-            Panel(
-                "Why replicas were chosen",
-                "Placements per second: affinity, spill (the first had too much to do), load (no "
-                "key).",
-                (Query(router.placements(), "{{by}}"),),
-                "ops",
-                stacked=True,
-            ),
-            Panel(
-                "Canaries",
-                "Requests per second by the name of a split and by model; fallback: the model "
-                "stands in for one without replicas.",
-                (Query(router.splits(), f"{{{{split}}}}: {_MODEL} {{{{by}}}}"),),
-                "reqps",
-                width=FULL,
-                stacked=True,
-            ),
+_REQUESTS = Row(
+    "Requests",
+    (
+        Panel(
+            "Routed requests by status",
+            "Requests per second; 499 is a client that left.",
+            (Query(router.requests(), f"{_MODEL} {{{{code}}}}"),),
+            "reqps",
+            width=HALF,
+            stacked=True,
         ),
-        width=QUARTER,
-    )
-
-
-def _replicas() -> Row:
-    return Row(
-        "Replicas",
-        (
-            Panel(
-                "Ready replicas",
-                "As the router sees them that sees the fewest.",
-                (Query(router.replicas(), _MODEL),),
-            ),
-            Panel(
-                "Replicas left alone",
-                "Share of a model's replicas that get no requests for a while.",
-                (Query(router.ejected_share(), _MODEL),),
-                "percentunit",
-                steps=FEW_IS_GOOD,
-                runbook="MultimodalRouterReplicasEjected",
-            ),
-            Panel(
-                "Ejections",
-                "Replicas per second that could not be reached, broke off, or failed.",
-                (Query(router.ejections(), f"{_MODEL} {{{{reason}}}}"),),
-                "ops",
-            ),
-            Panel(
-                "Second attempts",
-                "Requests per second that another replica got, before their first byte.",
-                (Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),),
-                "ops",
-            ),
+        Panel(
+            "Failed requests",
+            "Share of requests that ended with 500 or above, lost replicas among them.",
+            (Query(router.failed_share(), _MODEL),),
+            "percentunit",
+            steps=FEW_IS_GOOD,
+            runbook="MultimodalRouterRequestsFail",
         ),
-        width=QUARTER,
-    )
-
-
-def _keys() -> Row:
-    return Row(
-        "Limits of keys",
-        (
-            Panel(
-                "Refused requests by key",
-                "Requests per second that were refused for the limits of their key: key_requests "
-                "(a minute's), key_concurrent (at one time).",
-                (Query(router.key_rejected(), "{{key}} {{reason}}"),),
-                "reqps",
-            ),
-            Panel(
-                "Requests by key",
-                "Requests per second of keys with limits that were admitted.",
-                (Query(router.key_requests(), "{{key}}"),),
-                "reqps",
-                stacked=True,
-            ),
+        Panel(
+            "Requests under way",
+            "Requests that replicas answer now.",
+            (Query(router.outstanding(), _MODEL),),
         ),
-    )
+        Panel(
+            "First byte",
+            "Time from a request's head to the first byte of its answer: median and 95 %.",
+            (
+                Query(router.first_byte(0.5), f"{_MODEL} p50"),
+                Query(router.first_byte(0.95), f"{_MODEL} p95"),
+            ),
+            "s",
+        ),
+        Panel(
+            "Work under way",
+            "Estimated tokens of the requests that replicas answer now: prompts until the "
+            "first token, images, answers.",
+            (Query(router.outstanding_tokens(), _MODEL),),
+        ),
+        Panel(
+            "Met a replica that may know them",
+            "Share of placements at the first replica of their key: its cache may have the "
+            "image, or the beginning of the conversation.",
+            (Query(router.affinity_share(), _MODEL),),
+            "percentunit",
+        ),
+        Panel(
+            "Why replicas were chosen",
+            "Placements per second: affinity, spill (the first had too much to do), load (no key).",
+            (Query(router.placements(), "{{by}}"),),
+            "ops",
+            stacked=True,
+        ),
+        Panel(
+            "Canaries",
+            "Requests per second by the name of a split and by model; fallback: the model "
+            "stands in for one without replicas.",
+            (Query(router.splits(), f"{{{{split}}}}: {_MODEL} {{{{by}}}}"),),
+            "reqps",
+            width=FULL,
+            stacked=True,
+        ),
+    ),
+    width=QUARTER,
+)
+
+_REPLICAS = Row(
+    "Replicas",
+    (
+        Panel(
+            "Ready replicas",
+            "As the router sees them that sees the fewest.",
+            (Query(router.replicas(), _MODEL),),
+        ),
+        Panel(
+            "Replicas left alone",
+            "Share of a model's replicas that get no requests for a while.",
+            (Query(router.ejected_share(), _MODEL),),
+            "percentunit",
+            steps=FEW_IS_GOOD,
+            runbook="MultimodalRouterReplicasEjected",
+        ),
+        Panel(
+            "Ejections",
+            "Replicas per second that could not be reached, broke off, or failed.",
+            (Query(router.ejections(), f"{_MODEL} {{{{reason}}}}"),),
+            "ops",
+        ),
+        Panel(
+            "Second attempts",
+            "Requests per second that another replica got, before their first byte.",
+            (Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),),
+            "ops",
+        ),
+    ),
+    width=QUARTER,
+)
+
+_KEYS = Row(
+    "Limits of keys",
+    (
+        Panel(
+            "Refused requests by key",
+            "Requests per second that were refused for the limits of their key: key_requests "
+            "(a minute's), key_concurrent (at one time).",
+            (Query(router.key_rejected(), "{{key}} {{reason}}"),),
+            "reqps",
+        ),
+        Panel(
+            "Requests by key",
+            "Requests per second of keys with limits that were admitted.",
+            (Query(router.key_requests(), "{{key}}"),),
+            "reqps",
+            stacked=True,
+        ),
+    ),
+)
+
+DASHBOARD = Dashboard(
+    uid="multimodal-router",
+    title="Multimodal / Router",
+    description="Requests through the router, by model: where they went, and what failed.",
+    rows=(_REQUESTS, _REPLICAS, _KEYS),
+    chooses_model=False,
+)

@@ -7,26 +7,21 @@ from mm_observability.queries.select import CHOSEN
 WHO = "{{namespace}}/{{model}}"
 """Legend of a model's series."""
 
-
 BOUNDS = ".* (least|most)"
-"""Series of `within_bounds` that are drawn dashed."""
+"""Series of `WITHIN_BOUNDS` that are drawn dashed."""
 
+WITHIN_BOUNDS = (
+    Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
+    Query(models.replicas("min", CHOSEN), f"{WHO} least"),
+    Query(models.replicas("max", CHOSEN), f"{WHO} most"),
+)
+"""The replicas that answer, and the bounds of the requested ones."""
 
-def within_bounds() -> tuple[Query, ...]:
-    """Return the replicas that answer, and the bounds of the requested ones."""
-    return (
-        Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
-        Query(models.replicas("min", CHOSEN), f"{WHO} least"),
-        Query(models.replicas("max", CHOSEN), f"{WHO} most"),
-    )
-
-
-def finished_requests() -> Panel:
-    return Panel(
-        "Requests",
-        "Finished requests per second by status.",
-        (Query(traffic.requests(CHOSEN), f"{WHO} {{{{code}}}}"),),
-        "reqps",
-        width=THIRD,
-        stacked=True,
-    )
+FINISHED_REQUESTS = Panel(
+    "Requests",
+    "Finished requests per second by status.",
+    (Query(traffic.requests(CHOSEN), f"{WHO} {{{{code}}}}"),),
+    "reqps",
+    width=THIRD,
+    stacked=True,
+)
