@@ -8,13 +8,13 @@ from typing import Final
 
 from mm_api import labels
 from mm_api.base import ApiModel
+from mm_api.metrics import OBJECTIVE_HISTOGRAMS, buckets_of
+from mm_api.public_hosts import ENDS_IN_A_NUMBER, IPV4, NEVER_PUBLIC, PRIVATE_DOMAINS
 from mm_api.v1alpha1 import duration
 from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
-from mm_api.v1alpha1.host_rules import HOST_RULES
-from mm_api.v1alpha1.metric_rules import OBJECTIVE_RULES
 from mm_api.v1alpha1.model import ModelSource, PersistentVolumeClaimSource, S3Source
 from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES
 from mm_api.v1alpha1.prometheus import PrometheusSpec
@@ -50,6 +50,20 @@ def _distinct(field: str, name: str, message: str) -> Rule:
         cel=f"self.{field}.all(one, self.{field}.exists_one(other, other.{name} == one.{name}))",
         message=message,
         field=field,
+    )
+
+
+def _bounds(metric: str) -> Rule:
+    histogram = OBJECTIVE_HISTOGRAMS[metric]
+    buckets = buckets_of(histogram)
+    least, most = (duration.written(bound) for bound in (buckets[0], buckets[-1]))
+    return Rule(
+        cel=f"self.metric != '{metric}' || !self.target.matches('{duration.PATTERN}') || "
+        f"(duration(self.target) >= duration('{least}') && "
+        f"duration(self.target) <= duration('{most}'))",
+        message=f"target of {metric} must be from {least} to {most}, the first and last bound of "
+        f"{histogram}: whether requests keep another one cannot be seen",
+        field="target",
     )
 
 
@@ -180,7 +194,21 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
     ),
     GatewaySpec: (
-        *HOST_RULES,
+        Rule(
+            cel=f"self.allowedHosts.all(host, !host.matches('{ENDS_IN_A_NUMBER}') || "
+            f"host.matches('{IPV4}'))",
+            message="allowedHosts has an address that is not written as four numbers from 0 to "
+            "255, which programs read differently: write it so, for example 8.8.8.8",
+            field="allowedHosts",
+        ),
+        Rule(
+            cel=f"self.allowPrivateNetworks || "
+            f"!self.allowedHosts.exists(host, host.matches('{NEVER_PUBLIC}'))",
+            message="allowedHosts has a host that is never fetched from: private, loopback, "
+            "link-local and metadata addresses, names without a dot, and names below "
+            f"{', '.join(sorted(PRIVATE_DOMAINS))}. Remove it, or set allowPrivateNetworks",
+            field="allowedHosts",
+        ),
         _distinct(
             "keyLimits",
             "name",
@@ -273,7 +301,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             message="target is not a duration above zero: write for example 500ms, 2s or 1m30s",
             field="target",
         ),
-        *OBJECTIVE_RULES,
+        *(_bounds(metric) for metric in OBJECTIVE_HISTOGRAMS),
     ),
     VisionSpec: (
         Rule(

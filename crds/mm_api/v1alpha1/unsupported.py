@@ -4,6 +4,7 @@ The generator turns it into CEL rules of the CRD, so that the API server refuses
 that gives a field its behaviour deletes its row here.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,8 +42,10 @@ class Unsupported:
         return f"{self.what} not supported{where} in this version: {self.instead}"
 
 
+_QUOTE: Final = '"'
 _REMOVE: Final = "remove the field"
 _REFERENCE: Final = ("Reference",)
+_TENSORRT: Final = ("TensorRT",)
 _PYTORCH: Final = ("PyTorch",)
 _VLLM: Final = ("VLLM",)
 _SERVERS: Final = (*_PYTORCH, *_VLLM)
@@ -50,234 +53,196 @@ _SERVERS: Final = (*_PYTORCH, *_VLLM)
 
 _OTHERS: Final = tuple(name for name in BACKENDS if name not in _VLLM)
 
-_OWN_PROCESS: Final = "an encoder in a process of its own on a GPU is"
+
+def _row(
+    backends: tuple[str, ...],
+    path: str,
+    what: str,
+    *allowed: Scalar,
+    instead: str = "",
+    more: str = "",
+    without_gpu: bool = False,
+) -> Unsupported:
+    # Usual is the one allowed value, or no field; `more` follows.
+    usual = f"set {path} to {json.dumps(allowed[0]).strip(_QUOTE)}" if allowed else _REMOVE
+    return Unsupported(path, allowed, what, (instead or usual) + more, backends, without_gpu)
+
+
 UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     *(
-        Unsupported(
+        _row(
+            _REFERENCE,
             "model.family",
-            tuple(name for name in FAMILIES if name != family.name),
             f"{family.unserved.what} ({family.name}) is",
-            f"set engine.backend to {' or '.join(reversed(family.backends))}",
-            backends=_REFERENCE,
+            *(name for name in FAMILIES if name != family.name),
+            instead=f"set engine.backend to {' or '.join(reversed(family.backends))}",
         )
         for family in FAMILIES.values()
         if family.unserved and not family.is_served("Reference")
     ),
-    Unsupported(
-        "engine.parallelism.tensor",
-        (1,),
-        "tensor parallelism is",
-        "set engine.parallelism.tensor to 1",
-        backends=_REFERENCE,
-    ),
-    Unsupported(
-        "engine.parallelism.pipeline",
-        (1,),
-        "pipeline parallelism is",
-        "set engine.parallelism.pipeline to 1",
-        backends=_REFERENCE,
-    ),
-    Unsupported(
+    _row(_REFERENCE, "engine.parallelism.tensor", "tensor parallelism is", 1),
+    _row(_REFERENCE, "engine.parallelism.pipeline", "pipeline parallelism is", 1),
+    _row(
+        (*_REFERENCE, *_TENSORRT, *_VLLM),
         "engine.parallelism.expert",
-        (1,),
         "expert parallelism is",
-        "set engine.parallelism.expert to 1, or use backend PyTorch",
-        backends=(*_REFERENCE, "TensorRT", "VLLM"),
+        1,
+        more=", or use backend PyTorch",
     ),
-    Unsupported("engine.quantization", (), "quantization is", _REMOVE, backends=_REFERENCE),
-    Unsupported(
+    _row(_REFERENCE, "engine.quantization", "quantization is"),
+    _row(
+        (*_VLLM, *_PYTORCH),
         "engine.quantization",
-        (),
         "quantizing a checkpoint is",
-        "remove the field: checkpoints that are quantized already are served as they are",
-        backends=(*_VLLM, "PyTorch"),
+        more=": checkpoints that are quantized already are served as they are",
     ),
-    Unsupported(
-        "engine.kvCache.freeGpuMemoryFraction",
-        ("Auto",),
-        "a KV cache in GPU memory is",
-        "set engine.kvCache.freeGpuMemoryFraction to Auto",
-        backends=_REFERENCE,
-    ),
-    Unsupported(
+    _row(_REFERENCE, "engine.kvCache.freeGpuMemoryFraction", "a KV cache in GPU memory is", "Auto"),
+    _row(
+        (*_REFERENCE, *_VLLM),
         "engine.kvCache.crossFraction",
-        (),
         "a share of the KV cache for the encoder is",
-        _REMOVE,
-        backends=(*_REFERENCE, *_VLLM),
     ),
-    Unsupported(
+    _row(
+        (*_TENSORRT, *_SERVERS),
         "engine.kvCache.reuseBytes",
-        (),
         "memory of its own for earlier requests (they stay in the KV cache) is",
-        _REMOVE,
-        backends=("TensorRT", *_SERVERS),
     ),
     *(
-        Unsupported(path, (), what, _REMOVE, backends=(*_REFERENCE, *_VLLM))
+        _row((*_REFERENCE, *_VLLM), path, what)
         for path, what in (
             ("engine.plugins", "settings of TensorRT-LLM plugins are"),
             ("engine.extraBuildArgs", "arguments of trtllm-build are"),
             ("build.trtllmVersion", "a version of TensorRT-LLM is"),
         )
     ),
-    Unsupported(
-        "engine.extraArgs",
-        (),
-        "arguments of `vllm serve` are",
-        "remove the field, or use backend VLLM",
-        backends=_OTHERS,
-    ),
-    Unsupported(
-        "runtime.vllmVersion",
-        (),
-        "a version of vLLM is",
-        "remove the field, or use backend VLLM",
-        backends=_OTHERS,
-    ),
-    Unsupported(
-        "engine.maxBeamWidth",
-        (1,),
-        "beam search is",
-        "set engine.maxBeamWidth to 1",
-        backends=_VLLM,
-    ),
-    Unsupported(
-        "engine.guidedDecoding",
-        ("Auto",),
-        "switching answers of a form on or off is",
-        "set engine.guidedDecoding to Auto: vLLM keeps answers to a form by itself",
-        backends=_VLLM,
-    ),
-    Unsupported(
-        "vision.maxBatchSize",
-        (),
-        "a batch of images is",
-        "remove the field: vLLM encodes as many images as fill a step (engine.maxNumTokens)",
-        backends=_VLLM,
-    ),
     *(
-        Unsupported(path, allowed, "Triton is", "remove the field: vLLM answers", backends=_VLLM)
-        for path, allowed in (
-            ("runtime.memoryPools.cuda", ("Auto",)),
-            ("runtime.memoryPools.pinned", ("Auto",)),
-            ("runtime.streaming", (True,)),
-            ("runtime.accumulateTokens", (False,)),
-            ("runtime.blsInstances", ()),
+        _row(_OTHERS, path, what, more=", or use backend VLLM")
+        for path, what in (
+            ("engine.extraArgs", "arguments of `vllm serve` are"),
+            ("runtime.vllmVersion", "a version of vLLM is"),
         )
     ),
-    Unsupported(
-        "engine.extraLlmApiOptions",
-        (),
-        "options of trtllm-serve are",
-        "remove the field, or use backend PyTorch",
-        backends=(*_REFERENCE, "TensorRT", "VLLM"),
+    _row(_VLLM, "engine.maxBeamWidth", "beam search is", 1),
+    _row(
+        _VLLM,
+        "engine.guidedDecoding",
+        "switching answers of a form on or off is",
+        "Auto",
+        more=": vLLM keeps answers to a form by itself",
     ),
-    Unsupported(
-        "vision.engine",
-        ("ONNXRuntime", "Torch"),
-        "a vision engine of TensorRT is",
-        "set runtime.gpu.count to 1, or vision.engine to ONNXRuntime",
-        backends=_REFERENCE,
-        without_gpu=True,
-    ),
-    Unsupported(
-        "vision.engine",
-        ("ONNXRuntime",),
-        "another vision engine than TensorRT-LLM's own is",
-        _REMOVE,
-        backends=("TensorRT", *_PYTORCH),
-    ),
-    Unsupported(
-        "vision.engine",
-        ("ONNXRuntime", "Torch"),
-        "a vision engine of TensorRT is",
-        "remove the field, or set it to Torch with vision.placement Disaggregated",
-        backends=_VLLM,
-    ),
-    Unsupported(
-        "runtime.gpu.count",
-        (0, 1),
-        "serving on several GPUs is",
-        "set runtime.gpu.count to 1, or to 0 for the processor",
-        backends=_REFERENCE,
+    _row(
+        _VLLM,
+        "vision.maxBatchSize",
+        "a batch of images is",
+        more=": vLLM encodes as many images as fill a step (engine.maxNumTokens)",
     ),
     *(
-        Unsupported(
+        _row(_VLLM, path, "Triton is", *allowed, instead=_REMOVE, more=": vLLM answers")
+        for path, *allowed in (
+            ("runtime.memoryPools.cuda", "Auto"),
+            ("runtime.memoryPools.pinned", "Auto"),
+            ("runtime.streaming", True),
+            ("runtime.accumulateTokens", False),
+            ("runtime.blsInstances",),
+        )
+    ),
+    _row(
+        (*_REFERENCE, *_TENSORRT, *_VLLM),
+        "engine.extraLlmApiOptions",
+        "options of trtllm-serve are",
+        more=", or use backend PyTorch",
+    ),
+    _row(
+        _REFERENCE,
+        "vision.engine",
+        "a vision engine of TensorRT is",
+        *("ONNXRuntime", "Torch"),
+        instead="set runtime.gpu.count to 1, or vision.engine to ONNXRuntime",
+        without_gpu=True,
+    ),
+    _row(
+        (*_TENSORRT, *_PYTORCH),
+        "vision.engine",
+        "another vision engine than TensorRT-LLM's own is",
+        "ONNXRuntime",
+        instead=_REMOVE,
+    ),
+    _row(
+        _VLLM,
+        "vision.engine",
+        "a vision engine of TensorRT is",
+        *("ONNXRuntime", "Torch"),
+        instead="remove the field, or set it to Torch with vision.placement Disaggregated",
+    ),
+    _row(
+        _REFERENCE,
+        "runtime.gpu.count",
+        "serving on several GPUs is",
+        *(0, 1),
+        instead="set runtime.gpu.count to 1, or to 0 for the processor",
+    ),
+    *(
+        _row(
+            _REFERENCE,
             f"runtime.gpu.{name}",
-            (),
             "planning for a GPU is",
-            "set runtime.gpu.count to 1, or remove the field",
-            backends=_REFERENCE,
+            instead="set runtime.gpu.count to 1, or remove the field",
             without_gpu=True,
         )
         for name in (
-            "memory",
-            "computeCapability",
-            "resourceName",
-            "deviceClassName",
-            "deviceSelectors",
+            *("memory", "computeCapability", "resourceName"),
+            *("deviceClassName", "deviceSelectors"),
         )
     ),
     *(
-        Unsupported(f"build.gpu.{name}", (), "building on a GPU is", _REMOVE, backends=_REFERENCE)
+        _row(_REFERENCE, f"build.gpu.{name}", "building on a GPU is")
         for name in ("memory", "computeCapability", "resourceName")
     ),
-    Unsupported(
+    _row(
+        _REFERENCE,
         "engine.guidedDecoding",
-        ("Auto",),
         "TensorRT-LLM's guided decoding is",
-        "set engine.guidedDecoding to Auto: the Reference engine keeps answers to a form itself",
-        backends=_REFERENCE,
+        "Auto",
+        more=": the Reference engine keeps answers to a form itself",
     ),
     *(
-        row
-        for backends, without_gpu in ((_REFERENCE, True), (_SERVERS, False))
-        for row in (
-            Unsupported(
-                "vision.sharing",
-                ("Auto",),
-                _OWN_PROCESS,
-                "set vision.sharing to Auto",
-                backends=backends,
-                without_gpu=without_gpu,
-            ),
-            Unsupported(
-                "vision.threadPercentage",
-                (),
-                _OWN_PROCESS,
-                _REMOVE,
-                backends=backends,
-                without_gpu=without_gpu,
-            ),
+        _row(
+            backends,
+            path,
+            "an encoder in a process of its own on a GPU is",
+            *allowed,
+            without_gpu=backends == _REFERENCE,
         )
+        for backends in (_REFERENCE, _SERVERS)
+        for path, *allowed in (("vision.sharing", "Auto"), ("vision.threadPercentage",))
     ),
-    Unsupported(
+    _row(
+        _PYTORCH,
         "vision.placement",
-        ("Colocated",),
         "a vision encoder in pods of its own is",
-        "set vision.placement to Colocated: the server encodes images itself",
-        backends=_PYTORCH,
+        "Colocated",
+        more=": the server encodes images itself",
     ),
-    Unsupported(
+    _row(
+        _SERVERS,
         "runtime.triton.expose",
-        (False,),
         "Triton's own ports are",
-        "set runtime.triton.expose to false: another server answers, and no Triton runs",
-        backends=_SERVERS,
+        False,  # noqa: FBT003  # the value of a field
+        more=": another server answers, and no Triton runs",
     ),
     *(
-        Unsupported(f"runtime.triton.{name}", (), "Triton is", _REMOVE, backends=_SERVERS)
+        _row(_SERVERS, f"runtime.triton.{name}", "Triton is")
         for name in (
             "maxQueueDelayMicroseconds",
             "preprocessingInstanceCount",
             "postprocessingInstanceCount",
         )
     ),
-    Unsupported(
+    _row(
+        (),
         "rollout.strategy",
-        ("Rolling", "Recreate"),
         "canary rollouts are",
-        "set rollout.strategy to Rolling or Recreate",
+        *("Rolling", "Recreate"),
+        instead="set rollout.strategy to Rolling or Recreate",
     ),
 )
