@@ -22,11 +22,6 @@ class BodyBudget:
         self._left = limit_bytes
         self._reserve = limit_bytes // _RESERVE
 
-    @property
-    def left_bytes(self) -> int:
-        """Bytes that no request holds."""
-        return self._left
-
     @contextmanager
     def claim(self) -> Iterator["BodyClaim"]:
         """Hold what one body needs; nothing at first."""

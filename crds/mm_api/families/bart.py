@@ -88,7 +88,6 @@ BART = replace(
     ),
     trtllm=replace(
         T5.trtllm,
-        converter="enc_dec",
         convert_flags=("--model_type", "bart"),
         build_flags=PLUGIN_FLAGS,
         encoder_flags=PLUGIN_FLAGS,

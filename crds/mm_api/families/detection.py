@@ -40,7 +40,7 @@ def detect(config: JsonObject) -> str | None:
 
 def _refuse_look_alikes(config: JsonObject) -> None:
     if (near := look_alike(config)) is not None:
-        raise CheckpointError(InspectReason.UNKNOWN_FAMILY, near.message)
+        raise CheckpointError(InspectReason.UNKNOWN_FAMILY, near)
 
 
 def _refuse_class(config: JsonObject) -> None:

@@ -65,7 +65,6 @@ NMT = replace(
     decoder_input_tokens=1,
     trtllm=replace(
         bart.BART.trtllm,
-        converter="enc_dec",
         reads_pickles=True,
         convert_flags=("--model_type", "nmt"),
         build_flags=_FLAGS,

@@ -11,16 +11,14 @@ from mm_api.families.family import Family, Kind
 from mm_api.families.image_layouts.square import SQUARE
 from mm_api.families.text_block import LLAMA
 
-_SHARED_FLAGS = (
+PLUGIN_FLAGS = (
     ("moe_plugin", "disable"),
     ("bert_attention_plugin", "{dtype}"),
     ("gpt_attention_plugin", "{dtype}"),
     ("gemm_plugin", "{dtype}"),
     ("remove_input_padding", "enable"),
 )
-PLUGIN_FLAGS = _SHARED_FLAGS
-T5_FLAGS = (*_SHARED_FLAGS, ("context_fmha", "disable"))
-
+T5_FLAGS = (*PLUGIN_FLAGS, ("context_fmha", "disable"))
 
 T5_DEFAULTS = {
     "d_model": 512,

@@ -133,7 +133,7 @@ def test_features_are_estimated(
 
 
 def test_relatives_are_families() -> None:
-    named = re.findall(r"family ([a-z0-9-]+)", " ".join(one.instead for one in LOOK_ALIKES))
+    named = re.findall(r"family ([a-z0-9-]+)", " ".join(LOOK_ALIKES.values()))
 
     assert named
     assert {one for one in named if not (one in FAMILIES and FAMILIES[one].backends)} == set()

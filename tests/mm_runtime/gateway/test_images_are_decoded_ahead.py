@@ -166,9 +166,9 @@ async def test_refusals_keep_their_order(tmp_path: Path, body: dict[str, Any], c
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
     async with client_of(gateway) as client:
-        before = gateway.bodies.left_bytes
+        before = gateway.bodies._left
         answer = await client.post("/v1/chat/completions", json=body)
-        assert gateway.bodies.left_bytes == before
+        assert gateway.bodies._left == before
         assert gateway.decoders.free
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
     assert not engine.requests
@@ -233,15 +233,15 @@ async def test_pixels_are_held_until_the_answer_ends(tmp_path: Path) -> None:
     gateway = toy_gateway(tmp_path, engine)
     async with client_of(gateway) as client:
         bodies = gateway.bodies
-        before = bodies.left_bytes
+        before = bodies._left
         async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
             lines = answer.aiter_lines()
             await anext(lines)
             (requested,) = engine.requests
-            assert requested.images[0].nbytes == before - bodies.left_bytes
+            assert requested.images[0].nbytes == before - bodies._left
             assert engine.gate is not None
             engine.gate.set()
             async for _ in lines:
                 pass
         # The answer's last line came first.
-        await eventually_async(lambda: bodies.left_bytes == before)
+        await eventually_async(lambda: bodies._left == before)
