@@ -76,21 +76,23 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
     parser = argparse.ArgumentParser(
         prog="mm-router", description="One address for all models: picks model and replica."
     )
-    parser.add_argument(
-        "--namespaces", type=_names, default=(), help="of models, joined by commas; empty: all"
-    )
-    parser.add_argument("--splits-file", type=Path, help="JSON: names for several models")
-    parser.add_argument("--auth-file", type=Path, help="tokens of clients, one a line")
-    parser.add_argument("--key-limits-file", type=Path, help="JSON: limits by names of tokens")
-    parser.add_argument(
-        "--routers", type=_positive, default=default.routers, help="how many share the limits"
-    )
-    parser.add_argument("--address", default=default.address)
-    parser.add_argument("--port", type=int, default=default.port)
-    parser.add_argument("--metrics-port", type=int, default=default.metrics_port)
-    parser.add_argument("--max-body-bytes", type=_positive, default=default.max_body_bytes)
-    parser.add_argument("--body-memory-bytes", type=_positive, default=default.body_memory_bytes)
-    parser.add_argument("--max-connections", type=_positive, default=default.max_connections)
+    for name, kind, text in (
+        ("namespaces", _names, "of models, joined by commas; empty: all"),
+        ("splits_file", Path, "JSON: names for several models"),
+        ("auth_file", Path, "tokens of clients, one a line"),
+        ("key_limits_file", Path, "JSON: limits by names of tokens"),
+        ("routers", _positive, "how many share the limits"),
+        ("address", str, None),
+        ("port", int, None),
+        ("metrics_port", int, None),
+        ("max_body_bytes", _positive, None),
+        ("body_memory_bytes", _positive, None),
+        ("max_connections", _positive, None),
+        ("kubeconfig", str, None),
+        ("context", str, None),
+    ):
+        flag, usual = f"--{name.replace('_', '-')}", getattr(default, name)
+        parser.add_argument(flag, type=kind, default=usual, help=text)
     for flag, name in (
         ("--request-timeout", "request_timeout_seconds"),
         ("--lame-duck", "lame_duck_seconds"),
@@ -98,8 +100,6 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
     ):
         usual = getattr(default, name)
         parser.add_argument(flag, type=_seconds, dest=name, default=usual, help="seconds")
-    parser.add_argument("--kubeconfig")
-    parser.add_argument("--context")
     parser.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default=default.log_level
     )

@@ -10,7 +10,7 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import GEMM, TensorRTLLM
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
 from mm_api.families.family import Family
-from mm_api.families.image_layouts.square import SQUARE
+from mm_api.families.image_layouts.layout import SQUARE
 from mm_api.families.prompt import IMAGES, PLAIN_CHAT, TEXT, PromptStyle
 from mm_api.families.text_block import LLAMA
 

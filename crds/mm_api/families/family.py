@@ -17,8 +17,7 @@ from mm_api.families.backend_parts import (
     Unserved,
 )
 from mm_api.families.checkpoint_files import BESIDE_TOWER, CheckpointFiles
-from mm_api.families.image_layouts.layout import ImageLayout
-from mm_api.families.image_layouts.square import SQUARE
+from mm_api.families.image_layouts.layout import SQUARE, ImageLayout
 from mm_api.families.prompt import PromptStyle
 from mm_api.families.text_block import LLAMA, TextBlock
 from mm_api.vllm_classes import vllm_since

@@ -13,8 +13,7 @@ from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
 from mm_api.families.backend_parts import ON_SERVERS, PyTorchServing
 from mm_api.families.family import Family
-from mm_api.families.image_layouts.layout import patches
-from mm_api.families.image_layouts.square import SQUARE
+from mm_api.families.image_layouts.layout import SQUARE, patches
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.families.text_block import LLAMA
 

@@ -18,7 +18,7 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import NO_ENGINES
 from mm_api.families.checkpoint_files import CheckpointFiles
 from mm_api.families.family import Family
-from mm_api.families.image_layouts.own import OWN
+from mm_api.families.image_layouts.layout import OWN
 from mm_api.families.known_classes import CLASSES
 from mm_api.families.prompt import PLACEHOLDER, prompt_style
 from mm_api.families.text_block import LLAMA

@@ -9,7 +9,7 @@ from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES
 from mm_api.families.family import Family
-from mm_api.families.image_layouts.square import SQUARE
+from mm_api.families.image_layouts.layout import SQUARE
 from mm_api.families.prompt import PromptStyle
 
 

@@ -14,7 +14,7 @@ from mm_api.documents.model_facts import AudioFacts, VisionFacts
 from mm_api.families import qwen2_5_vl, qwen2_audio, qwen2_vl
 from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.generic import GENERIC
-from mm_api.families.image_layouts.own import OWN
+from mm_api.families.image_layouts.layout import OWN
 from mm_api.families.prompt import PromptStyle, chatml
 
 TEXT_SIZES = decoder_sizes(3584, 18944, 28, 28, 152_064, 32768) | {"num_key_value_heads": 4}

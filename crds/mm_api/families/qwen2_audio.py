@@ -12,7 +12,7 @@ from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import AudioFacts
 from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.generic import GENERIC
-from mm_api.families.image_layouts.own import OWN
+from mm_api.families.image_layouts.layout import OWN
 from mm_api.families.prompt import PromptStyle
 
 AUDIO = {

@@ -10,8 +10,7 @@ from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
 from mm_api.families.family import Family
-from mm_api.families.image_layouts.layout import patches
-from mm_api.families.image_layouts.square import SQUARE
+from mm_api.families.image_layouts.layout import SQUARE, patches
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
 

@@ -123,30 +123,23 @@ def _lower(text: str) -> str:
 
 
 def _wire_names() -> set[str]:
-    names: set[str] = set()
-    waiting: list[type[ApiModel]] = [ApiModel]
-    while waiting:
-        kind = waiting.pop()
-        names.update(field.alias or name for name, field in kind.model_fields.items())
-        waiting.extend(
-            sub for sub in kind.__subclasses__() if sub.__module__.startswith(__package__)
-        )
-    return names
+    return {name for kind, _, name in _fields() if kind.__module__.startswith(__package__)}
 
 
 def _places(name: str) -> set[str]:
-    """Return the objects of the API that have a field of exactly this name."""
-    places: set[str] = set()
+    return {path for _, path, own in _fields() if own == name and path.startswith("spec")}
+
+
+def _fields() -> Iterator[tuple[type[ApiModel], str, str]]:
+    """Yield type, path of the object and name on the wire of every field of the API."""
     waiting: list[tuple[type[ApiModel], str]] = [(MultimodalModel, "")]
     while waiting:
         kind, path = waiting.pop()
         for key, field in kind.model_fields.items():
             own = field.alias or key
-            if own == name and path.startswith("spec"):
-                places.add(path)
+            yield kind, path, own
             inner = f"{path}.{own}" if path else own
             waiting.extend((one, inner) for one in _models_in(field.annotation))
-    return places
 
 
 def _models_in(annotation: Any) -> Iterator[type[ApiModel]]:

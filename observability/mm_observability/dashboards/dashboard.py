@@ -16,12 +16,8 @@ class Query:
     legend: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """From this value on the colour; the first step has no value."""
-
-    value: float | None
-    color: str
+Step = tuple[float | None, str]
+"""From this value on the colour; the first step has no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +64,11 @@ class Dashboard:
     """Moments to mark in every panel."""
 
 
-GOOD_ABOVE = (Step(None, "red"), Step(0.9, "orange"), Step(0.95, "green"))
+GOOD_ABOVE = ((None, "red"), (0.9, "orange"), (0.95, "green"))
 """Attainment; 0.95 is the API's default percentile. Panels draw each model's own target beside."""
 
-NONE_IS_GOOD = (Step(None, "green"), Step(1, "red"))
-FEW_IS_GOOD = (Step(None, "green"), Step(0.1, "red"))
+NONE_IS_GOOD = ((None, "green"), (1, "red"))
+FEW_IS_GOOD = ((None, "green"), (0.1, "red"))
 """A share; 0.1 is the threshold of MultimodalOperatorReconcileErrors."""
-SOME_IS_GOOD = (Step(None, "red"), Step(1, "green"))
-FULL_IS_BAD = (Step(None, "green"), Step(0.8, "orange"), Step(0.95, "red"))
+SOME_IS_GOOD = ((None, "red"), (1, "green"))
+FULL_IS_BAD = ((None, "green"), (0.8, "orange"), (0.95, "red"))

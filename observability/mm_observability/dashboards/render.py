@@ -81,7 +81,7 @@ def _panel(panel: Panel, width: int) -> _Builder:
         built.thresholds(
             builders.ThresholdsConfig()
             .mode(dashboard.ThresholdsMode.ABSOLUTE)
-            .steps([dashboard.Threshold(step.value, step.color) for step in panel.steps])
+            .steps([dashboard.Threshold(*step) for step in panel.steps])
         )
     if panel.runbook:
         address = f"{RUNBOOKS}/{panel.runbook}.md"

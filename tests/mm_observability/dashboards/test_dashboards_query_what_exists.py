@@ -130,7 +130,7 @@ def test_shares_change_their_colour_below_all() -> None:
         for dashboard in every_dashboard()
         for row in dashboard.rows
         for panel in row.panels
-        if panel.unit == "percentunit" and any((step.value or 0) >= 1 for step in panel.steps)
+        if panel.unit == "percentunit" and any((value or 0) >= 1 for value, _ in panel.steps)
     ]
 
     assert shares == []

@@ -88,3 +88,31 @@ class ImageLayout:
     @property
     def pool_factor(self) -> float:
         return FIXED_SIZE_FACTOR if self.is_square else VARIABLE_SIZE_FACTOR
+
+
+SQUARE = ImageLayout(
+    "one square each",
+    processor="squares",
+    encoder="images",
+    file_types=(
+        "BlipImageProcessor",
+        "CLIPImageProcessor",
+        "Gemma3ImageProcessor",
+        "SiglipImageProcessor",
+    ),
+    high=REFUSED,
+    is_square=True,
+    one_side=True,
+    fixed_features=True,
+)
+"""Each image becomes one square, and as many features as any other."""
+
+OWN = ImageLayout(
+    "as the checkpoint's own processor cuts them",
+    processor="own",
+    encoder=None,
+    low=REFUSED,
+    high=REFUSED,
+    plain=False,
+)
+"""The checkpoint's own processor cuts images, in the process of its own class: no encoder."""
