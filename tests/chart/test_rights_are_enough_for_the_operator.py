@@ -141,7 +141,6 @@ def test_an_upgraded_operator_upgrades_the_definition(
     assert "orbidden" not in log.read_text()
 
 
-@pytest.mark.slow
 def test_a_namespace_without_the_label_is_left_alone(
     control_plane: ClusterInfo, tmp_path: Path
 ) -> None:
