@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import helm_python as helm
 import pytest
 import yaml
 
 from mm_api.contract import GATEWAY_PORT
 from mm_devcluster.cluster import ClusterInfo
 from mm_operator.children.deployment import selector
-from support.cases import cases
-from support.chart import CHART, EXHAUSTIVE, NAMESPACE, RELEASE, of_kind
+from support.chart import EXHAUSTIVE, of_kind, refusal
 from support.clusters import kubectl, namespace
 from support.endpoint_picker import defined_pools
 from support.eventually import eventually
+from support.golden import Golden
 
 PICKER = {"name": "picker", "port": 9002}
 
@@ -46,25 +45,18 @@ def test_a_pool_has_the_pods_of_the_models_service() -> None:
     assert other["spec"]["endpointPickerRef"]["failureMode"] == "FailOpen"
 
 
-@cases(
-    "values message",
-    {
-        "no-picker": ({"inferencePools": [{"model": "x"}]}, "missing propert"),
-        "no-port": ({"inferencePools": [pool(endpointPicker={"name": "x"})]}, "'port'"),
-        "another-kind": (
-            {"inferencePools": [pool(endpointPicker=PICKER | {"kind": "Pod"})]},
-            "'kind' not allowed",
-        ),
-        "twice": ({"inferencePools": [pool(), pool()]}, '"team/llava" occurs'),
-        "namespace": (
-            {"watchNamespaces": ["a"], "inferencePools": [pool()]},
-            'namespace of "team/llava" is not served: a',
-        ),
-    },
-)
-def test_wrong_values_are_refused(values: dict[str, Any], message: str) -> None:
-    with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmError, match=message):
-        chart.render(values, name=RELEASE, namespace=NAMESPACE)
+WRONG: dict[str, dict[str, Any]] = {
+    "no-picker": {"inferencePools": [{"model": "x"}]},
+    "no-port": {"inferencePools": [pool(endpointPicker={"name": "x"})]},
+    "another-kind": {"inferencePools": [pool(endpointPicker=PICKER | {"kind": "Pod"})]},
+    "twice": {"inferencePools": [pool(), pool()]},
+    "namespace": {"watchNamespaces": ["a"], "inferencePools": [pool()]},
+}
+
+
+def test_wrong_values_are_refused(golden: Golden) -> None:
+    found = {name: refusal(values) for name, values in WRONG.items()}
+    golden.check_yaml("wrong-pools.yaml", found)
 
 
 @pytest.mark.slow

@@ -165,3 +165,13 @@ def _rendered(values: str) -> str:
 
 def of_kind(kind: str, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     return [item for item in rendered(values) if item["kind"] == kind]
+
+
+def refusal(values: dict[str, Any]) -> str:
+    """Return what Helm says to values that are wrong; empty: it takes them."""
+    try:
+        with helm.Chart.load(CHART) as chart:
+            chart.render(values, name=RELEASE, namespace=NAMESPACE)
+    except helm.HelmError as error:
+        return str(error)
+    return ""
