@@ -1,4 +1,4 @@
-"""Claims on a real API server: who may attach them, where Jobs then wish to run, and who may grow them."""
+"""Claims on a real API server: who may attach them, where Jobs then wish to run, which grow."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
