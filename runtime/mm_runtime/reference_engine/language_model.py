@@ -26,7 +26,7 @@ from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.linear import Linear
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
-from mm_runtime.reference_engine.model import Follow, Part, Passed
+from mm_runtime.reference_engine.model import Follow, Part, Passed, SlotModel
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
@@ -48,7 +48,7 @@ class Parts:
     config: Any
 
 
-class LanguageModel:
+class LanguageModel(SlotModel):
     """Weights and key-value slots. Not thread-safe: one engine thread owns it."""
 
     repeatable = True
@@ -177,10 +177,6 @@ class LanguageModel:
 
     def _ids(self, values: Sequence[Any] | NDArray[Any]) -> torch.Tensor:
         return sent(torch.tensor(values, dtype=torch.long), self._device)
-
-    def cut(self, slot: int, start: int, rows: int) -> int:
-        del slot, start
-        return rows
 
     @property
     def prefixes(self) -> PrefixCounts | None:

@@ -69,16 +69,20 @@ Follow = Callable[[torch.Tensor, Sequence[int], Part | None], Passed]
 
 
 class SlotModel(Protocol):
-    """Weights, and what each running request has computed so far. One thread owns it."""
+    """Weights, and what each running request has computed so far. One thread owns it.
+
+    What has a body here is that of a model that keeps nothing and prepares nothing.
+    """
 
     vocabulary_size: int
 
-    repeatable: bool
+    repeatable: bool = False
     """Whether a pass that failed may be run again, with a smaller part or fewer tokens."""
 
     @property
     def launches(self) -> bool:
         """Return whether `run` is one launch of a device, which computes while others do."""
+        return False
 
     @property
     def follow(self) -> Follow | None:
@@ -86,6 +90,7 @@ class SlotModel(Protocol):
 
         Of models whose `move` copies nothing: what a pass that was begun writes moves as well.
         """
+        return None
 
     def check(self, request: Request) -> None:
         """Refuse a request that this model can never serve.
@@ -114,10 +119,13 @@ class SlotModel(Protocol):
 
         `start`: its first row that was not read yet. `rows`: at least 1, and no more than are left.
         """
+        del slot, start
+        return rows
 
     @property
     def prefixes(self) -> PrefixCounts | None:
         """Return what was found of earlier requests; None: nothing of them is kept."""
+        return None
 
     def recall(self, slot: int, request: Request) -> int:
         """Fill a slot with what is kept of earlier requests that began as this one's prompt.
@@ -125,6 +133,8 @@ class SlotModel(Protocol):
         Returns:
             The positions that need not be computed: fewer than the prompt has.
         """
+        del slot, request
+        return 0
 
     def keep(self, slot: int, request: Request, answer: Sequence[int], length: int) -> None:
         """Keep what a slot holds for later requests.

@@ -12,21 +12,13 @@ import torch
 
 from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
 from mm_runtime.reference_engine.beams import Branches
-from mm_runtime.reference_engine.model import Part, Passed
+from mm_runtime.reference_engine.model import Part, Passed, SlotModel
 from mm_runtime.serving.device import CPU, release_unused
 from mm_runtime.serving.generate.request import Request
 
 
-class UnbatchedModel:
+class UnbatchedModel(SlotModel):
     """Slots that hold whatever one request's forward passes need."""
-
-    vocabulary_size: int
-
-    repeatable = False
-    launches = False
-    """Caches of transformers grow with each pass."""
-
-    follow = None
 
     def __init__(self, slots: int, device: torch.device = CPU) -> None:
         """Make empty slots of a model that computes on a device."""
@@ -65,9 +57,6 @@ class UnbatchedModel:
         """Return how many ids the decoder reads first."""
         return len(self.prompt_ids(request))
 
-    def prepare(self, request: Request | None) -> None:
-        """Prepare nothing: the device is waited for in `run`."""
-
     @torch.inference_mode()
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Open the request in the slot; return the ids of its decoder's prompt."""
@@ -75,11 +64,6 @@ class UnbatchedModel:
         self._adapters.aim([request.adapter])
         self._slots[slot] = self.open(request)
         return torch.tensor(self.prompt_ids(request), dtype=torch.long, device=self.device)
-
-    def cut(self, slot: int, start: int, rows: int) -> int:
-        """Return the rows: none reads a later one."""
-        del slot, start
-        return rows
 
     @torch.inference_mode()
     def run(
@@ -128,17 +112,6 @@ class UnbatchedModel:
         del length  # a cache of its own holds no more than the request's positions
         self._slots[target], self._slots[source] = self._slots[source], None
         self._adapter_of_slot[target] = self._adapter_of_slot[source]
-
-    prefixes = None
-    """Nothing is kept: prompts are a few tokens, and what they read is each request's own."""
-
-    def recall(self, slot: int, request: Request) -> int:
-        """Return that nothing of the prompt is known."""
-        del slot, request
-        return 0
-
-    def keep(self, slot: int, request: Request, answer: Sequence[int], length: int) -> None:
-        """Keep nothing."""
 
     def release_unused(self) -> None:
         """Give memory of the device back that nothing uses."""
