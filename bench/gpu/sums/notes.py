@@ -43,7 +43,7 @@ def patch_hand_over(module: ModuleType) -> None:
 
 def patch_arrivals(module: ModuleType) -> None:
     """Note what the language model reads, and where it arrived."""
-    read = module.Arrivals.read
+    read = module.InputReader.read
 
     def noted(self: Any, tensors: Any) -> Any:
         arrived = {name: one.is_cpu() for name, one in tensors.items() if name in module.FEATURES}
@@ -57,12 +57,12 @@ def patch_arrivals(module: ModuleType) -> None:
             note("language model", taken[name], arrived="host" if on_host else "GPU")
         return taken
 
-    module.Arrivals.read = noted
+    module.InputReader.read = noted
 
 
 PATCHES = {
     "mm_runtime.serving.encode.hand_over": patch_hand_over,
-    "mm_runtime.serving.generate.arrivals": patch_arrivals,
+    "mm_runtime.serving.generate.input_reader": patch_arrivals,
 }
 
 

@@ -21,17 +21,17 @@ from functools import partial
 import torch
 
 from mm_runtime.reference_engine.accepted import check_lengths
-from mm_runtime.reference_engine.ahead import (
-    Ahead,
-    Following,
-    begin_ahead,
-    continuing,
-    positions_after,
-)
 from mm_runtime.reference_engine.choices import Choices, choices_of
 from mm_runtime.reference_engine.deliveries import Deliveries
 from mm_runtime.reference_engine.model import Part, Passed, SlotModel
 from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOptions
+from mm_runtime.reference_engine.overlapped import (
+    Following,
+    Overlapped,
+    begin_overlapped,
+    continuing,
+    positions_after,
+)
 from mm_runtime.reference_engine.prefix_cache import PrefixCounts
 from mm_runtime.reference_engine.reuse import Reuse
 from mm_runtime.reference_engine.running import Running
@@ -73,7 +73,7 @@ class Engine:
         self._wake = threading.Condition()
         self._waiting = Waiting(self._wake)
         self._slots = Slots(model)
-        self._ahead: Ahead | None = None
+        self._ahead: Overlapped | None = None
         """A pass that was begun beside the one before it."""
 
         self._deliveries = Deliveries()
@@ -255,7 +255,7 @@ class Engine:
             self._reuse.keep(slot, prompt)
 
     def _tried(
-        self, prompt: Running | None, part: Part | None, ahead: Ahead | None
+        self, prompt: Running | None, part: Part | None, ahead: Overlapped | None
     ) -> _Computed | None:
         """Return what a pass computes; None: it found no memory, and the next one takes less."""
         try:
@@ -269,7 +269,9 @@ class Engine:
         self._make_room(prompt, part, shortage)
         return None
 
-    def _compute(self, prompt: Running | None, part: Part | None, ahead: Ahead | None) -> _Computed:
+    def _compute(
+        self, prompt: Running | None, part: Part | None, ahead: Overlapped | None
+    ) -> _Computed:
         """Return a pass, and what comes next."""
         if ahead is not None:
             passed = ahead.of(self._slots.decoding)
@@ -310,7 +312,7 @@ class Engine:
         if follow is not None and tokens is not None:
             following = self._following(advancing, unread, read)
         if follow is not None and tokens is not None and following is not None:
-            self._ahead = begin_ahead(follow, following, tokens)
+            self._ahead = begin_overlapped(follow, following, tokens)
         self._deliveries.release()
         if self._model.launches:
             taken = len(advancing) + (unread is not None)

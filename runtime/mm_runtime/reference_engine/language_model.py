@@ -31,7 +31,7 @@ from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
 from mm_runtime.reference_engine.streaming import places
-from mm_runtime.serving.device import as_tensor, is_gpu, release_unused, sent
+from mm_runtime.serving.device import as_tensor, release_unused, sent
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request, Rows
 
@@ -151,7 +151,7 @@ class LanguageModel(SlotModel):
 
     @property
     def launches(self) -> bool:
-        return is_gpu(self._device) and self._fused is not None
+        return self._fused is not None and self._fused.launches
 
     @property
     def follow(self) -> Follow | None:

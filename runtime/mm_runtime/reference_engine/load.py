@@ -21,7 +21,7 @@ from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.options import EngineOptions
 from mm_runtime.reference_engine.own_class import OwnClassModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
-from mm_runtime.serving.device import CPU, is_gpu
+from mm_runtime.serving.device import CPU
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.generate.request import Request
 from mm_runtime.serving.prompts.starts import decoder_start
@@ -29,8 +29,8 @@ from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.threads import threads_for
 
 PROMPT_ROWS = 16
-"""Rows of prompts in a step beside decoding requests, while few wait: docs/studies/shared-cores.md
-compares 8 to 128."""
+"""Rows of prompts in a step beside decoding requests on a processor, while few wait:
+docs/studies/shared-cores.md compares 8 to 128."""
 
 GPU_PROMPT_ROWS = 128
 """The same on a GPU, which computes them while it reads weights: on an H100 a part of 16 rows took
@@ -43,6 +43,9 @@ GPU_GROWN_ROWS = 4 * GPU_PROMPT_ROWS
 pause of every answer (7 billion parameters on an H100, p95: 15.1 ms, and 9.7 without such parts).
 That four times as many rows are worth it is an estimate, from 7.4 ms for 128 rows beside 8 tokens,
 and 5.3 + 14.2 ms for 8 tokens and then 600 rows (docs/gpu-results.md)."""
+
+_ROWS = {"cuda": (GPU_PROMPT_ROWS, GPU_GROWN_ROWS)}
+"""Type of device -> rows, and those of grown parts."""
 
 SOLO_ROWS = 32
 """The same where no two requests share a pass: a part is a pass of its own then, so small ones only
@@ -92,13 +95,14 @@ def load_engine(
     start = len(decoder_start(directory.llm)) if directory.facts.encoder else 0
     torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
     model = load_model(directory, device, kernels, streamed, reuse_bytes)
-    beside = GPU_PROMPT_ROWS if is_gpu(device) else PROMPT_ROWS
+    shares = isinstance(model, LanguageModel)
+    beside, grown = _ROWS.get(device.type, (PROMPT_ROWS, 0)) if shares else (SOLO_ROWS, 0)
     options = EngineOptions(
         # A decoder starts with what its checkpoint forces, whatever limit the plan has for more.
         limits=limits.model_copy(update={"max_input_len": max(limits.max_input_len, start)}),
         max_queue_size=max_queue_size,
-        prompt_rows=beside if isinstance(model, LanguageModel) else SOLO_ROWS,
-        grown_rows=GPU_GROWN_ROWS if is_gpu(device) and isinstance(model, LanguageModel) else 0,
+        prompt_rows=beside,
+        grown_rows=grown,
         cancellation_check_seconds=cancellation_check_seconds,
     )
     engine = Engine(model, options)

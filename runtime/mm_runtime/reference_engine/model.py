@@ -108,6 +108,7 @@ class SlotModel(Protocol):
         Called while a pass computes, where `launches`: `begin` is then done at once. At most one is
         kept.
         """
+        del request
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
         """Give a slot to a request; return its prompt, one row a position, for `run`."""
@@ -145,6 +146,7 @@ class SlotModel(Protocol):
             answer: its tokens so far.
             length: positions that were computed, of the prompt and then of the answer.
         """
+        del slot, request, answer, length
 
     def run(
         self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None

@@ -13,11 +13,11 @@ import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from mm_runtime.serving.device import is_gpu
+from mm_runtime.serving.device import CPU
 
-INITIAL_LENGTH = 128
-"""Positions allocated at first in host memory; doubled as needed, so short chats never pay for the
-limit. On a GPU all are: the plan has set them aside, and growing needs both sizes at once."""
+INITIAL_LENGTHS = {CPU.type: 128}
+"""Type of device -> positions allocated at first; doubled as needed, so short chats never pay for
+the limit. On a GPU all are: the plan has set them aside, and growing needs both sizes at once."""
 
 ATTENTION = "slots"
 """Name of this attention in transformers: models are configured to use it and pass it the argument
@@ -58,7 +58,7 @@ class SlotCache:
         """Allocate the first positions of every slot, all of them on a GPU."""
         self._max_length = max_length
         self._device = device
-        first = max_length if is_gpu(device) else min(INITIAL_LENGTH, max_length)
+        first = min(INITIAL_LENGTHS.get(device.type, max_length), max_length)
         shape = (layers, slots, heads, first, head_size)
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)

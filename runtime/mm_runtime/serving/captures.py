@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import torch
 
 from mm_runtime.serving.cuda_calls import CudaCalls, open_cuda_calls
-from mm_runtime.serving.device import is_gpu
+from mm_runtime.serving.device import new_stream
 
 WARM_UP_PASSES = 2
 """Before a capture: libraries choose their kernels and take their workspaces."""
@@ -22,10 +22,10 @@ def capture_on(
     All are captured in one pool of memory and on one stream: cuBLAS keeps a workspace of 32 MiB for
     each stream that it was called on. What a captured pass returns is overwritten by its next run.
     """
-    if not is_gpu(device):
+    stream = new_stream(device)
+    if stream is None:
         return lambda computed: computed
-    new_stream: Any = torch.cuda.Stream
-    pool, stream = torch.cuda.graph_pool_handle(), new_stream()
+    pool = torch.cuda.graph_pool_handle()
     calls = open_cuda_calls()
 
     def capture(computed: Callable[[], Result]) -> Callable[[], Result]:

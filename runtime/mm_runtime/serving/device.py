@@ -142,6 +142,12 @@ def is_gpu(device: torch.device) -> bool:
     return device.type != CPU.type
 
 
+def new_stream(device: torch.device) -> Any:
+    """Return a stream of a GPU; None: the processor has none."""
+    stream: Any = torch.cuda.Stream
+    return stream(device) if is_gpu(device) else None
+
+
 def wait_for(device: torch.device) -> None:
     """Return when everything that was started on the device is done; at once for the processor."""
     if is_gpu(device):
@@ -212,6 +218,11 @@ def fetching(tensor: torch.Tensor) -> Callable[[], list[Any]]:
     return fetched
 
 
+def copier_of(device: torch.device) -> "Copier | None":
+    """Return what copies tensors to a GPU; None: those of the processor are read where they are."""
+    return Copier(device) if is_gpu(device) else None
+
+
 class Copier:
     """Copies tensors of others to a device, on a stream of its own, and waits for the copy alone.
 
@@ -221,8 +232,7 @@ class Copier:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        stream: Any = torch.cuda.Stream
-        self._stream = stream(device) if is_gpu(device) else None
+        self._stream = new_stream(device)
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy of which nothing is shared; complete on return."""

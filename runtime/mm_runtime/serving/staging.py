@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from mm_runtime.serving.cuda_calls import open_cuda_calls
-from mm_runtime.serving.device import is_gpu
 
 STAGED = 4
 """Arrays of a `Staging`: one pass computes, one is begun ahead, one is described, and one is for a
@@ -22,7 +21,7 @@ class Staging:
 
     def __init__(self, target: torch.Tensor) -> None:
         """Take as much memory as a tensor [n] has, some times."""
-        gpu = is_gpu(target.device)
+        gpu = target.is_cuda
         self._target, self._calls = target, open_cuda_calls() if gpu else None
         self._buffers = [
             torch.zeros(target.shape, dtype=target.dtype, pin_memory=gpu)
@@ -64,7 +63,7 @@ class Fetching:
 
     def __init__(self, source: torch.Tensor) -> None:
         """Take as much memory as a tensor [n] has."""
-        gpu = is_gpu(source.device)
+        gpu = source.is_cuda
         self._source, self._calls = source, open_cuda_calls() if gpu else None
         self._buffer = torch.zeros(source.shape, dtype=source.dtype, pin_memory=gpu)
         self._array = self._buffer.numpy()

@@ -14,7 +14,7 @@ from mm_runtime.backends.vllm.features import FILE, LEAVING_SECONDS, FeatureFold
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
 from mm_runtime.gateway.errors import GatewayError
 from mm_runtime.images.normalisation import Bytes
-from mm_runtime.serving.encode.disaggregated.client import EncoderError, Why
+from mm_runtime.serving.encode.disaggregated.client import EncoderError, FallbackReason
 from mm_runtime.serving.encode.disaggregated.responses import TABLE
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours
@@ -93,7 +93,7 @@ def test_an_image_is_encoded_once(tmp_path: Path) -> None:
     hand_over.hold(["a"], [IMAGE], "salt")
     assert [len(load_file(tmp_path / one / FILE)["ec_cache"]) for one in "ab"] == [8, 4]
     assert [one["cache_salt"].item() for one in encoders.seen] == [b"salt", b"salt"]
-    encoders.error = EncoderError(Why.ABSENT, "there is none")
+    encoders.error = EncoderError(FallbackReason.ABSENT, "there is none")
     hand_over.hold(["c"], [IMAGE], "")
     assert not (tmp_path / "c" / FILE).exists()
 

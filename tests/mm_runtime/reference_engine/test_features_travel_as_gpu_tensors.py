@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from mm_runtime.reference_engine.language_model import LanguageModel
-from mm_runtime.serving.device import CPU
+from mm_runtime.serving.device import CPU, Copier
 from mm_runtime.serving.encode.hand_over import HandOver
 from mm_runtime.serving.encode.placing import placing
 from mm_runtime.serving.errors import PoolFullError
-from mm_runtime.serving.generate.arrivals import Arrivals
+from mm_runtime.serving.generate.input_reader import InputReader
 from mm_runtime.serving.generate.request import Request
 from mm_runtime.serving.tensor_names import HANDED_OVER_ON_GPU, MADE_ON_GPU
 from support.build_plans import serving_plan
@@ -76,7 +76,7 @@ def test_features_are_copied_as_they_arrive(dtype: torch.dtype) -> None:
         "input_lengths": HostTensor(torch.tensor([[3]])),
     }
 
-    read = Arrivals(CPU).read(tensors)
+    read = InputReader(Copier(CPU)).read(tensors)
     values.zero_()
 
     assert torch.equal(wanted, read["prompt_embedding_table"])
@@ -92,14 +92,14 @@ def test_features_that_missed_the_pool_are_refused() -> None:
     }
 
     with pytest.raises(PoolFullError, match=r"spec\.runtime\.memoryPools\.cuda"):
-        Arrivals(CPU).read(tensors)
+        InputReader(Copier(CPU)).read(tensors)
 
 
 def test_clients_may_send_tables_from_host_memory() -> None:
     """What no encoder handed over was never in the pool."""
     sent = HostTensor(torch.from_numpy(ROWS.copy()))
 
-    read = Arrivals(CPU).read({"prompt_embedding_table": sent})
+    read = InputReader(Copier(CPU)).read({"prompt_embedding_table": sent})
 
     assert torch.equal(torch.from_numpy(ROWS), read["prompt_embedding_table"])
 

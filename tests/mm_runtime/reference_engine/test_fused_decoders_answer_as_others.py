@@ -243,7 +243,7 @@ def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
     assert answers_of(loaded.engine, requested) == answers_of(pipeline.loaded.engine, requested)
 
 
-def test_families_answer_alike_when_passes_begin_ahead(
+def test_families_answer_alike_when_passes_begin_overlapped(
     family: tuple[Pipeline, LoadedEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU: prompts begin while others end with their only token, or with a later one."""

@@ -8,14 +8,13 @@ rows made a pass of eight tokens 1.20 to 1.36 times as long, beside it 1.16 to 1
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import e, log2
-from typing import Any
 
 import torch
 import triton  # type: ignore[import-not-found]  # comes with torch for CUDA
 
 from mm_runtime.reference_engine.fused.kernels import Heads, Stored
 from mm_runtime.reference_engine.fused.triton_attention import attend_each, attend_together, merge
-from mm_runtime.serving.device import is_gpu
+from mm_runtime.serving.device import new_stream
 
 LEAST_DOT = 16
 """Rows and columns of a product of tiles at the least."""
@@ -39,8 +38,7 @@ class Attention:
     def __init__(self, device: torch.device) -> None:
         """Prepare for a device; decoders are captured with it one after the other."""
         self._device = device
-        new_stream: Any = torch.cuda.Stream
-        self._beside = new_stream(device) if is_gpu(device) else None
+        self._beside = new_stream(device)
         """On which a part is read while other rows decode; None: before them."""
 
         self._partial: dict[tuple[int, ...], tuple[torch.Tensor, torch.Tensor]] = {}

@@ -22,6 +22,7 @@ from mm_runtime.reference_engine.fused.next_tokens import NextTokens
 from mm_runtime.reference_engine.fused.weights import Weights
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.captures import capture_on
+from mm_runtime.serving.device import is_gpu
 
 Passes = dict[tuple[int, int], Callable[[], None]]
 """Decoding rows and rows of a part -> the pass."""
@@ -45,6 +46,9 @@ class FusedDecoder:
         `head`: makes logits of states; on the device. `slots`: requests that can run at one time.
         """
         self._weights, self._kernels, self._device = weights, kernels, device
+        self.launches = is_gpu(device)
+        """A pass is one launch, which is not waited for."""
+
         self._batches = doubled(1, slots)
         self._parts = part_sizes(max_length)
         self._beside, self._batches_beside = sizes_beside(max_length), batches_beside(slots)

@@ -13,10 +13,10 @@ from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.guides import Guides
 from mm_runtime.reference_engine.load import load_engine
 from mm_runtime.reference_engine.options import Ending
-from mm_runtime.serving.device import device_of, is_gpu
-from mm_runtime.serving.generate.arrivals import Arrivals
+from mm_runtime.serving.device import copier_of, device_of
 from mm_runtime.serving.generate.gauges import RequestGauges, ReuseGauges, StepGauges
 from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
+from mm_runtime.serving.generate.input_reader import InputReader
 from mm_runtime.serving.generate.request import GuideRequest, Request
 from mm_runtime.serving.gpu_guard import guard_of, loading
 from mm_runtime.serving.metrics.families import end_metrics
@@ -59,7 +59,8 @@ class TritonPythonModel:
                 device=device,
                 reuse_bytes=serving.reuse_bytes or 0,
             )
-        self._arrivals = Arrivals(device) if is_gpu(device) else None
+        copier = copier_of(device)
+        self._arrivals = None if copier is None else InputReader(copier)
         self._engine, self._end_ids = loaded.engine, loaded.end_ids
         self._vocabulary_size = loaded.vocabulary_size
         self._complete = loaded.complete

@@ -3,7 +3,7 @@
 import threading
 
 from mm_api.metrics import ENCODED_REQUESTS, ENCODER_FALLBACKS, ENCODER_SECONDS
-from mm_runtime.serving.encode.disaggregated.client import Why
+from mm_runtime.serving.encode.disaggregated.client import FallbackReason
 from mm_runtime.serving.metrics.families import counters
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 
@@ -18,7 +18,7 @@ class EncoderGauges:
         self._lock = threading.Lock()
         requests, fallbacks = counters(ENCODED_REQUESTS), counters(ENCODER_FALLBACKS)
         self._by = {name: requests.series({"by": name}) for name in BY}
-        self._why = {why: fallbacks.series({"reason": why.value}) for why in Why}
+        self._why = {why: fallbacks.series({"reason": why.value}) for why in FallbackReason}
         self._seconds = HistogramGauges(ENCODER_SECONDS, BY)
 
     def encoded(self, by: str, requests: int, seconds: float) -> None:
@@ -27,7 +27,7 @@ class EncoderGauges:
             self._by[by].increment(requests)
         self._seconds.observe(seconds, by)
 
-    def fell_back(self, why: Why) -> None:
+    def fell_back(self, why: FallbackReason) -> None:
         """Count a request that no encoder answered."""
         with self._lock:
             self._why[why].increment(1)

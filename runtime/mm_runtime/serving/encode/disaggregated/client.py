@@ -34,7 +34,7 @@ OTHER_ENGINE = "another vision engine"
 _PIXELS = (BYTES_TO_ENCODE, "IMAGE", "pixel_values")
 
 
-class Why(StrEnum):
+class FallbackReason(StrEnum):
     """Why features did not come from an encoder; the label of `mm_encoder_fallbacks_total`."""
 
     ABSENT = "absent"
@@ -54,21 +54,21 @@ class Why(StrEnum):
 class EncoderError(Exception):
     """No encoder answered."""
 
-    def __init__(self, why: Why, message: str) -> None:
+    def __init__(self, why: FallbackReason, message: str) -> None:
         super().__init__(message)
         self.why = why
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    why: Why
+    why: FallbackReason
     message: str
 
 
 _CODES = {
-    grpc.StatusCode.UNAVAILABLE: Why.UNAVAILABLE,
-    grpc.StatusCode.NOT_FOUND: Why.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED: Why.TIMEOUT,
+    grpc.StatusCode.UNAVAILABLE: FallbackReason.UNAVAILABLE,
+    grpc.StatusCode.NOT_FOUND: FallbackReason.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED: FallbackReason.TIMEOUT,
 }
 
 
@@ -113,20 +113,20 @@ class EncoderClient:
             EncoderError: no encoder answered in time with features of the same engine.
         """
         deadline = time.monotonic() + self._timeout
-        last = _Failure(Why.ABSENT, "there is no encoder")
+        last = _Failure(FallbackReason.ABSENT, "there is no encoder")
         for encoder in self._ordered(inputs):
             now = time.monotonic()
             if now >= deadline:
                 break
             if self._backoff.is_backing_off(encoder, now):
-                last = _Failure(Why.ABSENT, "every encoder failed a moment ago")
+                last = _Failure(FallbackReason.ABSENT, "every encoder failed a moment ago")
                 continue
             answer = self._infer(encoder, inputs, deadline)
             if not isinstance(answer, _Failure):
                 self._backoff.answered(encoder)
                 return answer
             logger.warning("vision encoder %s (%s): %s", encoder, answer.why, answer.message)
-            if answer.why is Why.FAILED:  # likely at this request: another one would fail as well
+            if answer.why is FallbackReason.FAILED:  # at this request: another one would as well
                 raise EncoderError(answer.why, answer.message)
             self._backoff.failed(encoder, time.monotonic())
             last = answer
@@ -144,23 +144,23 @@ class EncoderClient:
         except grpc.RpcError as error:
             message = error.details() or ""
             if OTHER_ENGINE in message:
-                return _Failure(Why.MISMATCH, message)
-            return _Failure(_CODES.get(error.code(), Why.FAILED), message)
+                return _Failure(FallbackReason.MISMATCH, message)
+            return _Failure(_CODES.get(error.code(), FallbackReason.FAILED), message)
         try:
             found = self._messages.tensors_of(answer)
         except ValueError as error:
-            return _Failure(Why.INVALID, f"its tensors cannot be read: {error}")
+            return _Failure(FallbackReason.INVALID, f"its tensors cannot be read: {error}")
         theirs = found.pop(OWN_IDENTITY, None)
         reported = "none" if theirs is None else _text(theirs)
         if reported != self._identity:
             return _Failure(
-                Why.MISMATCH,
+                FallbackReason.MISMATCH,
                 f"it has {OTHER_ENGINE}: {reported[:16]}, expected {self._identity[:16]}",
             )
         try:
             return checked(found, self._expected_features, _image_count(inputs))
         except InvalidResponseError as error:
-            return _Failure(Why.INVALID, str(error))
+            return _Failure(FallbackReason.INVALID, str(error))
 
     def _sent(self, channel: EncoderChannel, inputs: Tensors, deadline: float) -> bytes:
         identity = np.array([[self._identity.encode()]], dtype=np.object_)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
-from mm_runtime.serving.encode.disaggregated.client import EncoderError, Why
+from mm_runtime.serving.encode.disaggregated.client import EncoderError, FallbackReason
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.queue import Done, EncodeQueue, deliver
 from mm_runtime.serving.tensors import Tensors
@@ -36,7 +36,7 @@ class EncodeObserver(Protocol):
     def encoded(self, by: str, requests: int, seconds: float) -> None:
         """Count requests that were encoded together, by `encoders`."""
 
-    def fell_back(self, why: Why) -> None:
+    def fell_back(self, why: FallbackReason) -> None:
         """Count a request that no encoder answered."""
 
 

@@ -3,15 +3,15 @@
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from mm_runtime.images.normalisation import CHANNELS, VALUES, Normalisation
 from mm_runtime.serving.captures import capture_on
-from mm_runtime.serving.device import as_tensor, is_gpu
+from mm_runtime.serving.device import as_tensor
 from mm_runtime.serving.encode.vision.pixel_bytes import PIXELS
-from mm_runtime.serving.encode.vision.runner import Inputs, Rows
+from mm_runtime.serving.encode.vision.runner import Inputs, Rows, RunnerOptions
 
 GRAPHS = (1, 2, 4, 8)
 """Images of the passes that are captured: starting the kernels of one image of CLIP ViT-L/14-336
@@ -27,24 +27,10 @@ class DeviceRunner:
     _module: Module
     _dtype = torch.float32
 
-    def __init__(
-        self,
-        device: torch.device,
-        *,
-        keeps: bool,
-        normalisation: Normalisation | None,
-        leave_as: str,
-    ) -> None:
-        """Take what does not depend on the module.
-
-        Args:
-            device: where it runs.
-            keeps: features of a GPU stay there, as tensors; else they come back as arrays.
-            normalisation: of pixels that come as bytes; None: none do.
-            leave_as: torch's name of a type: features that do not stay on a GPU come as tensors of
-                that type in host memory; empty: as arrays of float32.
-        """
-        self._device, self._keeps = device, keeps and is_gpu(device)
+    def __init__(self, device: torch.device, **options: Unpack[RunnerOptions]) -> None:
+        """Take what does not depend on the module."""
+        self._device, self._keeps = device, options.get("keeps", False)
+        leave_as, normalisation = options.get("leave_as", ""), options.get("normalisation")
         self._leave_as: torch.dtype | None = getattr(torch, leave_as) if leave_as else None
         self._normalise = NormalisedOn(device, normalisation) if normalisation else None
         self._passes: dict[int, Callable[[], torch.Tensor]] = {}
@@ -62,7 +48,7 @@ class DeviceRunner:
         else:
             tensors = {name: self._taken(name, one) for name, one in inputs.items()}
             features = self._module(**tensors)
-        if self._keeps:
+        if self._keeps and features.is_cuda:
             return features
         if self._leave_as is None:
             return features.float().cpu().numpy()

@@ -75,8 +75,8 @@ def load_encoder(
             threads=threads,
             device=device,
             keeps=keeps,
-            half=plain and engine.manifest.plan.engine.dtype != "float32",
-            graphs=plan.max_batch_size if plain else 0,
+            half=plain and on_gpu and engine.manifest.plan.engine.dtype != "float32",
+            graphs=plan.max_batch_size if plain and on_gpu else 0,
             normalisation=normalisation if on_gpu else None,
             leave_as=leave_as if on_gpu and layout.is_square else "",
         )

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import Device
-from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.serving.encode.vision.cache import FeatureCache
-from mm_runtime.serving.encode.vision.runner import Inputs, Rows, Runner
+from mm_runtime.serving.encode.vision.runner import Inputs, Rows, Runner, RunnerOptions
 from mm_runtime.serving.encode.vision.tensorrt_open import ENGINES, tensorrt_of_image
 
 TOWER = "model"
@@ -92,11 +91,7 @@ def open_runner(
     *,
     threads: int = 1,
     device: Device = "CPU",
-    keeps: bool = False,
-    half: bool = False,
-    graphs: int = 0,
-    normalisation: Normalisation | None = None,
-    leave_as: str = "",
+    **options: Unpack[RunnerOptions],
 ) -> Runner:
     """Load the vision engine of a folder.
 
@@ -105,11 +100,7 @@ def open_runner(
         folder: what the build wrote.
         threads: processor threads of one run.
         device: of the serving plan; ONNX Runtime computes on the processor all the same.
-        keeps: features that are made on a GPU stay there, as tensors of torch.
-        half: torch on a GPU computes in float16 (`TorchRunner`).
-        graphs: a GPU starts runs of at most so many images as CUDA graphs.
-        normalisation: a GPU normalises pixels that come as bytes.
-        leave_as: a GPU converts features to this type (`DeviceRunner`).
+        options: of a GPU.
 
     Raises:
         ValueError: TensorRT is missing, or it cannot load the engine.
@@ -122,23 +113,8 @@ def open_runner(
         from mm_runtime.serving.encode.vision.torch_runner import TorchRunner  # noqa: PLC0415
 
         opened = open_device(device)
-        return TorchRunner(
-            folder / f"{TOWER}{TORCH}",
-            threads=threads,
-            device=opened,
-            keeps=keeps,
-            half=half,
-            graphs=graphs,
-            normalisation=normalisation,
-            leave_as=leave_as,
-        )
+        return TorchRunner(folder / f"{TOWER}{TORCH}", threads=threads, device=opened, **options)
     with tensorrt_of_image(folder):
         from mm_runtime.serving.encode.vision.tensorrt_runner import TensorRTRunner  # noqa: PLC0415
 
-    return TensorRTRunner(
-        folder / ENGINES[0],
-        keeps=keeps,
-        graphs=graphs,
-        normalisation=normalisation,
-        leave_as=leave_as,
-    )
+    return TensorRTRunner(folder / ENGINES[0], **options)

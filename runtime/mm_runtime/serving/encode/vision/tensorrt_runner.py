@@ -7,17 +7,16 @@ from arrays; `builder_tensors` says what belongs into one of TensorRT-LLM's.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import tensorrt  # type: ignore[import-not-found]  # in TensorRT-LLM's images only
 import torch
 
-from mm_runtime.images.normalisation import Normalisation
-from mm_runtime.serving.device import CPU, GpuUnusableError, is_gpu, why_unusable
+from mm_runtime.serving.device import CPU, GpuUnusableError, why_unusable
 from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT, EngineTensors
 from mm_runtime.serving.encode.vision.device_runner import DeviceRunner, Module
 from mm_runtime.serving.encode.vision.pixel_bytes import PIXELS
-from mm_runtime.serving.encode.vision.runner import Inputs, Rows
+from mm_runtime.serving.encode.vision.runner import Inputs, Rows, RunnerOptions
 
 TYPES = {
     "FLOAT": torch.float32,
@@ -165,32 +164,23 @@ class TensorRTRunner(DeviceRunner):
         self,
         path: Path,
         tensors: Callable[[TensorRTEngine], EngineTensors] | None = None,
-        *,
-        keeps: bool = False,
-        graphs: int = 0,
-        normalisation: Normalisation | None = None,
-        leave_as: str = "",
+        **options: Unpack[RunnerOptions],
     ) -> None:
         """Load the engine.
 
         Args:
             path: of the engine.
             tensors: says what an engine of TensorRT-LLM takes; None: one of ours takes a batch.
-            graphs: start runs of at most so many images as CUDA graphs, on a GPU. The engine has
-                pixels as its only input.
-            keeps: as `DeviceRunner` has it.
-            normalisation: likewise.
-            leave_as: likewise.
+            options: half is not one of an engine.
 
         Raises:
             OSError, ValueError, GpuUnusableError, torch.OutOfMemoryError: as `TensorRTEngine`.
         """
         self.engine, self._contexts = TensorRTEngine(path), list[Any]()
-        device = self.engine.device
-        super().__init__(device, keeps=keeps, normalisation=normalisation, leave_as=leave_as)
+        super().__init__(self.engine.device, **options)
         self._tensors = tensors(self.engine) if tensors else None
         self._module = self._running(None)
-        if is_gpu(device) and graphs:
+        if self.engine.device != CPU and (graphs := options.get("graphs")):
             self._dtype = self.engine.type_of(PIXELS)
             self._capture(self.engine.least(PIXELS)[-1], graphs)
 

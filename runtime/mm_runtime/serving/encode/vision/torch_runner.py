@@ -2,15 +2,15 @@
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch.export.passes import move_to_device_pass
 
-from mm_runtime.images.normalisation import Normalisation
-from mm_runtime.serving.device import CPU, is_gpu
+from mm_runtime.serving.device import CPU
 from mm_runtime.serving.encode.vision.device_runner import DeviceRunner
 from mm_runtime.serving.encode.vision.pixel_bytes import PIXELS
+from mm_runtime.serving.encode.vision.runner import RunnerOptions
 
 logger = logging.getLogger(__name__)
 
@@ -31,11 +31,7 @@ class TorchRunner(DeviceRunner):
         *,
         threads: int = 1,
         device: torch.device = CPU,
-        keeps: bool = False,
-        half: bool = False,
-        graphs: int = 0,
-        normalisation: Normalisation | None = None,
-        leave_as: str = "",
+        **options: Unpack[RunnerOptions],
     ) -> None:
         """Load the program.
 
@@ -43,21 +39,16 @@ class TorchRunner(DeviceRunner):
             model: what the build exported, for the processor, in float32.
             threads: processor threads of one run.
             device: where it runs.
-            half: on a GPU compute in float16, if features are nearly those of float32.
-            graphs: on a GPU start passes of at most so many images as CUDA graphs. The program has
-                pixels as its only input.
-            keeps: as `DeviceRunner` has it.
-            normalisation: likewise.
-            leave_as: likewise.
+            options: half and graphs are of a GPU.
         """
-        super().__init__(device, keeps=keeps, normalisation=normalisation, leave_as=leave_as)
+        super().__init__(device, **options)
         torch.set_num_threads(threads)
         self._model = model
         program = _loaded(model, device)
         self._module = program.module()
-        if is_gpu(device) and half:
+        if options.get("half"):
             self._halve(program)
-        if is_gpu(device) and graphs:
+        if graphs := options.get("graphs"):
             self._capture(_side(program), graphs)
 
     @torch.inference_mode()
@@ -85,7 +76,7 @@ class TorchRunner(DeviceRunner):
 
 def _loaded(model: Path, device: torch.device) -> Any:
     program = torch.export.load(model)
-    return move_to_device_pass(program, device) if is_gpu(device) else program
+    return move_to_device_pass(program, device) if device != CPU else program
 
 
 def half_program(program: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mm_runtime.serving.encode.disaggregated.client import EncoderError, Why
+from mm_runtime.serving.encode.disaggregated.client import EncoderError, FallbackReason
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.queue import EncodeQueue, Results
@@ -31,7 +31,7 @@ class Scripted(Submitted):
         if number in self.may_answer:
             assert self.may_answer[number].wait(SECONDS)
         if self.fails:
-            raise EncoderError(Why.UNAVAILABLE, "none is there")
+            raise EncoderError(FallbackReason.UNAVAILABLE, "none is there")
         return {"THERE": np.array([number])}
 
     def own(self, requests: Sequence[Tensors]) -> Results:
@@ -45,7 +45,7 @@ class Scripted(Submitted):
         assert seconds >= 0
         self.reported.append((by, requests))
 
-    def fell_back(self, why: Why) -> None:
+    def fell_back(self, why: FallbackReason) -> None:
         self.reported.append((why.value, 1))
 
 

@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.encode.disaggregated.client import EncoderClient, EncoderError, Why
+from mm_runtime.serving.encode.disaggregated.client import (
+    EncoderClient,
+    EncoderError,
+    FallbackReason,
+)
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
 from mm_runtime.serving.encode.vision.pixel_bytes import normalisation_of
@@ -115,7 +119,7 @@ def test_an_encoder_says_which_input_it_has_not(pair: Pair, built_engine: BuiltE
     client = client_of(pair, EngineDirectory.open(built_engine.directory))
     with pytest.raises(EncoderError) as refused:
         client.encode({"strange": np.zeros((1, 1, 2, 2, 3), np.uint8)})
-    assert refused.value.why is Why.FAILED
+    assert refused.value.why is FallbackReason.FAILED
     assert "unexpected inference input 'strange'" in str(refused.value)
 
 

@@ -17,7 +17,7 @@ from mm_runtime.serving.encode.disaggregated.client import (
     OWN_IDENTITY,
     EncoderClient,
     EncoderError,
-    Why,
+    FallbackReason,
 )
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
@@ -107,7 +107,7 @@ def _client(
     )
 
 
-def _refused(client: EncoderClient) -> tuple[Why, str]:
+def _refused(client: EncoderClient) -> tuple[FallbackReason, str]:
     with pytest.raises(EncoderError) as refused:
         client.encode(PIXELS)
     return refused.value.why, str(refused.value)
@@ -128,22 +128,22 @@ HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
 @cases(
     "answer why reported",
     {
-        "other engine": (_features(**_named("b" * 64)), Why.MISMATCH, "bbbb"),
-        "no name": (_features(**{OWN_IDENTITY: None}), Why.MISMATCH, "none"),
-        "a tensor is missing": (_features(**{TABLE: None}), Why.INVALID, "got tensors"),
+        "other engine": (_features(**_named("b" * 64)), FallbackReason.MISMATCH, "bbbb"),
+        "no name": (_features(**{OWN_IDENTITY: None}), FallbackReason.MISMATCH, "none"),
+        "a tensor is missing": (_features(**{TABLE: None}), FallbackReason.INVALID, "got tensors"),
         "dtype": (
             _features(**{TABLE: np.ones((1, ROWS, HIDDEN), np.float32)}),
-            Why.INVALID,
+            FallbackReason.INVALID,
             "got float32, expected float16",
         ),
         "width": (
             _features(**{TABLE: np.ones((1, ROWS, 2 * HIDDEN), np.float16)}),
-            Why.INVALID,
+            FallbackReason.INVALID,
             "expected [1, rows, 32]",
         ),
         "dimensions": (
             _features(**{TABLE: np.ones((ROWS, HIDDEN), np.float16)}),
-            Why.INVALID,
+            FallbackReason.INVALID,
             "got shape [4, 32]",
         ),
         "rows": (
@@ -153,18 +153,18 @@ HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
                     "OUT_PROMPT_VOCAB_SIZE": np.array([[1]], np.int32),
                 }
             ),
-            Why.INVALID,
+            FallbackReason.INVALID,
             "got 1 rows for 1 images, not 4",
         ),
         "length": (
             _features(OUT_PROMPT_VOCAB_SIZE=np.array([[9]], np.int32)),
-            Why.INVALID,
+            FallbackReason.INVALID,
             "for 4 rows",
         ),
-        "no numbers": (_features(**{TABLE: HOLED}), Why.INVALID, "NaN"),
+        "no numbers": (_features(**{TABLE: HOLED}), FallbackReason.INVALID, "NaN"),
     },
 )
-def test_others_are_refused(answer: Tensors, why: Why, reported: str) -> None:
+def test_others_are_refused(answer: Tensors, why: FallbackReason, reported: str) -> None:
     """The reason is counted, the sentence says what came and what was expected."""
     with scripted_encoder(lambda: answer) as (address, _):
         found, text = _refused(_client(address))
@@ -177,7 +177,7 @@ def test_tensors_of_another_length_than_their_shape() -> None:
         short = replace(Sent.of(_features()[TABLE]), datatype=datatype, content=b"12")
         with scripted_encoder(lambda: {**_features(), TABLE: short}) as (address, _):  # noqa: B023
             why, text = _refused(_client(address))
-        assert (why, "cannot be read" in text) == (Why.INVALID, True), text
+        assert (why, "cannot be read" in text) == (FallbackReason.INVALID, True), text
 
 
 @pytest.mark.parametrize("end", [1, 40, -1], ids=["first byte", "within a name", "last byte"])
@@ -186,12 +186,12 @@ def test_cut_messages_are_refused(end: int) -> None:
     complete: bytes = message_of(_features()).SerializeToString()
     with scripted_encoder(lambda: complete[:end]) as (address, _):
         why, text = _refused(_client(address))
-    assert (why, "cannot be read" in text) == (Why.INVALID, True), text
+    assert (why, "cannot be read" in text) == (FallbackReason.INVALID, True), text
 
 
 def test_an_encoder_that_ends_within_its_answer() -> None:
     with scripted_encoder(_large) as (address, servicer), cut_relay(address, 30_000) as relayed:
-        assert _refused(_large_client(relayed))[0] is Why.UNAVAILABLE
+        assert _refused(_large_client(relayed))[0] is FallbackReason.UNAVAILABLE
         assert servicer.requested == 1
         found = _large_client(address).encode(PIXELS)
     assert found[TABLE].shape == (1, 1000, HIDDEN)
@@ -219,14 +219,14 @@ def test_bits_that_are_no_numbers(pattern: int) -> None:
     with scripted_encoder(lambda: {**_features(), TABLE: _bits(pattern)}) as (address, _):
         client = _client(address, wanted=wanted)
         why, text = _refused(client)
-    assert (why, "NaN" in text) == (Why.INVALID, True), text
+    assert (why, "NaN" in text) == (FallbackReason.INVALID, True), text
 
 
 def test_bfloat16_for_an_engine_of_float16() -> None:
     """Another type is refused, although both have 16 bits."""
     with scripted_encoder(lambda: {**_features(), TABLE: _bits(0)}) as (address, _):
         why, text = _refused(_client(address))
-    assert (why, "bfloat16" in text) == (Why.INVALID, True), text
+    assert (why, "bfloat16" in text) == (FallbackReason.INVALID, True), text
 
 
 def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
@@ -280,7 +280,7 @@ def test_an_encoder_that_hangs() -> None:
 
     with scripted_encoder(hang) as (address, _):
         try:
-            assert _refused(_client(address, seconds=1))[0] is Why.TIMEOUT
+            assert _refused(_client(address, seconds=1))[0] is FallbackReason.TIMEOUT
         finally:
             over.set()
 
@@ -288,14 +288,17 @@ def test_an_encoder_that_hangs() -> None:
 def test_an_encoder_that_fails() -> None:
     """An error inside the encoder is no time-out."""
     with scripted_encoder(_fail) as (address, _):
-        assert _refused(_client(address))[0] is Why.FAILED
+        assert _refused(_client(address))[0] is FallbackReason.FAILED
 
 
 def test_an_absent_server() -> None:
     """A port where no one listens is unavailable; queried again at once, no one is there."""
     client = _client("127.0.0.1:1")
-    assert [_refused(client)[0] for _ in range(2)] == [Why.UNAVAILABLE, Why.ABSENT]
-    assert _refused(_client())[0] is Why.ABSENT
+    assert [_refused(client)[0] for _ in range(2)] == [
+        FallbackReason.UNAVAILABLE,
+        FallbackReason.ABSENT,
+    ]
+    assert _refused(_client())[0] is FallbackReason.ABSENT
 
 
 def _with(**digests: str) -> EngineManifest:

@@ -31,7 +31,7 @@ class Following:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Overlapped:
     """Such a pass, begun."""
 
     following: Following
@@ -78,7 +78,9 @@ def positions_after(staying: Sequence[Running], prompt: Running | None) -> list[
     return [len(one.prompt) if one is prompt else one.length + 1 for one in staying]
 
 
-def begin_ahead(follow: Follow, following: Following, tokens: torch.Tensor) -> Ahead | None:
+def begin_overlapped(
+    follow: Follow, following: Following, tokens: torch.Tensor
+) -> Overlapped | None:
     """Begin a pass; None: there is no memory for it now, so that it waits for its tokens.
 
     `follow`: begins it (`SlotModel.follow`). `tokens`: int64, of all requests that get one, those
@@ -92,4 +94,4 @@ def begin_ahead(follow: Follow, following: Following, tokens: torch.Tensor) -> A
         if is_out_of_memory(error):
             return None
         raise
-    return Ahead(following, passed)
+    return Overlapped(following, passed)

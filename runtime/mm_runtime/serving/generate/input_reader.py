@@ -12,7 +12,6 @@ reason; and what was handed over on the GPU and arrives elsewhere is refused her
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import torch
 from torch.utils.dlpack import from_dlpack
 
 from mm_runtime.serving.device import Copier
@@ -36,11 +35,11 @@ class TritonTensor(Protocol):
         """Return its memory, wherever that is."""
 
 
-class Arrivals:
+class InputReader:
     """Reads tensors of requests; called from the thread that runs `execute`."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._copier = Copier(device)
+    def __init__(self, copier: Copier) -> None:
+        self._copier = copier
 
     def read(self, tensors: Mapping[str, TritonTensor]) -> dict[str, Any]:
         """Return arrays, and tensors of the device for features.
