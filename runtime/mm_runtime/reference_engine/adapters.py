@@ -67,7 +67,6 @@ class Adapters:
                 self._inject(engine, str(adapter.uid), config, tensors, adapter.name)
 
     def aim(self, rows: Sequence[Adapter]) -> None:
-        """Set the adapters of the next passes' rows; one adapter is for any number of rows."""
         self._names = [BASE if uid is None else str(uid) for uid in rows]
 
     def _inject(

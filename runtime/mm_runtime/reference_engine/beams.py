@@ -31,7 +31,6 @@ class BeamSearch:
         end_ids: frozenset[int],
         stop: TokenWords,
     ) -> None:
-        """Begin with one empty beam."""
         self._options = options
         self._max_tokens = max_tokens
         self._end_ids = end_ids
@@ -44,7 +43,6 @@ class BeamSearch:
 
     @property
     def answers(self) -> list[Sequence[int]]:
-        """Tokens of each beam that is still running."""
         return [beam.ids for beam in self._running]
 
     @property

@@ -58,8 +58,8 @@ def choices_of(
         if ends[-1] > len(states):
             states = torch.cat((states, passed.read[-1:]))
         logits = logits_of(states)
-    rules = _nothing(len(logits))
-    wanted = _unwanted(len(logits))
+    rules = list[Rules | None]([None] * len(logits))
+    wanted = list[int | None]([None] * len(logits))
     errors = dict(passed.broken)
     for place, running in enumerate(advancing):
         try:
@@ -73,7 +73,6 @@ def choices_of(
 
 
 def _not_finite(rows: Sequence[slice], chosen: Sequence[Chosen]) -> dict[int, Exception]:
-    """Return the places of requests whose logits are no numbers, each with its error."""
     return {
         place: NotFiniteError("the model's logits are not finite: NaN, or infinity")
         for place, row in enumerate(rows)
@@ -87,11 +86,3 @@ def _likeliest(
     fetched = likeliest.fetch(count)
     beside(likeliest.tokens[:count])
     return [Chosen(token) for token in fetched()]
-
-
-def _nothing(count: int) -> list[Rules | None]:
-    return [None] * count
-
-
-def _unwanted(count: int) -> list[int | None]:
-    return [None] * count

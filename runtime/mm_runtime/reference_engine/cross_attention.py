@@ -29,7 +29,6 @@ class CrossAttentionModel(UnbatchedModel):
     """A decoder with cross-attention layers; without images they are skipped."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Load the checkpoint and drop its vision tower."""
         super().__init__(checkpoint.slots, checkpoint.device)
         kind = transformers.MllamaForConditionalGeneration
         dtype = getattr(torch, checkpoint.dtype)
@@ -72,7 +71,6 @@ class CrossAttentionModel(UnbatchedModel):
         return request.ids
 
     def open(self, request: Request) -> _State:
-        """Take over features and mask."""
         features = mask = None
         if request.features is not None and request.cross_mask is not None:
             dtype = self._model.dtype

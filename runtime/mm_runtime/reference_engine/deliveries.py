@@ -18,7 +18,6 @@ class Deliveries:
     """Pieces that were not given out yet, in order. One thread uses it."""
 
     def __init__(self) -> None:
-        """Hold nothing, and delay nothing."""
         self.delayed = False
         """Whether pieces wait for `release`."""
 
@@ -29,7 +28,6 @@ class Deliveries:
         return _HeldSink(sink, self)
 
     def take(self, sink: "_HeldSink", piece: Piece) -> None:
-        """Give a piece out, or hold it."""
         if self.delayed:
             self._held.append((sink, piece))
             return

@@ -45,11 +45,12 @@ class EncoderDecoderModel(UnbatchedModel):
     """Both halves of one checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Load a checkpoint of one of `KINDS`."""
         super().__init__(checkpoint.slots, checkpoint.device)
         family = checkpoint.family
         self._model: Any = load_full_model(
-            getattr(transformers, KINDS[family]), checkpoint.folder, dtype_of(checkpoint.dtype)
+            getattr(transformers, KINDS[family]),
+            checkpoint.folder,
+            getattr(torch, checkpoint.dtype),
         )
         self._encoder: Any = self._model.get_encoder()
         self.adapt(
@@ -140,8 +141,3 @@ class EncoderDecoderModel(UnbatchedModel):
         if len(ids) == 1 and start <= state.first < start + len(logits):
             logits[state.first - start, self._suppressed_first] = NEVER
         return logits
-
-
-def dtype_of(name: str) -> torch.dtype:
-    found: torch.dtype = getattr(torch, name)
-    return found

@@ -66,7 +66,6 @@ class Engine:
     """Serves requests from any thread with one model."""
 
     def __init__(self, model: SlotModel, options: EngineOptions) -> None:
-        """Prepare; `start` begins to serve."""
         self._model = model
         self._reuse = Reuse(model)
         self._options = options
@@ -146,7 +145,6 @@ class Engine:
         self._model.check(request)
 
     def _run(self) -> None:
-        """Serve until stopped."""
         while True:
             with self._wake:
                 while not (self._stopping or self._waiting or self._busy):
@@ -179,7 +177,6 @@ class Engine:
             self._fail_running(error)
 
     def _end(self, error: Exception) -> None:
-        """Fail all requests, and end the process."""
         with self._wake:
             self._stopping = True
         logger.critical("no request can be computed any more", exc_info=error)
@@ -272,7 +269,6 @@ class Engine:
     def _compute(
         self, prompt: Running | None, part: Part | None, ahead: Overlapped | None
     ) -> _Computed:
-        """Return a pass, and what comes next."""
         if ahead is not None:
             passed = ahead.of(self._slots.decoding)
         else:

@@ -127,14 +127,7 @@ def load_model(
     streamed: Path | None = None,
     reuse_bytes: int = 0,
 ) -> SlotModel:
-    """Return the language model of an engine on a device, by its family.
-
-    Args:
-        directory: of the engine.
-        device: holds weights, keys and values, and computes.
-        kernels: of fused decoders; None: those of the device.
-        streamed: see `Checkpoint`; for decoders alone.
-        reuse_bytes: see `Checkpoint`.
+    """Return the language model of an engine on a device, by its family; see `load_engine`.
 
     Raises:
         ValueError: the Reference engine has no such family.

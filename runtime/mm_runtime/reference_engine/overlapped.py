@@ -39,7 +39,6 @@ class Overlapped:
 
     @property
     def part(self) -> Part | None:
-        """Return what it reads of a prompt."""
         return self.following.part
 
     def of(self, decoding: Sequence[Running]) -> Passed:

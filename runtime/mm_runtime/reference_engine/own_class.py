@@ -85,7 +85,6 @@ class OwnClassModel(UnbatchedModel):
         return replace(request, ids=ids, tensors=tensors, raw_images=None)
 
     def check(self, request: Request) -> None:
-        """Refuse ids that are not this model's, and what it does not read."""
         refuse_beams(request)
         if request.table is not None or request.features is not None:
             raise RequestError("prompt_embedding_table: this model reads images, no features")

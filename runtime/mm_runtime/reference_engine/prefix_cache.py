@@ -64,11 +64,9 @@ class PrefixCache:
         self.counts = PrefixCounts()
 
     def find(self, names: Sequence[bytes]) -> int:
-        """Return how many of the first blocks are kept."""
         return sum(1 for _ in self._known(names))
 
     def write(self, names: Sequence[bytes], slot: int) -> None:
-        """Copy blocks that are kept into the first positions of a slot."""
         if not names:
             return
         places = self._index([self._places[name] for name in names])

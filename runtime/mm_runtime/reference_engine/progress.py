@@ -23,7 +23,6 @@ class Progress:
     """The tokens of one answer so far."""
 
     def __init__(self, *, max_tokens: int, end_ids: frozenset[int], stop: TokenWords) -> None:
-        """Take the three ways an answer ends."""
         self.ids: list[int] = []
         self._given = 0
         self._max_tokens = max_tokens

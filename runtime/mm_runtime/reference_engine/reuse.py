@@ -27,7 +27,6 @@ class Reuse:
             return 0
 
     def keep(self, slot: int, running: Running) -> None:
-        """Offer what a slot holds."""
         try:
             self._model.keep(slot, running.request, running.answer, running.length)
         except Exception:

@@ -38,7 +38,6 @@ class RotatedLanguageModel(LanguageModel):
     """A decoder whose slots know how their positions are rotated."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Load as any decoder; see `LanguageModel`."""
         super().__init__(checkpoint)
         self._plain: Any = self._model.rotary_emb.to(checkpoint.device)
         self._rotation = _Rotation()
@@ -71,7 +70,6 @@ class RotatedLanguageModel(LanguageModel):
             )
 
     def begin(self, slot: int, request: Request) -> torch.Tensor:
-        """Keep the rotations with the slot; return the prompt's embeddings."""
         table = None
         if request.rotation is not None:
             values = as_tensor(request.rotation, self._device, copy=True)
@@ -117,7 +115,6 @@ class RotatedLanguageModel(LanguageModel):
         return self._fused.run(tokens, positions, part, turned_by=turned_by, turns=turns)
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Give positions and rotations of one slot to another."""
         super().move(source, target, length)
         self._tables[target], self._deltas[target] = self._tables[source], self._deltas[source]
 

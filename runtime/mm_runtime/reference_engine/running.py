@@ -66,7 +66,6 @@ class Running:
 
     @property
     def answer(self) -> list[int]:
-        """Tokens of the answer so far."""
         return self._progress.ids
 
     @property

@@ -27,7 +27,6 @@ def cancel(sink: Sink) -> None:
 
 
 def fail(sink: Sink, error: Exception) -> None:
-    """End a request with an error."""
     try:
         sink.fail(error)
     except Exception:

@@ -13,7 +13,6 @@ class Slots:
     """Of one engine's model. One thread changes it."""
 
     def __init__(self, model: SlotModel) -> None:
-        """Begin with all of them free."""
         self._model = model
         self.decoding: list[Running] = []
         """Slot n holds the n-th of these."""
@@ -48,7 +47,6 @@ class Slots:
         return next(found, None)
 
     def drop_reading(self) -> None:
-        """Free the slot of the prompt that is read."""
         self.reading = None
         self._close(len(self.decoding))
 

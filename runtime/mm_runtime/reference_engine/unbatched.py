@@ -21,7 +21,6 @@ class UnbatchedModel(SlotModel):
     """Slots that hold whatever one request's forward passes need."""
 
     def __init__(self, slots: int, device: torch.device = CPU) -> None:
-        """Make empty slots of a model that computes on a device."""
         self.device = device
         self._slots: list[Any] = [None] * (slots)
         self._adapter_of_slot: list[Adapter] = [None] * slots
@@ -46,15 +45,12 @@ class UnbatchedModel(SlotModel):
         raise NotImplementedError
 
     def open(self, request: Request) -> Any:
-        """Return the state of a new request."""
         raise NotImplementedError
 
     def prompt_ids(self, request: Request) -> tuple[int, ...]:
-        """Return the ids that the decoder reads first."""
         raise NotImplementedError
 
     def prompt_length(self, request: Request) -> int:
-        """Return how many ids the decoder reads first."""
         return len(self.prompt_ids(request))
 
     @torch.inference_mode()
@@ -108,11 +104,9 @@ class UnbatchedModel(SlotModel):
         return states.float()
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Give one slot's request to another slot."""
         del length  # a cache of its own holds no more than the request's positions
         self._slots[target], self._slots[source] = self._slots[source], None
         self._adapter_of_slot[target] = self._adapter_of_slot[source]
 
     def release_unused(self) -> None:
-        """Give memory of the device back that nothing uses."""
         release_unused(self.device)

@@ -18,7 +18,6 @@ class Waiting:
         return len(self._entries)
 
     def put(self, request: Request, sink: Sink) -> None:
-        """Add the last one."""
         with self._lock:
             self._entries.append((request, sink))
 

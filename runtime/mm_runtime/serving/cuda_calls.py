@@ -28,7 +28,6 @@ class CudaCalls:
     """Of the device that is current, on torch's current stream. Safe to be used from any thread."""
 
     def __init__(self, library: Any) -> None:
-        """Declare the functions of a loaded library."""
         pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         self._copy = _declared(library.cudaMemcpyAsync, pointer, pointer, size, number, pointer)
         self._launch = _declared(library.cudaGraphLaunch, pointer, pointer)

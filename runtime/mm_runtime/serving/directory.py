@@ -43,7 +43,6 @@ class EngineDirectory:
 
     @property
     def llm(self) -> Path:
-        """Config and weights of the language model."""
         if self.checkpoint is None:
             return self.root / "llm"
         return _holding("config.json", self.checkpoint / "llm", self.checkpoint)
@@ -71,7 +70,6 @@ class EngineDirectory:
 
     @property
     def processor(self) -> Path:
-        """Tokenizer, image processor and chat template."""
         return self.checkpoint or self.root / "processor"
 
     @property
@@ -104,7 +102,6 @@ class EngineDirectory:
 
     @property
     def facts(self) -> ModelFacts:
-        """Dimensions of the checkpoint."""
         return self.manifest.plan.facts
 
     @property

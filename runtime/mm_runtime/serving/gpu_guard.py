@@ -43,7 +43,6 @@ class GpuGuard:
         return not is_out_of_memory(error) and not self._computes()
 
     def end(self, error: Exception) -> None:
-        """Say why, and end the process."""
         message = (
             f"this process can no longer use its GPU: {_line(error)}. The server is "
             "started again; where that finds no usable GPU, the pod is replaced"

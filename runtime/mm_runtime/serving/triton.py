@@ -55,7 +55,6 @@ class ModelSettings:
     """The parameters of one model's config.pbtxt, and the documents they name."""
 
     def __init__(self, arguments: dict[str, str]) -> None:
-        """Parse what Triton passes to `initialize`."""
         config = json.loads(arguments["model_config"])
         self.parameters = {
             name: value["string_value"] for name, value in config.get("parameters", {}).items()

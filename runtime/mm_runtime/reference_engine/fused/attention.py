@@ -170,7 +170,6 @@ class Attention:
     def _merge(
         sums: torch.Tensor, masses: torch.Tensor, out: torch.Tensor, splits: int, heads: Heads
     ) -> None:
-        """Run one program for each row and head."""
         merge[(len(out) * heads.queries,)](
             sums,
             masses,

@@ -159,7 +159,6 @@ class FusedDecoder:
         part: Part,
         turns: torch.Tensor | None,
     ) -> Passed:
-        """Read a part in the pass that decodes."""
         decoding = self._batches_beside[bisect_left(self._batches_beside, len(tokens))]
         reading = self._beside[bisect_left(self._beside, len(part.rows))]
         self._inputs.begin()

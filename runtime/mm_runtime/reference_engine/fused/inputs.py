@@ -46,7 +46,6 @@ class PassInputs:
         return self._flat[:count]
 
     def begin(self) -> None:
-        """Begin to describe another pass."""
         self._take(self._staging.next())
 
     def _take(self, array: NDArray[Any]) -> None:
@@ -100,5 +99,4 @@ class PassInputs:
         part[:count, TURN] = np.arange(turn, turn + count)
 
     def send(self, rows: int) -> None:
-        """Copy the rows to the device."""
         self._staging.send(self._first + rows * INPUTS)

@@ -58,12 +58,10 @@ class Weights:
 
     @property
     def hidden_size(self) -> int:
-        """Return the values of a row."""
         return self.embeddings.shape[1]
 
     @property
     def inner_size(self) -> int:
-        """Return the values inside the perceptron."""
         return self.layers[0].down.weight.shape[1]
 
 
@@ -127,7 +125,6 @@ def _on(device: torch.device, weight: torch.Tensor) -> torch.Tensor:
 
 
 def _joined(device: torch.device, linears: Iterable[Any]) -> Linear:
-    """Return linear layers of the same input as one."""
     parts = tuple(linears)
     weight = torch.cat([one.weight.detach() for one in parts])
     biases = [one.bias for one in parts if one.bias is not None]

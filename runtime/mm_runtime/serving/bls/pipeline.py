@@ -45,7 +45,6 @@ class Step(NamedTuple):
 
 
 def read_steps(text: str) -> tuple[Step, ...]:
-    """Return the steps that the model's configuration holds."""
     return tuple(Step(*one) for one in json.loads(text))
 
 

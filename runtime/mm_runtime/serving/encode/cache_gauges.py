@@ -15,7 +15,6 @@ class CacheGauges:
     """Metrics of one cache; published after each batch by the thread that encodes."""
 
     def __init__(self, cache: FeatureCache) -> None:
-        """Register the metrics."""
         self._cache = cache
         lookups = counters(FEATURE_CACHE_LOOKUPS)
         self._lookups = {name: lookups.series({"result": name}) for name in RESULTS}
@@ -24,7 +23,6 @@ class CacheGauges:
         self._reported = dict.fromkeys((*RESULTS, "evictions"), 0)
 
     def publish(self) -> None:
-        """Bring the metrics up to date."""
         counters = self._lookups | {"evictions": self._evictions}
         for name, metric in counters.items():
             count = getattr(self._cache.counts, name)

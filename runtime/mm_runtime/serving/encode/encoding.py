@@ -79,7 +79,6 @@ def _salt(inputs: Tensors) -> bytes:
 
 
 def _outputs(features: Features, dtype: type[np.floating[Any]], answer: int) -> Outputs:
-    """Return the tensors of one request; `answer` is how many tokens it may become."""
     outputs: Outputs = {}
     if features.table is not None:
         outputs["OUT_PROMPT_EMBEDDING_TABLE"] = _one_request(features.table, dtype)

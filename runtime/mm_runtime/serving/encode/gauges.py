@@ -14,7 +14,6 @@ class EncoderGauges:
     """Metrics of one server's encodings; called from any thread."""
 
     def __init__(self) -> None:
-        """Register the metrics, each shown before it counts anything."""
         self._lock = threading.Lock()
         requests, fallbacks = counters(ENCODED_REQUESTS), counters(ENCODER_FALLBACKS)
         self._by = {name: requests.series({"by": name}) for name in BY}
@@ -22,12 +21,10 @@ class EncoderGauges:
         self._seconds = HistogramGauges(ENCODER_SECONDS, BY)
 
     def encoded(self, by: str, requests: int, seconds: float) -> None:
-        """Count requests that were encoded together."""
         with self._lock:
             self._by[by].increment(requests)
         self._seconds.observe(seconds, by)
 
     def fell_back(self, why: FallbackReason) -> None:
-        """Count a request that no encoder answered."""
         with self._lock:
             self._why[why].increment(1)

@@ -119,7 +119,6 @@ class EncoderModel:
         return self._completion.without(scalar(inputs, "max_tokens") or 0)
 
     def _encode(self, requests: Sequence[Tensors]) -> Results:
-        """Return the outputs of each request of one batch, or what is wrong with it."""
         began = time.monotonic()
         results = [
             self._completion.complete(one) if one and isinstance(one, dict) else one

@@ -102,7 +102,6 @@ class EncodeQueue:
         return True
 
     def put(self, inputs: Tensors, done: Done) -> None:
-        """Encode a request that was not answered."""
         self._waiting.put(_Waiting(inputs, done, time.monotonic()))
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:

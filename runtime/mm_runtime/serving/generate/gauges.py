@@ -78,7 +78,6 @@ class ReuseGauges:
     """What prompts find of earlier requests; called from any thread."""
 
     def __init__(self) -> None:
-        """Register the metrics."""
         tokens = counters(KV_REUSE_TOKENS)
         self._counters = {result: tokens.series({"result": result}) for result in RESULTS}
         self._counters["evictions"] = counters(KV_REUSE_EVICTIONS).series({})

@@ -109,7 +109,6 @@ def _read_raw_images(inputs: Tensors) -> RawImages | None:
 
 
 def is_streaming(inputs: Tensors) -> bool:
-    """Return whether the client wants each piece as it comes."""
     return bool(scalar(inputs, "streaming"))
 
 

@@ -209,7 +209,6 @@ class Beam:
 
     @property
     def cumulative(self) -> float:
-        """Sum over all tokens."""
         return sum(self.log_probs)
 
 

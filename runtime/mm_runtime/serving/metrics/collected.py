@@ -87,7 +87,6 @@ class Changes:
     """
 
     def __init__(self, *, collected_seconds: float = COLLECTED_SECONDS) -> None:
-        """Begin; nothing has changed."""
         self.lock = threading.Lock()
         self._collected_seconds = collected_seconds
         self._changed: dict[Series, None] = {}

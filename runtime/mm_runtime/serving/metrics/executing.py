@@ -25,7 +25,6 @@ class Executing:
         self._count = 0
 
     def entered(self) -> None:
-        """Count a request that was taken up."""
         self._change(1)
 
     def left(self) -> None:

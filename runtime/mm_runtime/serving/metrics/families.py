@@ -35,7 +35,6 @@ class Family(Generic[Kind]):
         return found
 
     def end(self) -> None:
-        """End its metrics, then itself."""
         for one in self._series:
             one.end()
         self._triton = None

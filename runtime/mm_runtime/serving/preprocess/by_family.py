@@ -15,7 +15,7 @@ from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 from mm_runtime.serving.preprocess.preprocessing import NOTHING, Preprocessor
 from mm_runtime.serving.preprocess.remote_images import Fetched
-from mm_runtime.serving.prompts.ids import check_ends
+from mm_runtime.serving.prompts.ids import end_tensors
 from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
 from mm_runtime.serving.tensors import Tensors, scalar, single, texts
@@ -69,8 +69,7 @@ class AudioPreprocessor:
             )
         requested = scalar(inputs, "REQUEST_OUTPUT_LEN")
         most = limits.max_seq_len - len(ids) if requested is None else requested
-        check_ends(inputs, self.engine.facts.text.vocabulary_size)
-        end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
+        vocabulary = self.engine.facts.text.vocabulary_size
         outputs: Outputs = {
             "ENCODER_INPUT_FEATURES": features[np.newaxis],
             # Two convolutions halve the frames.
@@ -79,10 +78,8 @@ class AudioPreprocessor:
             "DECODER_INPUT_ID": np.array([ids], dtype=np.int32),
             "REQUEST_DECODER_INPUT_LEN": np.array([[len(ids)]], dtype=np.int32),
             "REQUEST_OUTPUT_LEN": np.array([[most]], dtype=np.int32),
-            "OUT_END_ID": np.array([[self.codec.end_id if end_id is None else end_id]], np.int32),
-            "OUT_PAD_ID": np.array([[self.codec.pad_id if pad_id is None else pad_id]], np.int32),
+            **end_tensors(inputs, self.codec, vocabulary),
         }
-        vocabulary = self.engine.facts.text.vocabulary_size
         outputs |= word_tensors(inputs, self.codec, vocabulary)
         return outputs | bias_tensor(inputs, self.codec, vocabulary)
 

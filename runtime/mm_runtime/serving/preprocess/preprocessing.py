@@ -33,7 +33,7 @@ from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Pr
 from mm_runtime.serving.preprocess.processors.squares import PIXEL_VALUES, SquareProcessor
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.preprocess.video import check_rows, prepare_video
-from mm_runtime.serving.prompts.ids import check_ends
+from mm_runtime.serving.prompts.ids import end_tensors
 from mm_runtime.serving.prompts.questions import Question, QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
@@ -110,26 +110,22 @@ class Preprocessor:
         question = self._question(inputs, prepared, text)
         ids = question.ids
         self._check_length(ids)
-        check_ends(inputs, self.engine.facts.text.vocabulary_size)
-        end_id, pad_id = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
-        end_id = self.codec.end_id if end_id is None else end_id
-        pad_id = self.codec.pad_id if pad_id is None else pad_id
+        vocabulary = self.engine.facts.text.vocabulary_size
+        ends = end_tensors(inputs, self.codec, vocabulary)
         # A decoder-only model has no decoder prompt; upstream sends one pad token here too.
-        decoder_ids = question.decoder_ids or [pad_id]
+        decoder_ids = question.decoder_ids or ends["OUT_PAD_ID"][0].tolist()
         outputs: Outputs = {
             "INPUT_ID": np.array([ids], dtype=np.int32),
             "REQUEST_INPUT_LEN": np.array([[len(ids)]], dtype=np.int32),
             "DECODER_INPUT_ID": np.array([decoder_ids], dtype=np.int32),
             "REQUEST_DECODER_INPUT_LEN": np.array([[len(decoder_ids)]], dtype=np.int32),
             "REQUEST_OUTPUT_LEN": np.array([[required(inputs, "REQUEST_OUTPUT_LEN")]], np.int32),
-            "OUT_END_ID": np.array([[end_id]], dtype=np.int32),
-            "OUT_PAD_ID": np.array([[pad_id]], dtype=np.int32),
+            **ends,
         }
         outputs |= {name: array[np.newaxis] for name, array in prepared.tensors.items()}
         if not FAMILIES[self.engine.facts.family].has_tower:
             outputs["PROMPT_TEXT"] = np.array([[question.text.encode()]], dtype=np.object_)
         self._add_places(ids, outputs)
-        vocabulary = self.engine.facts.text.vocabulary_size
         outputs |= word_tensors(inputs, self.codec, vocabulary)
         outputs |= bias_tensor(inputs, self.codec, vocabulary)
         if _wants_ids(requested):

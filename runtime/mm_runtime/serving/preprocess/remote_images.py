@@ -31,7 +31,6 @@ class RemoteImages:
     """Fetches the images of requests, many requests at a time."""
 
     def __init__(self, policy: FetchPolicy) -> None:
-        """Start the thread."""
         self._fetcher = ImageFetcher(policy)
         self._places = threading.Semaphore(MAX_REQUESTS)
         self._loop = asyncio.new_event_loop()

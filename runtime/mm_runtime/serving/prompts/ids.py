@@ -4,7 +4,11 @@ An id past the vocabulary is an index past the logits: on the Reference engine a
 of a step, in a kernel on a GPU whatever lies there. So it is refused before anything runs.
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.prompts.words import TokenWords
 from mm_runtime.serving.tensors import Tensors, scalar
 
@@ -25,14 +29,21 @@ def check_end(name: str, token: int | None, vocabulary_size: int) -> None:
         )
 
 
-def check_ends(inputs: Tensors, vocabulary_size: int) -> None:
-    """Refuse `END_ID` and `PAD_ID` of a request that are no tokens.
+def end_tensors(
+    inputs: Tensors, codec: TextCodec, vocabulary_size: int
+) -> dict[str, NDArray[np.int32]]:
+    """Return end and padding token of a request, int32 [1, 1]: its own, or the checkpoint's.
 
     Raises:
-        RequestError: names the one that is not.
+        RequestError: `END_ID` or `PAD_ID` is no token.
     """
-    check_end("end_id", scalar(inputs, "END_ID"), vocabulary_size)
-    check_end("pad_id", scalar(inputs, "PAD_ID"), vocabulary_size)
+    end, pad = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
+    check_end("end_id", end, vocabulary_size)
+    check_end("pad_id", pad, vocabulary_size)
+    return {
+        "OUT_END_ID": np.array([[codec.end_id if end is None else end]], dtype=np.int32),
+        "OUT_PAD_ID": np.array([[codec.pad_id if pad is None else pad]], dtype=np.int32),
+    }
 
 
 def check_words(name: str, sequences: TokenWords, vocabulary_size: int) -> None:

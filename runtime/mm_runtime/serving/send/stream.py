@@ -28,7 +28,6 @@ class ResponseSink:
     def __init__(
         self, request: Any, gauges: RequestGauges, sender: ResponseSender, *, streaming: bool
     ) -> None:
-        """Take Triton's request; it counts as active from now on."""
         self._triton_sender = request.get_response_sender()
         self._gauges = gauges
         self._sender = sender

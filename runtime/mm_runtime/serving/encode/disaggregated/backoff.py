@@ -17,7 +17,6 @@ class Backoff:
     _last: dict[str, float] = field(default_factory=dict)
 
     def failed(self, encoder: str, now: float) -> None:
-        """Leave an encoder alone, twice as long as the last time."""
         if self.is_backing_off(encoder, now):
             return  # another request of the same moment has said so
         seconds = min(self._last.get(encoder, FIRST_SECONDS / 2) * 2, LONGEST_SECONDS)
@@ -25,10 +24,8 @@ class Backoff:
         self._until[encoder] = now + seconds
 
     def answered(self, encoder: str) -> None:
-        """Forget what an encoder did wrong."""
         self._until.pop(encoder, None)
         self._last.pop(encoder, None)
 
     def is_backing_off(self, encoder: str, now: float) -> bool:
-        """Return whether an encoder is to be left alone."""
         return now < self._until.get(encoder, now)

@@ -32,5 +32,4 @@ class EncoderChannel:
         return answer
 
     def close(self) -> None:
-        """Cancel what is on its way."""
         self._channel.close()

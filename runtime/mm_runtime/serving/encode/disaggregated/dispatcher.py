@@ -71,7 +71,6 @@ class EncoderDispatcher:
         self._threads.submit(self._encode, inputs, partial(self._finish, done))
 
     def close(self) -> None:
-        """Wait until every request was answered, and end the threads."""
         self._threads.shutdown()
         self._own.close()
 

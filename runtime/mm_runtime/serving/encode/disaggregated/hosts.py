@@ -40,7 +40,6 @@ class Hosts:
         return self._current
 
     def close(self) -> None:
-        """End the thread."""
         self._closed.set()
 
     def _run(self) -> None:

@@ -45,7 +45,6 @@ class Tiles:
     """Llama 3.2 Vision: each input has an axis of images after the batch, of length one."""
 
     def inputs(self, batch: Inputs) -> dict[str, Array]:
-        """Return pixels, ids and masks with that axis."""
         return {name: array[:, np.newaxis] for name, array in batch.items()}
 
     def features(self, batch: Inputs, output: NDArray[np.float32]) -> NDArray[np.float32]:

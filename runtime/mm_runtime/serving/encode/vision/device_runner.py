@@ -28,7 +28,6 @@ class DeviceRunner:
     _dtype = torch.float32
 
     def __init__(self, device: torch.device, **options: Unpack[RunnerOptions]) -> None:
-        """Take what does not depend on the module."""
         self._device, self._keeps = device, options.get("keeps", False)
         leave_as, normalisation = options.get("leave_as", ""), options.get("normalisation")
         self._leave_as: torch.dtype | None = getattr(torch, leave_as) if leave_as else None
@@ -37,7 +36,6 @@ class DeviceRunner:
 
     @torch.inference_mode()
     def __call__(self, inputs: Inputs) -> Rows:
-        """Run one batch."""
         count = len(next(iter(inputs.values())))
         sizes = sorted(self._passes)
         if sizes and count <= sizes[-1]:

@@ -60,7 +60,6 @@ class DeviceTier:
         self._held[key] = place
 
     def drop(self, key: bytes) -> None:
-        """Forget the features of a key, if there are any."""
         place = self._held.pop(key, None)
         if place is not None:
             self._free.append(place)

@@ -34,7 +34,6 @@ class NormalisingRunner:
         self._runner, self._normalisation = runner, normalisation
 
     def __call__(self, inputs: Inputs) -> Rows:
-        """Run one batch."""
         pixels = inputs[PIXELS]
         if pixels.dtype == np.uint8:
             inputs = {**inputs, PIXELS: self._normalisation.of_images(pixels)}

@@ -22,7 +22,6 @@ def refuse_cut_images(inputs: Tensors) -> None:
 
 
 def unlike_sizes(pixels: NDArray[Any], tile: int) -> RequestError:
-    """Return the error of tiles that do not fit the sizes of their images."""
     return RequestError(
         f"pixel_values: got shape {list(pixels.shape)}, expected [tiles, 3, {tile}, "
         f"{tile}] with the height and width of each image in image_sizes"

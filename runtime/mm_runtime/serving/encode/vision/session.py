@@ -51,7 +51,6 @@ class VisionSession:
 
 
 def joined(runs: Sequence[Rows]) -> Rows:
-    """Return the features of several runs as those of one."""
     if isinstance(runs[0], np.ndarray):
         return np.concatenate(runs)
     import torch  # noqa: PLC0415 (the runner has loaded it: these are its tensors)

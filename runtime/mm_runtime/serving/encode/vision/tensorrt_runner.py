@@ -37,7 +37,6 @@ class Log(tensorrt.ILogger):  # type: ignore[misc]  # of a module that is not he
         self.error = "nothing"
 
     def log(self, severity: Any, words: str) -> None:
-        """Take a line, from whichever thread."""
         if int(severity) <= int(tensorrt.ILogger.WARNING):
             sys.stderr.write(f"[TRT] {words}\n")
         if int(severity) <= int(tensorrt.ILogger.ERROR):
@@ -112,7 +111,6 @@ class TensorRTEngine:
         return made
 
     def least(self, name: str) -> tuple[int, ...]:
-        """Return the smallest shape of an input."""
         return tuple(self._engine.get_tensor_profile_shape(name, 0)[0])
 
     def launch(self, tensors: Mapping[str, torch.Tensor], context: Any = None) -> torch.Tensor:
@@ -185,7 +183,6 @@ class TensorRTRunner(DeviceRunner):
             self._capture(self.engine.least(PIXELS)[-1], graphs)
 
     def __call__(self, inputs: Inputs) -> Rows:
-        """Run one batch."""
         if self._tensors is None:
             return super().__call__(inputs)
         output = super().__call__(self._tensors.inputs(inputs))

@@ -55,7 +55,6 @@ class ViewEncoder:
         self._single_views = single_views
 
     def read(self, inputs: Tensors) -> Views | None:
-        """Return tiles and sizes."""
         refuse_cut_images(inputs)
         pixels, sizes = single(inputs, "pixel_values"), single(inputs, "image_sizes")
         if pixels is None:

@@ -182,5 +182,4 @@ def load_spectrogram(engine: EngineDirectory) -> LogMel:
 
 
 def accepts_audio(engine: EngineDirectory) -> bool:
-    """Return whether the engine's encoder reads audio."""
     return transcribes(engine.facts)

@@ -56,12 +56,10 @@ class LogMel:
 
     @property
     def samples(self) -> int:
-        """Samples of the encoder's window."""
         return self.frames * self.hop
 
     @property
     def seconds(self) -> float:
-        """Length of the encoder's window."""
         return self.samples / SAMPLE_RATE
 
     def __call__(self, audio: NDArray[np.floating[Any]]) -> NDArray[np.float32]:

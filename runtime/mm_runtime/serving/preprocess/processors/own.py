@@ -30,7 +30,6 @@ class OwnProcessor(ImageProcessor):
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "OwnProcessor":
-        """Take the plan's facts."""
         vision = engine.facts.vision
         assert vision is not None  # noqa: S101  # the family has one
         return cls(engine.facts.family, vision)
