@@ -109,11 +109,8 @@ def _gate(products, out, width: tl.constexpr, block: tl.constexpr):
     tl.store(out + row * width + at, gated, mask=used)
 
 
-class TritonKernels:
+class TritonKernels(Attention):
     """Kernels of one GPU, each compiled when a shape is first seen: before graphs are captured."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._attention = Attention(device)
 
     def add_norm(
         self,
@@ -161,19 +158,6 @@ class TritonKernels:
             block_half=triton.next_power_of_2(heads.size // 2),
             num_warps=4,
         )
-
-    def attend(
-        self,
-        products: torch.Tensor,
-        inputs: torch.Tensor,
-        stored: Stored,
-        heads: Heads,
-        out: torch.Tensor,
-        *,
-        decoded: int,
-    ) -> None:
-        """Read a part of a prompt while other rows decode."""
-        self._attention.attend(products, inputs, stored, heads, out, decoded=decoded)
 
     def gate(self, products: torch.Tensor, out: torch.Tensor) -> None:
         """Run one program for so many values of a row."""

@@ -10,7 +10,7 @@ reason; and what was handed over on the GPU and arrives elsewhere is refused her
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from torch.utils.dlpack import from_dlpack
 
@@ -22,26 +22,13 @@ FEATURES = frozenset({"prompt_embedding_table", "encoder_input_features"})
 """Inputs that may be GPU tensors, and may be bfloat16, which arrays cannot hold."""
 
 
-class TritonTensor(Protocol):
-    """What is read of the Python backend's tensors."""
-
-    def is_cpu(self) -> bool:
-        """Return whether it lies in host memory."""
-
-    def as_numpy(self) -> Any:
-        """Return a tensor of host memory as an array."""
-
-    def to_dlpack(self) -> Any:
-        """Return its memory, wherever that is."""
-
-
 class InputReader:
     """Reads tensors of requests; called from the thread that runs `execute`."""
 
     def __init__(self, copier: Copier) -> None:
         self._copier = copier
 
-    def read(self, tensors: Mapping[str, TritonTensor]) -> dict[str, Any]:
+    def read(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Return arrays, and tensors of the device for features.
 
         Raises:

@@ -11,10 +11,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_api.families.image_layouts.views import SHRINK_ABOVE
-
 Size: TypeAlias = tuple[int, int]
 Features: TypeAlias = NDArray[np.float32]
+
+SHRINK_ABOVE = 1.1
+"""A grid is scaled down when its side is more than 1.1 times that of the most tiles allowed."""
 
 VIDEO_POOL = 2
 

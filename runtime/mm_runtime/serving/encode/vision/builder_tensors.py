@@ -5,7 +5,7 @@ upstream's model `multimodal_encoders` gives to its engines.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,6 @@ INPUT = "input"
 OUTPUT = "encoder_output"
 ROTARY_BASE = 10_000.0
 """Base of the rotary positions of Qwen2-VL's tower (`VisionRotaryEmbedding`)."""
-
-
-class EngineTensors(Protocol):
-    """How one kind of vision engine takes a batch."""
-
-    def inputs(self, batch: Inputs) -> dict[str, Array]:
-        """Return the engine's inputs by name; element types are the engine's business."""
-
-    def features(self, batch: Inputs, output: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return features [batch, rows, hidden] of what the engine gave out for a batch."""
 
 
 class Pixels:
@@ -92,3 +82,7 @@ class Patches:
         quarter = self.head_size // 4
         frequencies = ROTARY_BASE ** (-np.arange(quarter, dtype=np.float32) / quarter)
         return (positions[..., np.newaxis].astype(np.float32) * frequencies).astype(np.float32)
+
+
+EngineTensors: TypeAlias = Pixels | Tiles | Patches
+"""How one kind of vision engine takes a batch; element types are the engine's business."""

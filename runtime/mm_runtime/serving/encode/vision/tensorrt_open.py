@@ -16,7 +16,13 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.image_layouts.layout import ImageLayout
 from mm_api.sentences import a
-from mm_runtime.serving.encode.vision.builder_tensors import INPUT, Patches, Pixels, Tiles
+from mm_runtime.serving.encode.vision.builder_tensors import (
+    INPUT,
+    EngineTensors,
+    Patches,
+    Pixels,
+    Tiles,
+)
 from mm_runtime.serving.encode.vision.runner import Runner
 
 ENGINES = ("model.engine", "visual_encoder.engine")
@@ -84,7 +90,7 @@ def open_tensorrt(
             TensorRTRunner,
         )
 
-    def tensors(engine: TensorRTEngine) -> Pixels | Tiles | Patches:
+    def tensors(engine: TensorRTEngine) -> EngineTensors:
         match layout.engine_tensors:
             case "tiles":
                 return Tiles()
