@@ -11,16 +11,23 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
-from mm_runtime.serving.encode.disaggregated.client import (
-    EncoderClient,
-    EncoderError,
-    FallbackReason,
-)
+from mm_runtime.serving.encode.disaggregated.client import EncoderError, FallbackReason
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.queue import Done, EncodeQueue, deliver
 from mm_runtime.serving.tensors import Tensors
 
 logger = logging.getLogger(__name__)
+
+
+class EncodingClient(Protocol):
+    """Gets the features of one request from somewhere else."""
+
+    def encode(self, inputs: Tensors) -> Outputs:
+        """Return the features of one request.
+
+        Raises:
+            EncoderError: no encoder answered.
+        """
 
 
 class EncodeObserver(Protocol):
@@ -44,7 +51,7 @@ class EncoderDispatcher:
     """
 
     def __init__(
-        self, own: EncodeQueue, *, client: EncoderClient, parallel: int, observer: EncodeObserver
+        self, own: EncodeQueue, *, client: EncodingClient, parallel: int, observer: EncodeObserver
     ) -> None:
         self._own, self._client, self._observer = own, client, observer
         self._slots = threading.BoundedSemaphore(parallel)

@@ -4,7 +4,6 @@ import queue
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,8 +53,7 @@ def encoders_first(script: Scripted, parallel: int = 2) -> EncoderDispatcher:
     own = EncodeQueue(
         script.own, reads=reads, together=2, begins=lambda: None, waited=lambda _: None
     )
-    scripted: Any = script
-    return EncoderDispatcher(own, client=scripted, parallel=parallel, observer=script)
+    return EncoderDispatcher(own, client=script, parallel=parallel, observer=script)
 
 
 def test_others_pass_by_a_slow_encoder() -> None:
