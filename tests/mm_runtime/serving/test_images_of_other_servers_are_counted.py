@@ -87,10 +87,7 @@ def test_a_strip_of_nothing() -> None:
     )
 )
 def test_numbered_tiles(kind: type, size: tuple[int, int], *, splits: bool) -> None:
-    """Whatever its size, an image becomes as many tiles with as many tokens around them.
-
-    Two line breaks before the view are one token or two, and are counted as two.
-    """
+    """As many tiles, and as many tokens around them; line breaks before the view count as two."""
     image = noise_image(*size, seed=sum(size))
     found = kind(
         size={"longest_edge": 112},
