@@ -10,7 +10,7 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_api.families import FAMILIES
 from mm_api.families.image_layouts.layout import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
-from mm_api.v1alpha1 import RuntimeSpec
+from mm_api.v1alpha1.runtime import RuntimeSpec
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_api.vision_runs import SCORES_OF_A_RUN, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.fit import TERMS
