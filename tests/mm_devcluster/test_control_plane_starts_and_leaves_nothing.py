@@ -102,7 +102,6 @@ def test_a_cluster_ends_with_its_owner() -> None:
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
     ) as owner:
         try:
-            assert owner.stdout is not None
             assert owner.stdout.readline() == "up\n"
             processes = processes_of(name)
             owner.send_signal(signal.SIGKILL)

@@ -43,7 +43,6 @@ def running(*lines: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def said_by(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
     return process.stdout.readline().strip()
 
 

@@ -36,7 +36,6 @@ def write_tree(root: Path) -> Path:
 
 
 def members(layer: Layer) -> dict[str, tarfile.TarInfo]:
-    assert layer.path is not None
     plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(layer.path.read_bytes())).read()
     with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
         return {member.name: member for member in tar}
@@ -114,7 +113,6 @@ def test_a_layer_is_written_once() -> None:
 def test_a_truncated_layer_is_written_again() -> None:
     writer = Writer()
     layer = built_layer("some-key", writer)
-    assert layer.path is not None
     layer.path.write_bytes(b"short")
     again = built_layer("some-key", writer)
     assert (writer.calls, again) == (2, layer)
@@ -165,7 +163,6 @@ PACKED = code.Code("operator-code", ("operator/mm_operator",), ("mm-operator",))
 
 
 def read_layer(layer: Layer) -> dict[str, bytes]:
-    assert layer.path is not None
     plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(layer.path.read_bytes())).read()
     with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
         files = ((member.name, tar.extractfile(member)) for member in tar.getmembers())

@@ -81,9 +81,7 @@ def test_port_forward_reaches_a_service(node_cluster: ClusterInfo, space: str) -
         text=True,
     ) as forward:
         try:
-            assert forward.stdout is not None
             port = re.search(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
-            assert port is not None
             assert fetch(f"http://127.0.0.1:{port[1]}/") == "hello\n"
         finally:
             forward.kill()

@@ -55,7 +55,6 @@ def traces(record: Record) -> list[str]:
 
 def running(name: str) -> Record:
     record = Record.read(Layout(cluster_dir(name)))
-    assert record is not None
     assert record.alive
     return record
 

@@ -52,8 +52,6 @@ async def test_the_gateway_is_loaded(
     assert reported.goodput_share == 1.0
     assert reported.output_tokens_per_second == pytest.approx(3 * reported.answered_per_second)
     for latencies in (reported.everything, reported.text_only, reported.with_images):
-        assert latencies.time_to_first_token is not None
-        assert latencies.end_to_end is not None
         assert 0 < latencies.time_to_first_token.p50 <= latencies.end_to_end.p50
     assert reported.everything.inter_token is not None
 

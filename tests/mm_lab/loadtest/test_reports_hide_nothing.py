@@ -64,7 +64,6 @@ def test_latency_counts_from_when_a_request_was_due() -> None:
     """A client that fell behind by a second shows it in every latency, and as send lag."""
     reported = report([result(3.0), result(4.0, wait=1.0)])
 
-    assert reported.everything.time_to_first_token is not None
     assert reported.everything.time_to_first_token.max == pytest.approx(1.1)
     assert reported.send_lag_p99_seconds == pytest.approx(1.0)
 
@@ -100,8 +99,6 @@ def test_texts_and_images_are_distinguished() -> None:
     """Latencies of requests with images stand beside those without."""
     reported = report([result(3.0, images=0, first=0.05), result(4.0), result(5.0, images=2)])
 
-    assert reported.text_only.end_to_end is not None
-    assert reported.with_images.end_to_end is not None
     assert (reported.text_only.end_to_end.count, reported.with_images.end_to_end.count) == (1, 2)
     assert reported.images_per_second == pytest.approx(0.3)
 

@@ -12,8 +12,6 @@ from support.cases import cases
 def _load() -> ModuleType:
     path = Path(__file__).parents[3] / "bench" / "autoscaling" / "baselines.py"
     spec = importlib.util.spec_from_file_location("bench_baselines", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)

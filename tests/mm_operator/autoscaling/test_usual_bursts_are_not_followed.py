@@ -71,7 +71,6 @@ def test_a_crowd_makes_the_next_one_no_usual_one() -> None:
     before = Sample(START, 0.1)
     huge = jitter_of(50.0, 1.0, START + TICK_SECONDS, before)
 
-    assert huge is not None
     assert huge == jitter_of(2.0, 1.0, START + TICK_SECONDS, before)
     assert huge.value == pytest.approx(0.2, abs=0.01)
 
@@ -83,7 +82,6 @@ def test_six_minutes_forget_half_however_often_one_looks(tick_seconds: float) ->
     for number in range(1, int(360 / tick_seconds) + 1):
         known = jitter_of(1.0, 1.0, START + number * tick_seconds, known)
 
-    assert known is not None
     assert known.value**2 == pytest.approx(0.4**2 / 2)
 
 

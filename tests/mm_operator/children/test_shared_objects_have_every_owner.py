@@ -17,7 +17,6 @@ def rewritten(stage: tuple[Snapshot, Plan], text: str) -> str:
     """Return the plan that is applied at a stage at which another text is recorded."""
     snapshot, plan = stage
     engine = snapshot.observed.engines[plan.engine_config]
-    assert engine.config is not None
     config = replace(engine.config, data={**engine.config.data, "plan.json": text})
     state = replace(engine, config=config)
     observed = replace(snapshot.observed, engines={plan.engine_config: state})
@@ -29,7 +28,6 @@ def rewritten(stage: tuple[Snapshot, Plan], text: str) -> str:
 def test_recorded_plan_is_kept() -> None:
     """Two ways to one engine must not rewrite each other's plan."""
     _, plan = stage = inspected(built=True)
-    assert plan.build_plan is not None
     recorded = plan.build_plan.model_copy(update={"allow_pickle": True})
     assert recorded == BuildPlan.from_json(rewritten(stage, recorded.to_json()))
 
@@ -37,7 +35,6 @@ def test_recorded_plan_is_kept() -> None:
 def test_a_starting_job_gets_its_own_models_plan() -> None:
     """What the model's spec forbids is not built because it stands in a recorded plan."""
     _, plan = stage = inspected()
-    assert plan.build_plan is not None
     recorded = plan.build_plan.model_copy(update={"allow_pickle": True})
     text = rewritten(stage, recorded.to_json())
     job = children(stage)["Job/build"]
@@ -48,7 +45,6 @@ def test_a_starting_job_gets_its_own_models_plan() -> None:
 
 def test_a_plan_under_anothers_fingerprint_is_not_kept() -> None:
     _, plan = stage = inspected(built=True)
-    assert plan.build_plan is not None
     other = plan.build_plan.engine.model_copy(update={"dtype": "float64"})
     recorded = plan.build_plan.model_copy(update={"engine": other})
     assert plan.build_plan == BuildPlan.from_json(rewritten(stage, recorded.to_json()))
@@ -118,7 +114,6 @@ def test_a_job_that_built_the_engine_stays(phase: JobPhase, *, reported: bool, s
     """Its log can be read for a day, also when Kubernetes is slow to say that it is complete."""
     snapshot, plan = inspected(built=True)
     engine = snapshot.observed.engines[plan.engine_config]
-    assert engine.config is not None
     ends = (PodEnd("pod", succeeded=True, exit_code=0),) if reported else ()
     job = JobState(
         f"{plan.engine_config}-1",

@@ -35,7 +35,6 @@ def test_the_cost_stands_in_plan_and_status() -> None:
     """Type, bytes and seconds; the build's pod requests the bytes; the last step computes them."""
     planned = engine_of()
     cost = evaluation_cost(planned.build_plan.engine, planned.build_plan.facts)
-    assert cost is not None
     status = derive(*inspected(None, built=True), Outcome())
     assert status["plan"]["evaluation"] == {
         "dtype": cost.dtype,
@@ -68,7 +67,6 @@ def test_large_checkpoints_are_computed_in_their_own_type(family: str, dtype: st
     """In float32 seven billion weights would take 28 GB; as stored they take half."""
     facts = facts_of(family)
     cost = evaluation_cost(reference(family), facts)
-    assert cost is not None
     assert cost.dtype == dtype
     assert facts.weight_bytes < cost.memory_bytes < facts.weight_bytes + 4 * GIB + GIB
 
@@ -79,8 +77,6 @@ def test_engines_of_other_backends_are_compared_with_the_checkpoint(backend: Any
     facts = facts_of("llava")
     own = evaluation_cost(reference("llava"), facts)
     other = evaluation_cost(reference("llava").model_copy(update={"backend": backend}), facts)
-    assert own is not None
-    assert other is not None
     assert other.dtype == own.dtype
     tower = other.memory_bytes - own.memory_bytes
     assert 1.2e9 < tower < 2e9, "CLIP ViT-L/14-336 has 1.2 GB of weights in float32"
@@ -90,14 +86,11 @@ def test_the_last_step_computes_the_answers_of_every_backend() -> None:
     """The build requests its memory, and Off is another engine without it."""
     plans = [planned("qwen2-vl", version="1.1.0"), planned_on_pytorch("qwen2-vl")]
     for plan in [one.build_plan for one in plans]:
-        assert plan is not None
         cost = evaluation_cost(plan.engine, plan.facts)
-        assert cost is not None
         assert steps(plan)[-1].name == "evaluation"
         requested = int(building_requests(plan)["memory"].removesuffix("Mi")) << 20
         assert requested >= cost.memory_bytes
     off = planned("qwen2-vl", version="1.1.0", build={"evaluation": "Off"}).build_plan
-    assert off is not None
     assert off.fingerprint != plans[0].fingerprint
     assert "evaluation" not in {step.name for step in steps(off)}
 
@@ -123,8 +116,6 @@ def test_a_checkpoint_that_no_build_can_run_is_warned_of() -> None:
 def test_commands_name_the_quantization(words: list[str], expected: str | None) -> None:
     """The pod reads it from the plan of its engine: bounds follow it."""
     plan = planned("llava").build_plan
-    assert plan is not None
-    assert plan.trtllm is not None
     convert = plan.trtllm.convert.model_copy(update={"argv": ["python3", "convert.py", *words]})
     trtllm = plan.trtllm.model_copy(update={"convert": convert})
     assert quantization_of(plan.model_copy(update={"trtllm": trtllm})) == expected
@@ -143,6 +134,5 @@ def test_one_short_prompt_is_answered_at_a_time() -> None:
     """The cache of a full batch of long sequences would be larger than the weights."""
     limits = evaluation_limits(reference("llava"))
     features = engine_of().build_plan.engine.vision
-    assert features is not None
     assert limits.max_batch_size == 1
     assert limits.max_seq_len == features.features_per_image + 512

@@ -207,7 +207,6 @@ def inspect_end() -> PodEnd:
 
 def build_end(snapshot: Snapshot) -> PodEnd:
     plan = decide(snapshot).build_plan
-    assert plan is not None
     failure = BuildFailure(
         reason="StoreNotWritable", step="fetch", exit_code=4, message=SENTENCE, retryable=True
     )

@@ -26,7 +26,6 @@ def test_a_time_that_is_none_stops_nothing(when: str) -> None:
     """Also in the model's own ConfigMap: the engine counts as built some time ago."""
     snapshot, plan = inspected(SWEPT, built=True)
     engine = snapshot.observed.engines[plan.engine_config]
-    assert engine.config is not None
     config = replace(engine.config, data={**engine.config.data, BUILT_AT_KEY: when})
     observed = replace(snapshot.observed, engines={plan.engine_config: EngineState(config)})
     found = decide(replace(snapshot, observed=observed))

@@ -254,7 +254,6 @@ def test_result_of_another_engine_is_not_taken() -> None:
     end = PodEnd("a", succeeded=True, exit_code=0, message=text)
     assert Step.START is decide(building(JobPhase.SUCCEEDED, ends=(end,))).build.step
     plan = decide(inspected()).build_plan
-    assert plan is not None
     result = BuildResult(fingerprint=plan.fingerprint, manifest_sha256="a" * 64)
     end = PodEnd("a", succeeded=True, exit_code=0, message=result.to_json())
     assert result == decide(building(JobPhase.RUNNING, ends=(end,))).build.result

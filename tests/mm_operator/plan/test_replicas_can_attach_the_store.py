@@ -30,7 +30,6 @@ def messages(changes: dict[str, Any], **fields: Any) -> list[str]:
     snapshot = snapshot_of(changes, **fields)
     assert snapshot.spec is not None
     planned = plan_for(snapshot, snapshot.spec, tiny_facts()).plan
-    assert planned is not None
     return [one.message for one in planned.warnings if one.code == "StoreOnOneNode"]
 
 
@@ -71,7 +70,6 @@ def test_a_claim_that_exists_counts_as_it_is() -> None:
     seen = replace(snapshot, observed=replace(snapshot.observed, store=claim))
     planned = plan_for(seen, snapshot.spec, tiny_facts()).plan
 
-    assert planned is not None
     assert "StoreOnOneNode" not in [one.code for one in planned.warnings]
 
 

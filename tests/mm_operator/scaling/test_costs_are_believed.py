@@ -94,11 +94,9 @@ def test_the_status_says_what_is_not_believed() -> None:
         written.append(None if view is None else (view.status.work_problem, view.status.work))
 
     first, silent, last = written
-    assert first is not None
     assert first[0] is not None
     assert "text_token" in first[0]
     assert first[1] is None
     assert silent is None
-    assert last is not None
     assert last[0] is None
     assert last[1] is not None

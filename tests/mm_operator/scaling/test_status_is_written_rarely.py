@@ -47,7 +47,6 @@ def test_numbers_alone_wait_and_decisions_do_not() -> None:
     assert tick(autoscaler, NOW + 30, in_flight=0.29) is None
     assert tick(autoscaler, NOW + REPUBLISH_SECONDS, in_flight=0.28) is not None
     moved = tick(autoscaler, NOW + REPUBLISH_SECONDS + 15, in_flight=2.0)
-    assert moved is not None
     assert moved.status.desired > 1
 
 
@@ -128,7 +127,6 @@ def test_measured_costs_are_the_demand_and_are_remembered() -> None:
     view = autoscaler.publish(requested, later, ScalingAuthority(), NOW + 15)
 
     assert first.inputs["demandSteady"] == later.inputs["demandSteady"] == 3.0
-    assert view is not None
     written = view.status.model_dump(by_alias=True, mode="json")
     assert written["work"]["requestSeconds"] == 2.0
     assert ModelAutoscaler(written, NOW + 30, 1).cost == cost

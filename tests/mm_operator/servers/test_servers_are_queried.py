@@ -93,7 +93,6 @@ class Fleet:
 
     def gone(self, name: str) -> None:
         found = self.cache.find(POD.kind, KEY.namespace, name)
-        assert found is not None
         self.cache.remove(POD.kind, found.parse())
 
     async def round(self) -> None:

@@ -280,7 +280,6 @@ def test_job_and_attempts_stay_known_after_the_job_is_gone() -> None:
 def test_the_size_that_would_do_holds_what_triton_takes() -> None:
     """Where Triton's own queue takes more than the gateway, the size is computed for that."""
     snapshot, plan = found_full(full())
-    assert plan.engine is not None
     large = plan.engine.pool.model_copy(update={"table_bytes_per_request": 8 << 20, "factor": 1.25})
     plan = replace(plan, engine=replace(plan.engine, pool=large))
     limits = plan.engine.build_plan.engine.limits

@@ -60,8 +60,6 @@ def test_adapters_have_uids_and_digests() -> None:
     """A request names an adapter by its place in the spec; the build compares its digest."""
     facts = with_adapters("llava", {"llm": ["attn_q"]})
     plan = planned("llava", {"lora": LORA}, facts=facts)
-    assert plan.build_plan is not None
-    assert plan.build_plan.trtllm is not None
     lora = plan.build_plan.trtllm.lora
 
     assert [(one.name, one.uid, one.source_digest) for one in lora] == [

@@ -19,7 +19,6 @@ VERSIONS = ("1.0.0", "1.1.0", "1.2.1", "1.3.0rc20")
 
 def since(family: str) -> str:
     served = FAMILIES[family].pytorch
-    assert served is not None
     return served.since or VERSIONS[0]
 
 
@@ -40,7 +39,6 @@ def served(family: str = "qwen2-vl", version: str = "1.1.0", **engine: Any) -> M
 )
 def test_every_flag_exists(family: str, version: str) -> None:
     plan = served(family, version, parallelism={"tensor": 2})
-    assert plan.serve is not None
     used = {word[2:] for word in plan.serve.argv if word.startswith("--")}
     assert used - flags_of("trtllm-serve", version_of(version)) == set()
     assert "tp_size" in used
@@ -63,7 +61,6 @@ def test_images_are_as_many_as_the_class_takes() -> None:
     plan = served("qwen2-vl", maxImagesPerRequest=4)
     (two,) = planned_on_pytorch("llava-next", "1.1.0", maxImagesPerRequest=2).errors
 
-    assert plan.limits is not None
     assert plan.limits.max_images_per_request == 4
     assert (two.code, two.path) == ("TooManyImages", "spec.engine.maxImagesPerRequest")
 
@@ -71,9 +68,6 @@ def test_images_are_as_many_as_the_class_takes() -> None:
 def test_limits_reach_the_server() -> None:
     """The server gets the planned limits, and pods read the same command as `mmctl` prints."""
     plan = served(maxBatchSize=3)
-    assert plan.serve is not None
-    assert plan.limits is not None
-    assert plan.serving_plan is not None
     argv = plan.serve.argv
     reported = {
         flag: argv[argv.index(f"--{flag}") + 1] for flag in ("max_batch_size", "max_seq_len")
@@ -89,8 +83,6 @@ def test_limits_reach_the_server() -> None:
 def test_a_server_of_a_version_gets_fields_of_that_version() -> None:
     """return_perf_metrics came with 1.1; 1.0 would refuse it."""
     old, new = served(version="1.0.0").serve, served(version="1.1.0").serve
-    assert old is not None
-    assert new is not None
 
     assert {"return_perf_metrics"} == set(new.options) - set(old.options)
 
@@ -140,8 +132,6 @@ def test_frames_reach_gateway_and_server(family: str, version: str) -> None:
     """The gateway chooses so many frames, and the server's options leave out none."""
     plan = planned_on_pytorch(family, version, maxVideoFrames=16)
     assert plan.errors == []
-    assert plan.serve is not None
-    assert plan.serving_plan is not None
     assert plan.build_plan is not None
     kwargs = plan.serve.argv[plan.serve.argv.index("--media_io_kwargs") + 1]
 
@@ -154,8 +144,6 @@ def test_frames_reach_gateway_and_server(family: str, version: str) -> None:
 def test_without_the_field_nothing_changes(family: str) -> None:
     """Videos are opted into: with them images are sent in another way."""
     plan = planned_on_pytorch(family, "1.2.1")
-    assert plan.serve is not None
-    assert plan.serving_plan is not None
 
     assert "--media_io_kwargs" not in plan.serve.argv
     assert plan.serving_plan.gateway.max_video_frames == 0
@@ -168,9 +156,6 @@ def test_prompts_and_memory_have_room() -> None:
         for frames in (2, 32)
     )
     assert few.limits is not None
-    assert many.limits is not None
-    assert few.memory is not None
-    assert many.memory is not None
     grown = many.limits.max_input_len - 32 // 2 * 1296
 
     assert grown >= FAMILIES["qwen2-5-vl"].template_tokens

@@ -44,7 +44,6 @@ def on_vllm(family: str, version: str | None = None, **engine: Any) -> ModelPlan
 
 def flags_of(plan: ModelPlan) -> dict[str, list[str]]:
     assert plan.errors == []
-    assert plan.vllm is not None
     found: dict[str, list[str]] = {}
     for word in plan.vllm.argv[3:]:
         if word.startswith("--"):
@@ -86,7 +85,6 @@ def test_the_plan_holds_what_was_counted(size: str) -> None:
         maxSeqLen=1024,
         maxNumTokens=8192,
     )
-    assert plan.memory is not None
     (gpu,) = plan.memory.per_gpu
     beside = (gpu.total_bytes - gpu.kv_cache_bytes) / 2**20
 
@@ -98,11 +96,9 @@ def test_the_plan_holds_what_was_counted_of_qwen() -> None:
     cases = json.loads((RESULTS / "vllm.json").read_text(encoding="utf-8"))["cases"]
     counted = cases["qwen-7b"]["memory"]["counted_rest_bytes"]
     facts = facts_of("qwen2-5-vl")
-    assert facts.vision is not None
     vision = facts.vision.model_copy(update={"max_pixels": 1280 * 28 * 28})
     sized = facts.model_copy(update={"vision": vision})
     plan = on_vllm("qwen2-5-vl", facts=sized, maxBatchSize=32, maxSeqLen=2048)
-    assert plan.memory is not None
     (gpu,) = plan.memory.per_gpu
     assert counted <= gpu.total_bytes - gpu.kv_cache_bytes <= 1.1 * counted
 
@@ -111,7 +107,6 @@ def test_ranks_leave_out_of_the_utilization_what_was_counted() -> None:
     """NCCL's and the all-reduce's buffers come after the profile that the utilization bounds."""
     found = json.loads((RESULTS / "two.json").read_text(encoding="utf-8"))["ranks"]["memory"]
     memory = on_vllm("llava", parallelism={"tensor": 2}).memory
-    assert memory is not None
     assert memory.gpu_memory_utilization is not None
     for gpu, counted in zip(memory.per_gpu, found["counted_bytes"], strict=True):
         total = gpu.total_bytes - gpu.kv_cache_bytes + memory.kv_pool_bytes
@@ -125,7 +120,6 @@ def test_the_utilization_follows_from_the_plan(share: str) -> None:
     """Context and libraries stay outside of it; of the rest, keys and values get their share."""
     plan = on_vllm("llava", kvCache={"freeGpuMemoryFraction": share})
     memory = plan.memory
-    assert memory is not None
     assert memory.gpu_memory_utilization is not None
     (gpu,) = memory.per_gpu
     part = memory.gpu_memory_utilization * gpu.gpu_memory_bytes
@@ -161,8 +155,6 @@ def test_fields_reach_the_command() -> None:
 
 def test_keys_of_one_byte_take_half() -> None:
     wide, half = on_vllm("llava"), on_vllm("llava", extraArgs=["--kv-cache-dtype", "fp8"])
-    assert wide.memory is not None
-    assert half.memory is not None
 
     assert wide.memory.kv_bytes_per_token == 2 * half.memory.kv_bytes_per_token
 
@@ -241,8 +233,6 @@ def test_keys_and_values_lie_in_the_pods_memory() -> None:
     plan = on_cpu(
         {"maxBatchSize": 3, "maxSeqLen": 2000}, {"resources": {"limits": {"cpu": "1500m"}}}
     )
-    assert plan.memory is not None
-    assert plan.vllm is not None
     host, environment = plan.memory.host, plan.vllm.environment
 
     assert plan.memory.per_gpu == []
@@ -269,12 +259,7 @@ def test_disaggregated_encoders_are_planned() -> None:
     """Their bytes, their files in the engine, and a folder for features of all requests, twice."""
     disaggregated, alone = on_vllm("llava", vision=DISAGGREGATED), on_vllm("llava")
     assert disaggregated.errors == []
-    assert disaggregated.build_plan is not None
-    assert disaggregated.serving_plan is not None
-    assert disaggregated.memory is not None
-    assert disaggregated.vllm is not None
     features = disaggregated.vllm.features
-    assert features is not None
     transfer = json.loads(flags_of(disaggregated)["ec-transfer-config"][0])
     assert "enable-prefix-caching" in flags_of(disaggregated)  # a cache, or vLLM renames images
     assert transfer["ec_connector_extra_config"] == {"shared_storage_path": features.path}
@@ -282,16 +267,13 @@ def test_disaggregated_encoders_are_planned() -> None:
     engine, device = disaggregated.build_plan.engine, disaggregated.serving_plan.device
     assert (engine.disaggregated_encoders, device) == ("On", "CUDA")
     assert disaggregated.fingerprint != alone.fingerprint
-    assert disaggregated.memory.encoder is not None
     assert disaggregated.memory.encoder.vision_bytes > 600 << 20
     # Triton gives out GPU tensors that it never copied where it has a pinned pool.
-    assert disaggregated.serving_plan.encoders is not None
     assert disaggregated.serving_plan.encoders.pools.pinned_bytes == 0
 
 
 def four_views() -> ModelFacts:
     facts = facts_of("llava-onevision")
-    assert facts.vision is not None
     return facts.model_copy(update={"vision": facts.vision.model_copy(update={"grid_limit": 4})})
 
 

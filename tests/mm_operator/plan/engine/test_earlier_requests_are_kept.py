@@ -109,13 +109,9 @@ def test_engines_of_tensorrt_llm_read_what_is_kept() -> None:
     (llm,) = (one for one in plan.engines if one.name == "llm")
     at = llm.argv.index("--use_paged_context_fmha")
     assert llm.argv[at + 1] == "enable"
-    assert plan.serving_plan is not None
-    assert plan.serving_plan.kv_cache is not None
     assert plan.serving_plan.kv_cache.reuse
 
     plain = planned("llava")
-    assert plain.serving_plan is not None
-    assert plain.serving_plan.kv_cache is not None
     assert plain.serving_plan.kv_cache.reuse is None
     assert all("--use_paged_context_fmha" not in one.argv for one in plain.engines)
 
@@ -125,7 +121,6 @@ def test_servers_of_text_keep_blocks(reuse: bool) -> None:  # noqa: FBT001
     """trtllm-serve's own default is yes, so that its file says it either way."""
     plan = planned_on_pytorch("qwen2-vl", "1.1.0", maxImagesPerRequest=0, kvCache={"reuse": reuse})
     assert plan.errors == []
-    assert plan.serve is not None
     cache = plan.serve.options["kv_cache_config"]
     assert isinstance(cache, dict)
     assert cache["enable_block_reuse"] == reuse

@@ -29,7 +29,6 @@ def test_ranks_share_the_experts(name: str, expert: int) -> None:
     split = Split(ranks=4, expert_ranks=expert)
     rank = weights_bytes(facts, GENERIC, split, dtype="bfloat16", quantization=None)
     text = facts.text
-    assert text.experts is not None
     repeated = text.vocabulary_size * text.hidden_size
     repeated += text.experts.layers * text.experts.count * text.hidden_size
     repeated += (2 * text.layers + 1) * text.hidden_size
@@ -48,7 +47,6 @@ def test_stages_of_experts() -> None:
         for at in (0, 1)
     ]
     text = facts.text
-    assert text.experts is not None
     twice = text.experts.layers * text.experts.count * text.hidden_size
     twice += (2 * text.layers + 1) * text.hidden_size
 
@@ -61,8 +59,6 @@ def test_scout_needs_its_gpus(tensor: int, verdict: str) -> None:
     plan = on_pytorch("scout", tensor=tensor, maxSeqLen=8192)
 
     assert plan.errors == []
-    assert plan.fit is not None
-    assert plan.memory is not None
     assert plan.fit.verdict == verdict
     assert [one.weights_bytes * tensor > 200e9 for one in plan.memory.per_gpu] == [True] * tensor
 
@@ -73,11 +69,9 @@ def test_the_command_says_how_experts_are_spread(version: str) -> None:
     plan = on_pytorch("qwen3", version, tensor=4, expert=2)
 
     assert plan.errors == []
-    assert plan.serve is not None
     assert plan.serve.argv[plan.serve.argv.index("--ep_size") + 1] == "2"
     assert "ep_size" in flags_of("trtllm-serve", version_of(version))
     alone = on_pytorch("qwen3", version, tensor=4).serve
-    assert alone is not None
     assert "--ep_size" not in alone.argv
 
 

@@ -194,7 +194,6 @@ def test_heads_are_split_by_what_divides_them() -> None:
 def test_class_token_is_not_kept() -> None:
     """A LLaVA that keeps the class token has one feature more than upstream's engine gives."""
     facts = facts_of("llava")
-    assert facts.vision is not None
     full = facts.vision.model_copy(update={"feature_select": "full"})
 
     plan = planned("llava", facts=facts.model_copy(update={"vision": full}))
@@ -273,7 +272,6 @@ def _pytorch(gateway: dict[str, Any]) -> ModelPlan:
 def test_the_limit_is_compared_with_the_plans_own_number(planner: Any) -> None:
     """At the bounds nothing is said; one byte below them a warning names what is needed."""
     serving = planner({}).serving_plan
-    assert serving is not None
     bounds = gateway_bytes(serving.gateway, encodes=serving.trtllm_serve is not None)
 
     def limited(count: int) -> dict[str, Any]:

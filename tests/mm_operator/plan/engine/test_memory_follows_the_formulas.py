@@ -132,7 +132,6 @@ def test_scores_of_qwen2_vl_are_counted_as_they_are_exported(images: int) -> Non
 def test_output_of_the_encoder(family: str, engine: dict[str, int], expected: int) -> None:
     """S: what one request holds in the CUDA pool until its answer ends."""
     pool = planned(family, engine).pool
-    assert pool is not None
     assert pool.table_bytes_per_request == expected
 
 
@@ -213,7 +212,6 @@ def test_terms_make_the_total(family: str, gpu: str) -> None:
 def test_something_bounds_the_requests(spec: dict[str, Any], bounded_by: str, live: int) -> None:
     """The plan says which limit keeps the number of requests that the pool was computed for."""
     pool = planned("llava", **spec).pool
-    assert pool is not None
     assert (pool.bounded_by, pool.live_requests) == (bounded_by, live)
 
 
@@ -291,11 +289,9 @@ def test_a_limit_that_scores_exceed_names_the_field() -> None:
     refused = reference_plan(facts_of("qwen2-vl"), limits | engine)
     served = reference_plan(facts_of("qwen2-vl"), limits | engine | {"vision": {"engine": "Torch"}})
 
-    assert refused.fit is not None
     assert refused.fit.verdict == "DoesNotFit"
     assert "5,159,780,352 bytes are attention scores of one image" in refused.fit.message
     assert "spec.vision.engine: Torch does not store" in refused.fit.message
-    assert served.fit is not None
     assert served.fit.verdict == "Fits"
 
 

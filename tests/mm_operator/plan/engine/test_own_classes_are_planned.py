@@ -15,7 +15,6 @@ def test_nothing_encodes_beside_the_class() -> None:
     plan = reference_plan(facts_of("generic"))
 
     assert plan.errors == []
-    assert plan.build_plan is not None
     assert plan.build_plan.engine.vision is None
     assert plan.build_plan.engine.limits.max_images_per_request == 1
 

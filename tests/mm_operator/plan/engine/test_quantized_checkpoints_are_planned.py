@@ -31,7 +31,6 @@ def plan(facts: ModelFacts, gpu: str = BLACKWELL, **engine: Any) -> ModelPlan:
 
 def weights(found: ModelPlan) -> int:
     assert not found.errors, found.errors
-    assert found.memory is not None
     return found.memory.per_gpu[0].weights_bytes
 
 
@@ -69,8 +68,6 @@ def test_the_cache_is_stored_as_the_checkpoint_says(tmp_path: Path) -> None:
     half = plan(quantized(tmp_path / "fp8")).memory
     full = plan(quantized(tmp_path / "none", cache=None)).memory
 
-    assert half is not None
-    assert full is not None
     assert full.kv_bytes_per_token == 2 * half.kv_bytes_per_token == 2 * 28 * 2 * 4 * 128
 
 
@@ -78,7 +75,6 @@ def test_the_server_reads_it_as_it_is(tmp_path: Path) -> None:
     """Nothing is quantized by the build, and the server takes the formats from the checkpoint."""
     found = plan(quantized(tmp_path))
 
-    assert found.serve is not None
     assert "dtype" not in str(found.serve.options["kv_cache_config"])
     assert "EvaluationUnavailable" in {one.code for one in found.warnings}
 
@@ -110,7 +106,6 @@ def test_other_backends_refuse_it_by_name(tmp_path: Path) -> None:
 def test_a_quantized_tower_is_refused(tmp_path: Path) -> None:
     """More numbers are quantized than the language model has."""
     facts = quantized(tmp_path)
-    assert facts.quantization is not None
     most = MATRICES + 152064 * 3584
     changed = facts.quantization.model_copy(update={"quantized_parameters": most + 1})
 
@@ -120,7 +115,6 @@ def test_a_quantized_tower_is_refused(tmp_path: Path) -> None:
 def test_no_second_quantization_is_suggested(tmp_path: Path) -> None:
     found = plan(quantized(tmp_path, "FP8"), "l4-24gb", maxSeqLen=65536, maxBatchSize=64)
 
-    assert found.fit is not None
     assert found.fit.verdict != "Fits"
     changed = [one.path for option in found.fit.suggestions for one in option.changes]
     assert changed

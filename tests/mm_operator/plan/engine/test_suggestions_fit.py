@@ -34,37 +34,31 @@ def applied(suggestion: Suggestion) -> dict[str, Any]:
 )
 def test_suggestions_are_true(family: str, gpu: str, engine: dict[str, Any]) -> None:
     plan = planned(family, engine, gpu=gpu)
-    assert plan.fit is not None
     assert plan.fit.verdict == "DoesNotFit"
     assert plan.fit.suggestions
 
     for suggestion in plan.fit.suggestions:
         better = planned(family, engine | applied(suggestion), gpu=gpu)
         assert better.errors == []
-        assert better.fit is not None
         assert better.fit.verdict == "Fits"
-        assert better.memory is not None
         fullest = max(row.total_bytes for row in better.memory.per_gpu)
         assert fullest == suggestion.total_bytes
 
 
 def test_the_smallest_change_is_suggested() -> None:
     plan = planned("llava", gpu="l4-24gb")
-    assert plan.fit is not None
     first = plan.fit.suggestions[0]
     assert first.changes[0].path == "spec.engine.maxBatchSize"
 
     one_more = planned(
         "llava", {"maxBatchSize": int(first.changes[0].suggested) + 1}, gpu="l4-24gb"
     )
-    assert one_more.fit is not None
     assert one_more.fit.verdict == "DoesNotFit"
 
 
 def test_a_suggestion_says_what_stands_there_now() -> None:
     """The field's present value, as the plan has it; "none" only where there is none."""
     plan = planned("llava", gpu="l4-24gb")
-    assert plan.fit is not None
     changes = [change for one in plan.fit.suggestions for change in one.changes]
 
     assert {change.path.removeprefix("spec.engine."): change.current for change in changes} == {
@@ -77,9 +71,7 @@ def test_a_suggestion_says_what_stands_there_now() -> None:
 
 def test_short_by_is_exact() -> None:
     plan = planned("llava", gpu="l4-24gb")
-    assert plan.fit is not None
     assert plan.gpu is not None
-    assert plan.memory is not None
     row = plan.memory.per_gpu[0]
 
     assert plan.fit.short_bytes == row.total_bytes - row.gpu_memory_bytes
@@ -88,5 +80,4 @@ def test_short_by_is_exact() -> None:
 
 def test_what_fits_has_no_suggestions() -> None:
     fit = planned("llava").fit
-    assert fit is not None
     assert (fit.verdict, fit.short_bytes, fit.suggestions) == ("Fits", 0, [])
