@@ -57,7 +57,6 @@ class Hostile:
 
 @asynccontextmanager
 async def endless() -> AsyncIterator[Hostile]:
-    """Answer every question with a body that does not end, as fast as it is read."""
     hostile = Hostile("")
     chunk = b'10000\r\n{"metric":{},"value":[0,"1"]},' + b" " * (65_536 - 31) + b"\r\n"
 
@@ -78,7 +77,6 @@ async def endless() -> AsyncIterator[Hostile]:
 
 
 def scaled_by(address: str, name: str) -> dict[str, object]:
-    """Return a model whose traffic a server of its tenant reports."""
     autoscaling = {
         "minReplicas": 1,
         "maxReplicas": 4,
@@ -89,7 +87,6 @@ def scaled_by(address: str, name: str) -> dict[str, object]:
 
 
 def serve(api: Api, *models: dict[str, object]) -> None:
-    """Apply models of one engine and play the kubelet until they serve."""
     names = [str(model["metadata"]["name"]) for model in models]  # type: ignore[index]
     for model, name in zip(models, names, strict=True):
         assert "created" in api.apply(model)
@@ -142,7 +139,6 @@ def limit_bytes() -> int:
 
 @pytest.fixture
 def namespaces(control_plane: ClusterInfo) -> Iterator[tuple[Api, Api]]:
-    """A good tenant's and a bad one's."""
     install_definition(control_plane)
     suffix = uuid4().hex[:8]
     with (

@@ -28,7 +28,6 @@ DEVICE = re.compile(r"\bis_gpu\(")
 
 
 def known(path: str, source: str) -> list[str]:
-    """Return what a module of the runtime knows of one backend, outside of the folders."""
     if path.startswith(FOLDERS):
         return []
     patterns = [PLAN]

@@ -25,7 +25,6 @@ PACKAGES = [
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Return the files of the checkout that git tracks and that match a pattern."""
     output = subprocess.run(
         ["git", "ls-files", "-z", *patterns], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout

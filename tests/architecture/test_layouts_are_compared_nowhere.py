@@ -35,7 +35,6 @@ def compared(source: str) -> Iterator[str]:
 
 
 def _is_key(node: ast.expr) -> bool:
-    """Return whether an expression is `x.layout`, or a key of a layout."""
     match node:
         case ast.Attribute(attr="layout"):
             return True

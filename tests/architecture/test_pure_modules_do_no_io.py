@@ -55,7 +55,6 @@ def impurities(tree: ast.Module) -> Iterator[str]:
 
 
 def pure_modules() -> dict[str, ast.Module]:
-    """Return the modules that make the claim, by path seen from the root."""
     listed = subprocess.run(
         ["git", "ls-files", *(f"{source}/*.py" for source in SOURCES)],
         cwd=ROOT,

@@ -63,7 +63,6 @@ IMPORT_MORE = {
 
 
 def run(folder: Path) -> str:
-    """Return what `tools/unit.py` prints of the tests of a folder."""
     # Below the folder of an empty configuration: no conftest of ours, no cache in the checkout.
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = triton\n")
     command = [sys.executable, ROOT / "tools" / "unit.py", "-c", folder / "pytest.ini"]

@@ -90,7 +90,6 @@ def cluster(control_plane: ClusterInfo) -> Iterator[ClusterInfo]:
 
 
 def _made(cluster: ClusterInfo, where: str, manifest: dict[str, Any]) -> str:
-    """Return what the API server says when the operator's account creates an object."""
     command = ["-n", where, "create", "--dry-run=server", "-f", "-", ACCOUNT]
     return kubectl(cluster, *command, stdin=json.dumps(manifest), check=False)
 

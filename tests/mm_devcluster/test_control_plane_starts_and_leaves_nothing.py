@@ -34,7 +34,6 @@ def processes_of(name: str) -> list[Process]:
 
 
 def supervisor_of(name: str) -> int:
-    """Return the process that started the parts of a cluster."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         # Others come and go meanwhile.
         with suppress(FileNotFoundError, ProcessLookupError):

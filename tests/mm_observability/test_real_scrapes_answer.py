@@ -134,7 +134,6 @@ def _reconcile_now_and_then(space: Space) -> None:
 
 
 async def _loaded(space: Space) -> dict[str, object]:
-    """Load the model as a user would, and return the report."""
     address = f"http://{space.get('service', MODEL)['spec']['clusterIP']}/v1"
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).parent / "mm-lab"),
@@ -221,14 +220,12 @@ def test_triton_has_the_metrics_that_are_requested(watched: Watched) -> None:
 
 
 def test_a_healthy_model_fires_no_alert(watched: Watched) -> None:
-    """No alert is pending or firing over a model that answers within its objectives."""
     active = watched.prometheus.api("alerts")["alerts"]
 
     assert [alert["labels"]["alertname"] for alert in active] == []
 
 
 def test_recorded_series_are_requested(watched: Watched) -> None:
-    """Every series that a rule records has a value: none is computed for no one."""
     recorded = {
         rule["name"]
         for group in watched.prometheus.api("rules")["groups"]

@@ -51,7 +51,6 @@ def spec_has(path: str) -> bool:
 
 
 def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
-    """No link leads nowhere, and no page is left over from an alert that is gone."""
     assert {page.stem for page in PAGES} == {alert.name for alert in every_alert()}
 
 

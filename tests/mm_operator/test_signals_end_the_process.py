@@ -32,7 +32,6 @@ _COMPUTES = "print('ready', flush=True)\nwhile True: pass"
 
 @contextmanager
 def running(*lines: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a Python program that holds the signals; it is ended whatever happens."""
     program = [sys.executable, "-c", "\n".join((_START, *lines))]
     with subprocess.Popen(tied(program), stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -17,7 +17,6 @@ HEAVY = {
 
 @pytest.fixture(scope="module")
 def imported() -> set[str]:
-    """Return the modules that a process holds after importing the operator's entry point."""
     program = "import sys, mm_operator.__main__; print(*sorted(sys.modules), sep='\\n')"
     done = subprocess.run(
         tied([sys.executable, "-c", program]),

@@ -30,7 +30,6 @@ def grant(cluster: ImaginedCluster, turn: Turn) -> None:
 
 
 def upgrade(cluster: ImaginedCluster, image: str = "example.org/runtime:next") -> None:
-    """Start the operator again with another runtime image."""
     settings = replace(SETTINGS, runtime_image=image)
     cluster.models["llava"] = replace(cluster.models["llava"], settings=settings)
     cluster.settle()
@@ -171,7 +170,6 @@ def test_what_counts_as_a_failure(pod: PodState, *, failed: bool) -> None:
 
 
 def damage_the_spec(cluster: ImaginedCluster) -> None:
-    """Let someone write a spec that cannot be read."""
     error = SpecError(Reason.INVALID_SPEC, "unknown field")
     model = cluster.models["llava"]
     cluster.models["llava"] = replace(model, spec=None, spec_error=error)

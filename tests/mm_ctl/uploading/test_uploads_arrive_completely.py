@@ -31,7 +31,6 @@ os.execv("{python}", ["{python}", *words[1:]])
 
 @pytest.fixture
 def local_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that runs the command on this machine."""
     program = tmp_path / "bin" / "kubectl"
     program.parent.mkdir()
     program.write_text(KUBECTL.format(python=sys.executable))
@@ -46,7 +45,6 @@ def receive(directory: Path, names: list[str], target: Path) -> dict[str, str]:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A directory with files of awkward sizes."""
     root = tmp_path / "checkpoint"
     (root / "deep").mkdir(parents=True)
     for name, size in (("empty", 0), ("block", 512), ("odd", 513), ("deep/large", 300_001)):

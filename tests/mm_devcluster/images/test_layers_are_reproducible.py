@@ -25,7 +25,6 @@ from mm_devcluster.images.oci import (
 
 
 def write_tree(root: Path) -> Path:
-    """Make a directory with a file, a program, a link and something to skip."""
     (root / "b" / "__pycache__").mkdir(parents=True)
     (root / "b" / "__pycache__" / "x.pyc").write_bytes(b"x")
     (root / "a.txt").write_text("text")
@@ -142,7 +141,6 @@ UNCHECKED = 1  # flags of a compiled file: found by hash, never compared with it
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a small project of the same shape as ours, with a cache of its own."""
     monkeypatch.setenv("MM_CACHE_DIR", str(tmp_path / "cache"))
     root = tmp_path / "project"
     package = root / "operator" / "mm_operator"
@@ -192,7 +190,6 @@ def test_compiled_files_are_never_compared_with_their_source(project: Path) -> N
 
 
 def test_a_changed_line_changes_the_layer(project: Path) -> None:
-    """The code layer's digest follows the code."""
     before = code.code_layer(PACKED).digest
     (project / "operator" / "mm_operator" / "__init__.py").write_text('"""Another."""\n')
     assert code.code_layer(PACKED).digest != before
@@ -206,7 +203,6 @@ def test_a_file_that_is_not_python_is_named(project: Path) -> None:
 
 
 def test_a_tag_names_the_content() -> None:
-    """The same layers give the same reference, others another."""
     layer, other = (Layer(f"sha256:{x}", f"sha256:{x}", 1) for x in "ab")
     references = [compose(OPERATOR, layers).reference for layers in ([layer], [layer], [other])]
     assert references[0].startswith("localhost/multimodal/operator:")

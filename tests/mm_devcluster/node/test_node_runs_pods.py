@@ -89,7 +89,6 @@ def test_port_forward_reaches_a_service(node_cluster: ClusterInfo, space: str) -
 
 @pytest.mark.usefixtures("service")
 def test_exec_passes_input_and_exit_code(node_cluster: ClusterInfo, space: str) -> None:
-    """A command in a running pod reads stdin; a failing one fails here, too."""
     run = ["exec", "-i", "hello", "-n", space, "--", "/probe"]
     assert kubectl(node_cluster, *run, "echo", stdin="text") == "text"
     refused = kubectl(node_cluster, *run, "say", "x", "7", check=False)

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def group() -> Iterator[str]:
-    """A cluster's cgroup, without a cluster."""
     name = cgroup_name(f"weight-{os.getpid()}")
     make_cgroup(name)
     yield name

@@ -28,7 +28,6 @@ def test_poisson_has_its_rate_and_its_spread() -> None:
 
 @pytest.mark.parametrize("variation", [0.3, 1.0, 3.0], ids=["even", "poisson", "bursts"])
 def test_windows_are_as_bursty_as_requested(variation: float) -> None:
-    """The gaps have the window's coefficient of variation and its rate."""
     plan = list(windows([Window(0, 20, variation)], 2000, seed=2))
     between = gaps(plan)
 

@@ -96,7 +96,6 @@ def test_goodput_needs_an_answer_within_every_objective() -> None:
 
 
 def test_texts_and_images_are_distinguished() -> None:
-    """Latencies of requests with images stand beside those without."""
     reported = report([result(3.0, images=0, first=0.05), result(4.0), result(5.0, images=2)])
 
     assert (reported.text_only.end_to_end.count, reported.with_images.end_to_end.count) == (1, 2)

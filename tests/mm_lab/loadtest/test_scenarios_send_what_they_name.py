@@ -57,7 +57,6 @@ def test_chats_grow_and_begin_again() -> None:
 
 
 def test_users_have_chats_of_their_own() -> None:
-    """One user's turn does not move another one's."""
     users = requests_of(Scenario.MULTI_TURN, MIX, turns=3, video_url="")
     one, other, source = users.of_user(0), users.of_user(1), random.Random(1)  # noqa: S311  # as above
     one.question(Due(0.0), source)

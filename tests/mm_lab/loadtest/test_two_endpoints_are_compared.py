@@ -22,7 +22,6 @@ from support.scripted_engine import ScriptedEngine
 
 
 def results(seconds: float, count: int = 300, *, seed: int = 1, failed: int = 0) -> list[Result]:
-    """Return answers whose latencies scatter around one."""
     source = random.Random(seed)  # noqa: S311  # no secrets
     found = []
     for at in range(count):

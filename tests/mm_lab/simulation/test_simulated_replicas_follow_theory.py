@@ -101,7 +101,6 @@ def test_a_full_queue_refuses() -> None:
 
 
 def test_capacity_is_what_the_cost_says() -> None:
-    """An overloaded replica finishes as much work a second as its measured cost promises."""
     endless = ServiceProfile(**{**_fields(PROFILE), "queue_size": 10_000})
     cost = endless.cost
     each = cost.request_seconds + 100 * cost.image_token_seconds + 50 * cost.output_token_seconds

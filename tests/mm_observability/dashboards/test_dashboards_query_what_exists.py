@@ -36,7 +36,6 @@ GRID_COLUMNS = 24
 
 
 def known_names() -> set[str]:
-    """Return every series name there can be: the catalogue's, the rules', upstream's."""
     names = set(UPSTREAM)
     for metric in (
         *GATEWAY_METRICS,

@@ -22,7 +22,6 @@ def staged(folder: Path, case: Path, rules: str) -> Path:
 
 
 def expectations(*, firing: bool) -> set[str]:
-    """Return the alerts that some case expects to fire, or to stay silent."""
     return {
         expected["alertname"]
         for case in CASES

@@ -141,7 +141,6 @@ def test_a_cost_that_is_measured_again_is_corrected_again() -> None:
 
 
 def test_costs_that_were_measured_right_stay() -> None:
-    """A queue before replicas that do what their costs say puts nothing right."""
     decisions, _ = met_by_a_crowd(12)
 
     assert {one.inputs["fullLoad"] for one in decisions} == {1.0}

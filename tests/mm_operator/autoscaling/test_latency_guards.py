@@ -103,7 +103,6 @@ def test_what_was_too_much_is_all_that_came() -> None:
 
 
 def test_an_outlier_is_forgotten_at_the_next_look() -> None:
-    """A latency of a thousand times its target leaves nothing behind but the one look."""
     _, spiked = decide(tick(0, 4, traffic(0.9, latency=2000.0)), watched(4, 0.9, SIMPLE), SIMPLE)
     decision, after = decide(tick(15, 4, traffic(0.9, latency=1.0)), spiked, SIMPLE)
 

@@ -68,7 +68,6 @@ def test_more_load_never_means_fewer_replicas(replicas: int, demand: float, more
 @settings(max_examples=30)  # hours of ticks each
 @given(st.lists(DEMANDS, min_size=100, max_size=200))
 def test_no_step_down_soon_after_a_change(demands: list[float]) -> None:
-    """Any load at all: a step down keeps its distance from an addition and from the last step."""
     decisions = followed(demands, replicas=3, objectives=SIMPLE)
     changed, waits = 0, SETTLE_SECONDS
     for number, (before, now) in enumerate(pairwise(decisions), start=1):

@@ -28,7 +28,6 @@ def test_steps_down_keep_their_distance() -> None:
 
 
 def test_a_step_down_leaves_room_for_the_peak() -> None:
-    """What the last minutes needed must fit what stays, with room to spare."""
     decision = one(3, traffic(0.9), before=1.0)
 
     assert [veto.veto for veto in decision.vetoes] == [Veto.CONSOLIDATION]
@@ -69,7 +68,6 @@ def test_a_small_step_waits_three_times_as_long() -> None:
 
 
 def test_a_change_by_hand_counts_as_a_change() -> None:
-    """Whatever changed the replicas: the next step down waits until it has settled."""
     state = watched(4, 0.4, SIMPLE)
     decision, _ = decide(tick(0, 6, traffic(0.4)), state, SIMPLE)
 

@@ -53,7 +53,6 @@ def test_a_minute_of_it_counts_a_little_less(expected: int, bursts: float) -> No
 
 
 def test_a_load_that_stays_is_followed_however_it_jitters() -> None:
-    """What the steady window holds needs its replicas, bursts or none."""
     seen = tick(0, 4, load(2.4, newest=2.4))
 
     assert decide(seen, after(0.8), QUICK)[0].replicas == 5

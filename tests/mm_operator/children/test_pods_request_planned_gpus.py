@@ -114,7 +114,6 @@ def test_the_evaluation_loads_all_weights() -> None:
 
 
 def test_engines_pass_through_host_memory() -> None:
-    """Each rank's engine is read into host memory on its way to the GPU."""
     gpus, host = TWO_RANKS.memory.per_gpu, TWO_RANKS.memory.host
 
     assert host.total_bytes == sum(gpu.weights_bytes + gpu.vision_engine_bytes for gpu in gpus)

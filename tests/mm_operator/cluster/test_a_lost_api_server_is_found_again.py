@@ -16,7 +16,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 def observed(api: Api, name: str) -> bool:
-    """Return whether a model's status is that of its spec."""
     model = get(api, "mmm", name)
     return bool(
         model.get("status", {}).get("observedGeneration") == model["metadata"]["generation"]

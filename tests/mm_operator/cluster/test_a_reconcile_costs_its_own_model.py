@@ -77,7 +77,6 @@ class Crowd:
         )
 
     def put(self, ref: Ref, manifest: Mapping[str, Any]) -> None:
-        """Take an object as a new version."""
         self._version += 1
         item = deepcopy(dict(manifest))
         item["metadata"] |= {

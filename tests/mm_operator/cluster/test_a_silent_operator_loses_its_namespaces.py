@@ -47,7 +47,6 @@ class Leases:
     async def update(
         self, resource: Resource, namespace: str, name: str, body: dict[str, Any]
     ) -> dict[str, Any]:
-        """Replace a Lease that is as the writer saw it."""
         there = self.held.get((namespace, name))
         if there is None:
             raise ClusterError(404, resource.kind, name, "not found")
@@ -98,7 +97,6 @@ async def test_a_namespace_without_a_lease_is_taken(site: Site) -> None:
 
 
 async def test_it_is_kept_while_the_leader_renews(site: Site) -> None:
-    """Each renewal starts the time of silence again."""
     for _ in range(5):
         assert not await site.served.admits("team")
         site.now += SILENT_SECONDS - 1

@@ -158,7 +158,6 @@ class Posts:
 
 
 def reported(poster: EventPoster, count: int) -> None:
-    """Report a poster of so many models' first refusal."""
     for number in range(count):
         condition = {
             "type": "Planned",

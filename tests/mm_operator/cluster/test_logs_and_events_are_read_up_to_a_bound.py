@@ -46,7 +46,6 @@ def pod(status: dict[str, Any]) -> dict[str, Any]:
 
 
 async def gathered(local: LocalServer, *pods: dict[str, Any]) -> PodDiagnostics:
-    """Return what is known of the Job after one look."""
     cache = Cache()
     cache.put(JOB.kind, job())
     for one in pods:

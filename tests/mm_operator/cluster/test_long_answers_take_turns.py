@@ -19,7 +19,6 @@ PAGE = orjson.dumps(
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    """A client of a server whose answers end together."""
     waiting = asyncio.Barrier(ANSWERS)
 
     async def answer(request: web.Request) -> web.StreamResponse:

@@ -139,7 +139,6 @@ def test_a_deadline_without_a_beginning_is_known(state: dict[str, Any], *, began
 
 
 def report_event(api: Api, pod: dict[str, Any], reason: str, message: str) -> None:
-    """Write an Event about a pod as the cluster's own controllers do."""
     meta = pod["metadata"]
     involved = {"apiVersion": "v1", "kind": "Pod"} | {
         name: meta[name] for name in ("name", "namespace", "uid")

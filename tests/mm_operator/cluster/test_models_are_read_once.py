@@ -39,7 +39,6 @@ class CountedModels(ModelCache):
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run something for the length of the block."""
     task = asyncio.create_task(work)
     try:
         yield

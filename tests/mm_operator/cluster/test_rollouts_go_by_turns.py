@@ -44,7 +44,6 @@ class Fleet:
         self.turns.note(model, RolloutTurn(waits, rolls, failure, self.uses[model]))
 
     def settle(self) -> None:
-        """Reconcile until no model is woken any more."""
         for _ in range(1000):
             if not self.queue:
                 return

@@ -79,7 +79,6 @@ def loaded_pod(initialized: str = "True", **server: Any) -> dict[str, Any]:
 
 
 def started_pod(scheduled: str, ready: str, **gateway: Any) -> dict[str, Any]:
-    """Return a pod of which each phase has a time of its own."""
     times = {"PodScheduled": scheduled, "Initialized": "03:04:10", "Ready": ready}
     return pod(
         initContainerStatuses=[container("server", **RUNS["state"])],

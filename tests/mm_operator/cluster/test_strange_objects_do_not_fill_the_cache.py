@@ -19,7 +19,6 @@ OWNER = {"apiVersion": f"{labels.GROUP}/v1alpha1", "kind": labels.KIND, "name": 
 
 
 def config(name: str, size: int, *owners: dict[str, Any], namespace: str = "bad") -> dict[str, Any]:
-    """Return a ConfigMap with our label and so many bytes."""
     metadata = {
         "name": name,
         "namespace": namespace,

@@ -47,7 +47,6 @@ def reasons(api: Api) -> dict[str, str]:
 
 
 def fresh(api: Api, model: str, tag: str) -> list[dict[str, Any]]:
-    """Return the pods of a model that have an image, once all that are wanted exist."""
     selector = f"{labels.MODEL}={model},{labels.APP_COMPONENT}={labels.Component.SERVER}"
 
     def found() -> list[dict[str, Any]]:
@@ -61,7 +60,6 @@ def fresh(api: Api, model: str, tag: str) -> list[dict[str, Any]]:
 
 
 def crash(api: Api, model: str, tag: str) -> None:
-    """Let the pods of a model that have an image crash at their start."""
     for pod in fresh(api, model, tag):
         waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting"}
         container = pod["spec"]["containers"][0]
@@ -79,8 +77,6 @@ def crash(api: Api, model: str, tag: str) -> None:
 
 
 def answer(api: Api, model: str, tag: str) -> None:
-    """Let the pods of a model that have an image become ready, until they are all there are."""
-
     def all_answer() -> bool:
         for pod in fresh(api, model, tag):
             if "Ready" not in str(pod["status"].get("conditions")):
@@ -95,7 +91,6 @@ def become(api: Api, expected: dict[str, str], read: Any = images) -> None:
 
 
 def serve(api: Api) -> None:
-    """Make the models, and let the pods of every one become ready."""
     for model, replicas in REPLICAS.items():
         api.apply(document({"replicas": replicas}, name=model))
         inspected(api, model)

@@ -29,7 +29,6 @@ class Results:
 async def leading(
     reconcile: Callable[[str], Awaitable[float | None]], keys: tuple[str, ...]
 ) -> AsyncIterator[tuple[Results, asyncio.Task[None]]]:
-    """Run a controller over some keys."""
     results = Results()
     controller = Controller(
         WorkQueue(first_retry_seconds=0.01),

@@ -126,7 +126,6 @@ def test_a_damage_after_a_quiet_day_is_built_again(cluster: ImaginedCluster) -> 
 
 
 def test_pods_of_another_engine_do_not_count(cluster: ImaginedCluster) -> None:
-    """A pod of a former revision says nothing of the present engine."""
     pods = cluster.pods["one"]
     cluster.cannot_load("one", DAMAGE)
     cluster.wait(30)

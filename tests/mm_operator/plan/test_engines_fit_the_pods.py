@@ -22,7 +22,6 @@ TRTLLM = TrtllmBuild(
 
 
 def judged(trtllm: TrtllmBuild | None, **made: Any) -> BuildDecision:
-    """Return the decision about an engine that was built as `made` says."""
     plan = build_plan(tiny_facts()).model_copy(update={"trtllm": trtllm})
     result = BuildResult(fingerprint=plan.fingerprint, manifest_sha256="ab" * 32, **made)
     done = BuildDecision(Step.DONE, "BuildSucceeded", "built", result=result, record=result)

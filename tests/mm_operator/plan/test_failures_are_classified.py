@@ -181,7 +181,6 @@ def inspecting(phase: JobPhase, **fields: Any) -> Snapshot:
 
 
 def building(phase: JobPhase, **fields: Any) -> Snapshot:
-    """Return a model with its first build Job."""
     snapshot, plan = inspected()
     marks = {labels.ATTEMPT: "1"}
     job = JobState(f"{plan.engine_config}-1", "uid", phase, EPOCH, annotations=marks, **fields)

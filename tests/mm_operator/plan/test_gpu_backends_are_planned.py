@@ -171,7 +171,6 @@ def test_a_staged_checkpoint_is_served_on_its_gpu() -> None:
 
 @pytest.mark.parametrize("family", ON_TRITON)
 def test_operator_and_mmctl_plan_the_same(family: str) -> None:
-    """One engine, whichever model planned it: equal documents, equal fingerprints."""
     spec = spec_of({"model": {"allowPickle": True}, **TRTLLM})
     mine = plan_for(snapshot_of(gpu_nodes=NODES, name=family), spec, facts_of(family))
 

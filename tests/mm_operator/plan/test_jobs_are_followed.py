@@ -52,7 +52,6 @@ def seen(*jobs: JobState) -> Snapshot:
 
 
 def inspected(**observed: Any) -> Snapshot:
-    """Return the default model with recorded facts."""
     record = Inspection(inputs_hash=HASH, round=0, inspected_at=EPOCH)
     data = {FACTS_KEY: tiny_facts().to_json(), INSPECTION_KEY: record.to_json()}
     config = ConfigState("llava-facts", "uid", data=data)
@@ -63,7 +62,6 @@ ENGINE = decide(inspected()).engine_config
 
 
 def building(phase: JobPhase, attempt: int = 1, **fields: Any) -> Snapshot:
-    """Return the default model with recorded facts and a build Job."""
     marks = {labels.ATTEMPT: str(attempt)}
     job = JobState(f"{ENGINE}-{attempt}", "uid", phase, EPOCH, annotations=marks, **fields)
     state = EngineState(ConfigState(ENGINE, "uid"), (job,))

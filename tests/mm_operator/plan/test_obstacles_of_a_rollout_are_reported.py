@@ -25,7 +25,6 @@ def pod(**fields: object) -> PodState:
 
 
 def answer_of(state: DeploymentState, *pods: PodState) -> list[str] | None:
-    """Return reason and message of what is in the way."""
     found = first_obstacle(state, pods)
     return found and [*map(str, found)]
 

@@ -34,7 +34,6 @@ def errors(changes: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", CODES)
 def test_planner_refuses_what_the_api_refuses(name: str) -> None:
-    """The bad example is an error at the same field; the good one is not that error."""
     one, code = example(name), CODES[name]
 
     assert (one.path, code) in errors(one.bad)

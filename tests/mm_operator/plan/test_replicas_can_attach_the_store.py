@@ -26,7 +26,6 @@ SCALED = at(
 
 
 def messages(changes: dict[str, Any], **fields: Any) -> list[str]:
-    """Return what the plan warns of about the store."""
     snapshot = snapshot_of(changes, **fields)
     assert snapshot.spec is not None
     planned = plan_for(snapshot, snapshot.spec, tiny_facts()).plan

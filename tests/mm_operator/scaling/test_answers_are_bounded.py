@@ -85,7 +85,6 @@ def complete(body: bytes, *headers: bytes) -> Speaks:
 
 
 async def flood(writer: asyncio.StreamWriter) -> None:
-    """Send 63 MiB of empty lists."""
     writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % (63 << 20) + BEGUN)
     for _ in range(63 * 16):
         writer.write(b"[]," * 21845)

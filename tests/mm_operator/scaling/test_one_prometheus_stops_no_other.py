@@ -55,7 +55,6 @@ def vector(*result: dict[str, Any]) -> web.Response:
 
 
 async def idle(_: web.Request) -> web.Response:
-    """Answer what is known of the pod of a model that has nothing to do."""
     values = {"accepted_steady": 0, "accepted_fast": 0, "sampled_at": 500, "now": 510}
     where = {"namespace": "demo", "pod": "well-0"}
     return vector(
@@ -72,7 +71,6 @@ async def empty(_: web.Request) -> web.Response:
 
 
 def model(name: str, address: str, **status: Any) -> dict[str, Any]:
-    """Return a model that recommends, as the API server holds it."""
     autoscaling = {
         "mode": "Recommend",
         "maxReplicas": 4,

@@ -73,7 +73,6 @@ async def cut(request: web.Request) -> web.StreamResponse:
 
 
 async def fine(request: web.Request) -> web.Response:
-    """Answer one sample, with the credentials that were sent as a label."""
     labels = {"token": request.headers.get("Authorization", "")}
     result = [{"metric": labels, "value": [0, "1"]}, {"metric": {}, "value": [0, "NaN"]}]
     data = {"resultType": "vector", "result": result}

@@ -59,7 +59,6 @@ def read(
     former: tuple[str, ...] = (),
     histograms: dict[str, list[Sample]] | None = None,
 ) -> Reading:
-    """Return the traffic of the model `demo/...` with the given pods."""
     return read_traffic(
         namespace="demo",
         pods=pods or (READY,),

@@ -30,7 +30,6 @@ Speaks = Callable[[asyncio.StreamWriter], Any]
 
 
 async def in_trouble(writer: asyncio.StreamWriter) -> None:
-    """Answer as a server whose pool was full, in two pieces."""
     writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(TROUBLED) + TROUBLED[:40])
     await writer.drain()
     await asyncio.sleep(0.05)
@@ -56,7 +55,6 @@ async def drip_body(writer: asyncio.StreamWriter) -> None:
 
 
 async def pour(writer: asyncio.StreamWriter) -> None:
-    """Send a body without end, as quickly as it is taken."""
     writer.write(HEAD + b"\r\n")
     while True:
         writer.write(b" " * 65536)
@@ -101,7 +99,6 @@ async def speaking(addresses: dict[str, Speaks]) -> AsyncIterator[int]:
 
 
 def servers_of(port: int, pods: dict[Key, list[str]], woken: list[Key]) -> Servers:
-    """Return the rounds over models with pods at these addresses."""
     models, cache = ModelCache(), Cache()
     for number, (key, addresses) in enumerate(pods.items(), 1):
         more = {"uid": f"uid-{number}", "generation": 1, "resourceVersion": str(number)}

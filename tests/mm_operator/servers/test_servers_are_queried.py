@@ -267,8 +267,6 @@ async def test_rounds_follow_each_other_until_the_lead_is_lost(fleet: Fleet) -> 
 
 @asynccontextmanager
 async def answering(answer: bytes) -> AsyncIterator[int]:
-    """Run someone who answers each request with these bytes; yield the port."""
-
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)

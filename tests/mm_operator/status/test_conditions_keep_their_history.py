@@ -20,7 +20,6 @@ def test_order_is_that_of_the_types() -> None:
 
 
 def test_time_moves_on_a_flip_only() -> None:
-    """A new reason or message leaves the transition time, a new status moves it."""
     before = set_conditions([], [READY, PLANNED], generation=1, now=EPOCH)
     ready = Condition(ConditionType.READY, "True", "ReplicasAvailable")
     planned = Condition(ConditionType.PLANNED, "True", "PlanComplete", "planned again")
@@ -43,7 +42,6 @@ def test_long_messages_are_cut() -> None:
 
 
 def test_unknown_types_disappear() -> None:
-    """Conditions of an older version do not stay for ever."""
     before = [{"type": "Progressing", "status": "True", "lastTransitionTime": "x"}]
     assert [one["type"] for one in set_conditions(before, [READY], generation=1, now=EPOCH)] == [
         "Ready"

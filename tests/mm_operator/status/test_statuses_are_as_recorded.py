@@ -56,7 +56,6 @@ def serving(
 
 
 def replaced(stage: Stage, *pods: PodState, **state: int) -> Stage:
-    """Return a stage whose Deployment has other pods and numbers."""
     snapshot, _ = stage
     deployment = replace(snapshot.observed.deployment, **state)
     observed = replace(snapshot.observed, pods=pods, deployment=deployment)
@@ -149,7 +148,6 @@ BLIND = replace(SAID, active=False, reason=Reason.METRICS_MISSING, message="no s
 
 
 def former(reason: str) -> dict[str, Any]:
-    """Return a status as another leader wrote it."""
     said = {"type": "ScalingActive", "status": "False", "reason": reason, "message": "as before"}
     scaling = {"desired": 2, "current": 2, "reason": "Idle", "message": "as before"}
     return {"conditions": [said | {"lastTransitionTime": "x"}], "scaling": scaling}

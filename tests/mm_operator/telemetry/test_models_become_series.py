@@ -27,7 +27,6 @@ STATUS: dict[str, Any] = {
 
 
 def scraped(items: list[dict[str, Any]]) -> str:
-    """Return what Prometheus reads of an operator that holds some models."""
     cache, metrics = ModelCache(), Metrics()
     for item in items:
         cache.put(item)
@@ -36,7 +35,6 @@ def scraped(items: list[dict[str, Any]]) -> str:
 
 
 def model(spec: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
-    """Return an object as the API server sends it."""
     metadata = {
         "namespace": "demo",
         "name": "tiny",

@@ -40,7 +40,6 @@ class Followed:
 
 
 def scraped(autoscaler: ModelAutoscaler) -> dict[str, float]:
-    """Return the model's series as Prometheus reads them."""
     metrics = Metrics()
     scaler = cast("Scaler", Followed(autoscaler))
     metrics.collect_scaling(lambda: samples(scaler))

@@ -66,7 +66,6 @@ def test_every_flag_exists(family: str, version: str) -> None:
 
 @pytest.mark.parametrize("family", ["llava", "qwen2-5-vl"])
 def test_plans_are_as_recorded(family: str, golden: Golden) -> None:
-    """Limits, bytes and command, word for word."""
     plan = plain(on_vllm(family))
     keys = ("limits", "vllm", "memory", "fit", "reasons", "warnings", "errors")
     recorded = yaml.safe_dump({key: plan[key] for key in keys}, sort_keys=False)

@@ -10,7 +10,6 @@ from support.model_configs import WITH_ENGINES, planned, versions_of
 
 
 def program_of(argv: list[str], family: str) -> str:
-    """Return the row of the table of flags that a command belongs to."""
     if argv[0] == "trtllm-build":
         return argv[0]
     if "quantize" in argv[1]:

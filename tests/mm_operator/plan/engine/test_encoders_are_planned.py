@@ -56,7 +56,6 @@ def test_a_limit_that_is_too_small_is_reported() -> None:
 
 @pytest.mark.parametrize("backend", ["Reference", "TensorRT"])
 def test_only_what_sees_has_encoders(backend: str) -> None:
-    """A model of texts with encoders of its own is refused at the field."""
     if backend == "Reference":
         facts = tiny_facts(vision=None, family="t5")
         plan = reference_plan(facts, {"vision": {"placement": "Disaggregated"}})

@@ -46,12 +46,10 @@ def test_engine_fields_change_it(changes: dict[str, Any]) -> None:
     },
 )
 def test_other_fields_do_not(changes: dict[str, Any]) -> None:
-    """What only changes how an engine is served or built leads to no new build."""
     assert fingerprint(changes)[:16] == BASE
 
 
 def test_builder_and_source_change_it() -> None:
-    """Another source and another version of the build code lead to another engine."""
     other = "sha256:" + "f" * 64
     assert len({fingerprint({}), fingerprint({}, "2"), fingerprint({}, source_digest=other)}) == 3
 

@@ -228,7 +228,6 @@ WITHOUT_SCORES = {"qwen2-vl": (41, 104)}
 
 
 def _planned(family: str, engine: VisionEngine, side: int) -> int:
-    """Return the planned MiB of one image, without weights."""
     patch = 14
     vision = VisionFacts(
         hidden_size=256,

@@ -23,7 +23,6 @@ def test_round_trip(family: str) -> None:
 
 @pytest.mark.parametrize("family", MODELS)
 def test_plans_are_as_recorded(family: str, golden: Golden) -> None:
-    """The plan of one real model of each family, readable as documentation."""
     # The documents for Jobs and pods say the same again.
     content = planned(family).model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude={"build_plan", "serving_plan"}

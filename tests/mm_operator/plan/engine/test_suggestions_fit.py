@@ -8,7 +8,6 @@ from support.model_configs import planned
 
 
 def applied(suggestion: Suggestion) -> dict[str, Any]:
-    """Return the fields of spec.engine that a suggestion changes."""
     engine: dict[str, Any] = {}
     for change in suggestion.changes:
         name = change.path.removeprefix("spec.engine.")
