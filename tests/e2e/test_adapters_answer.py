@@ -34,7 +34,6 @@ REQUESTED = (
 
 @pytest.fixture(name="space", scope="module")
 def adapted_model(installed: Installed) -> Iterator[Space]:
-    """Apply the tiny LLaVA with its adapter, both from one claim, and wait for it."""
     with model_space(installed, "adapters") as space:
         space.upload(CHECKPOINT, "tiny")
         space.upload(ADAPTERS[ADAPTER], "colors")

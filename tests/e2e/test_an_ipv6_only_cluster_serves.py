@@ -35,7 +35,6 @@ SECONDS = 30
 
 @pytest.fixture(scope="module", name="served")
 def _served() -> Iterator[ClusterInfo]:
-    """A cluster with the demo's model, whose triton is exposed, and its answers all right."""
     options = ClusterOptions(name=NAME, ip_family=Family.IPV6, owner_pid=os.getpid())
     try:
         there = cluster.up(options)

@@ -81,7 +81,6 @@ def test_what_is_wrong_is_said(space: Space, case: str) -> None:
 
 
 def test_an_unknown_family_is_given_the_known_ones(space: Space) -> None:
-    """A user who tries another family learns which ones there are."""
     condition = space.wait_reason("unknown-family", "Planned", "UnknownFamily")
     missing = [name for name in ("llava", "qwen2-vl", "whisper") if name not in condition.message]
     assert missing == []

@@ -118,7 +118,6 @@ def test_model_of_the_hub_is_served_from_a_bucket(
 
 
 def pulled_bytes(space: Space, deployment: str) -> int:
-    """Return how much of its engine a pod has pulled, as the container that did it says."""
     (line,) = space.kubectl("logs", f"deployment/{deployment}", "-c", "pull").splitlines()
     return int(line.split()[1])
 
@@ -165,7 +164,6 @@ def test_model_of_a_bucket_is_ready(space: Space, buckets: S3Server) -> None:
 
 
 def test_wrong_key_is_reported_with_a_message(space: Space, buckets: S3Server) -> None:
-    """The condition says that the server refuses the keys, and which to look at."""
     source = {
         "s3": {
             "bucket": "checkpoints",

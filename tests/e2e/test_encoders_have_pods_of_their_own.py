@@ -37,7 +37,6 @@ VISION: dict[str, Any] = {
 
 @pytest.fixture(name="space", scope="module")
 def served_model(installed: Installed) -> Iterator[Space]:
-    """Serve the tiny model with two encoders."""
     with model_space(installed, "encoders") as space:
         space.upload(CHECKPOINT, "tiny")
         space.apply(space.model(MODEL, "tiny", vision=VISION))
@@ -75,7 +74,6 @@ def _pods(space: Space, component: str) -> list[dict[str, Any]]:
 
 
 def _counted(space: Space, component: str, port: int, metric: str) -> dict[tuple[str, ...], float]:
-    """Return a metric's samples above 0 of all pods of a kind, by the values of own labels."""
     found: dict[tuple[str, ...], float] = {}
     for pod in _pods(space, component):
         url = f"http://{pod['status']['podIP']}:{port}/metrics"

@@ -21,7 +21,6 @@ READY_SECONDS = 500
 
 @pytest.fixture(name="space", scope="module")
 def two_models(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
-    """Apply a trained T5 and a Qwen2-VL of random weights, and wait for both."""
     random = write("qwen2-vl", tmp_path_factory.mktemp("qwen") / "checkpoint")
     for path in random.rglob("*"):
         path.chmod(0o644)

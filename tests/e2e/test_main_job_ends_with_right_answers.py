@@ -17,7 +17,6 @@ def test_every_answer_is_right(answers: list[questions.Answer]) -> None:
 
 
 def test_answers_stream_in_pieces(answers: list[questions.Answer]) -> None:
-    """A streamed answer of several words comes in several pieces."""
     longest = max((each for each in answers if each.streamed), key=lambda each: len(each.text))
     assert longest.pieces > 1
 

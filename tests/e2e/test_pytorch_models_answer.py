@@ -28,7 +28,6 @@ MODEL = "m"
 
 @pytest.fixture(name="space", scope="module")
 def applied(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
-    """Apply a Qwen2-VL of random weights and wait until its pod is Ready."""
     folder = tmp_path_factory.mktemp("pytorch")
     _, image = make_image(installed, folder, VERSION)
     checkpoint = write("qwen2-vl", folder / "checkpoint")

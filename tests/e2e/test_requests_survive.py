@@ -47,7 +47,6 @@ def service_address(space: Space) -> str:
 
 
 def serving_pods(space: Space) -> list[str]:
-    """Return the names of the pods that serve; those of ended build Jobs stay for a day."""
     listed = space.get("pods", "--selector", f"{APP_COMPONENT}={Component.SERVER}")
     return sorted(pod["metadata"]["name"] for pod in listed["items"])
 
@@ -82,7 +81,6 @@ class Load:
                 thread.join(REQUEST_TIMEOUT)
 
     def query_until_stopped(self, sample: Sample, *, streamed: bool, pooled: bool) -> None:
-        """Query one question again and again; note every failure."""
         with connected(self.address, pooled=pooled) as client:
             while not self.stop.is_set():
                 try:

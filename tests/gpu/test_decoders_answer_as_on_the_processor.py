@@ -76,7 +76,6 @@ def adapters(tmp_path_factory: pytest.TempPathFactory) -> list[AdapterFolder]:
 
 
 def questions() -> list[Request]:
-    """Return requests with adapters and without, more than there are slots, one of them sampled."""
     return [
         Request(
             ids=tuple(range(8 + at, 30 + 3 * at)),
@@ -202,7 +201,6 @@ def requested(ids: tuple[int, ...]) -> Request:
 
 
 def answers(model: LanguageModel, *turns: tuple[int, ...]) -> list[tuple[list[int], int]]:
-    """Return of each turn its tokens, and how many of its prompt's were known."""
     found = []
     with engine_starter(model)(prompt_rows=7) as engine:
         for ids in turns:

@@ -44,7 +44,6 @@ def pipeline(
 
 
 def on_gpu(directory: EngineDirectory, requests: list[Request]) -> list[list[int]]:
-    """Return the answers of the language model on the GPU, to all requests together."""
     loaded = load_engine(
         directory, max_queue_size=16, cancellation_check_seconds=1.0, device=open_device("CUDA")
     )

@@ -64,7 +64,6 @@ def test_features_are_those_of_the_processor(model: Path, dtype: torch.dtype) ->
 def test_a_tower_beyond_float16_stays_in_float32(
     model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Features that differ by more than the bound are not used; the log says so."""
     monkeypatch.setattr("mm_runtime.serving.encode.vision.torch_runner.HALF_DISTANCE", 1e-7)
     with caplog.at_level(logging.WARNING):
         runner = TorchRunner(model, device=open_device("CUDA"), keeps=True, half=True, graphs=4)

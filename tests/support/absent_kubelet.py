@@ -37,7 +37,6 @@ def built(api: Api, **found: Any) -> str:
 
 
 def build_failed(api: Api, *, exit_code: int, reason: BuildReason, message: str) -> None:
-    """Let the build pod of the namespace fail with a termination message."""
     pod = wait_for_pod(api, f"{labels.APP_COMPONENT}={labels.Component.BUILD}")
     failure = BuildFailure(
         reason=reason,
@@ -66,7 +65,6 @@ def serving(api: Api, model: str) -> None:
 
 
 def make_ready(api: Api, model: str) -> None:
-    """Play the kubelet's part until a model is Ready."""
     inspected(api, model)
     built(api)
     serving(api, model)
@@ -89,7 +87,6 @@ def pods(api: Api, selector: str) -> list[dict[str, Any]]:
 def end_pod(
     api: Api, pod: dict[str, Any], *, message: str = "", exit_code: int = 0, reason: str = ""
 ) -> None:
-    """Write how a pod's only container ended."""
     container = pod["spec"]["containers"][0]
     now = _now()
     state = {

@@ -38,7 +38,6 @@ _FULL: Mapping[str, type[BaseModel]] = {
 def check_answer(
     request: Generated, answer: httpx.Response, document: Document, *, refuses_late: bool = False
 ) -> None:
-    """Check one answer to its last byte."""
     if answer.status_code != httpx.codes.OK:
         check_refusal(request, answer, document)
     elif answer.headers["content-type"].startswith("text/event-stream"):
@@ -163,7 +162,6 @@ def _count(request: Generated) -> int:
 
 
 def _most_tokens(value: Mapping[str, Any]) -> int | None:
-    """Return the tokens that an answer may have; the newer name wins."""
     most = value.get("max_completion_tokens")
     found = value.get("max_tokens") if most is None else most
     return None if found is None else int(found)
@@ -303,7 +301,6 @@ def _check_verbose(request: Generated, body: dict[str, Any]) -> None:
 
 
 def check_transcript_stream(events: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the deltas make the text of the last event."""
     *deltas, last = events
     for one in deltas:
         TranscriptionTextDeltaEvent.model_validate_json(json.dumps(one), strict=True)

@@ -80,7 +80,6 @@ class ApiServer:
         return answer
 
     def _kind(self, word: str) -> Kind:
-        """Return a kind by any name that kubectl knows; kinds may come while tests run."""
         word = word.lower()
         if word not in self._kinds:
             for root in ("/apis", "/api"):  # the core group last: its `events` are meant

@@ -14,7 +14,6 @@ RUN_SECONDS = 240
 async def report_of(
     capsys: pytest.CaptureFixture[str], address: str, *options: str
 ) -> tuple[int, BenchReport]:
-    """Run the command for JSON, an hour unless said; return its exit code and its report."""
     parser = argparse.ArgumentParser()
     bench.configure(parser)
     usual = [address, "-o", "json", "--quiet", "--duration", "1h"]

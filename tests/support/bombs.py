@@ -11,7 +11,6 @@ from support.videos import video
 
 
 def exif_of(entries: int, region: int) -> bytes:
-    """Return Exif whose entries all point at one region of so many bytes."""
     data_at = 8 + 2 + 12 * entries + 4
     # Distinct tags, else a reader holds one of them; type 7 is bytes.
     rows = b"".join(struct.pack("<HHII", 0x9000 + at, 7, region, data_at) for at in range(entries))
@@ -44,7 +43,6 @@ def with_previews(entries: int) -> bytes:
 
 
 def scans(count: int, side: int = 64) -> bytes:
-    """Return a progressive JPEG whose last scan is there so many times."""
     content = encode(plain_image((side, side)), "JPEG", progressive=True)
     last = content.rindex(b"\xff\xda")
     return content[:last] + content[last:-2] * count + content[-2:]
@@ -69,7 +67,6 @@ def texts_png(texts: int) -> bytes:
 
 
 def animated_webp(frames: int, side: int) -> bytes:
-    """Return one frame again and again, of side x side pixels."""
     still = encode(plain_image((side, side)), "WEBP", lossless=True, method=0)
     image = still[12:]
     frame = _u24(0) * 2 + _u24(side - 1) * 2 + _u24(40) + b"\0" + image

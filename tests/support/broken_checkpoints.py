@@ -46,7 +46,6 @@ def write_tensors(path: Path, tensors: Tensors) -> None:
 
 
 def edit_json(path: Path, **changes: Any) -> None:
-    """Change keys of a JSON file; a section's are laid over it."""
     value = json.loads(path.read_text())
     for key, change in changes.items():
         both = isinstance(change, Mapping) and isinstance(value.get(key), dict)

@@ -21,7 +21,6 @@ def build_only(space: Space, name: str, path: str, **parts: dict[str, Any]) -> d
 
 
 def first_build(space: Space, model: str) -> str:
-    """Wait for a model's plan and return the name of its first build Job."""
     space.wait(model, "Planned", lambda one: one.holds)
     return f"engine-{space.read(model)['status']['plan']['fingerprint'][:16]}-1"
 

@@ -18,7 +18,6 @@ def signed_by_itself(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def signed_by_an_authority(folder: Path, name: str, host: str) -> tuple[Path, tuple[Path, Path]]:
-    """Return an authority's certificate, and a certificate of a host with its key."""
     new = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
     lasting = ("-nodes", "-days", "1")
     authority, signing = folder / f"{name}-authority.crt", folder / f"{name}-authority.key"

@@ -142,7 +142,6 @@ there is one Deployment."""
 
 
 def rendered(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the objects the chart makes with `values`, in Helm's order of files."""
     objects: list[dict[str, Any]] = json.loads(_rendered(json.dumps(values or {})))
     return objects
 

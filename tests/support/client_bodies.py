@@ -107,7 +107,6 @@ def history(client: str, called: dict[str, Any], found: dict[str, Any] | None = 
 
 
 def _call(**changes: Any) -> dict[str, Any]:
-    """Return the call with other keys; those that are None are left out."""
     call = {**CALL, **changes}
     return {name: one for name, one in call.items() if one is not None}
 

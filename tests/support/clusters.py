@@ -42,7 +42,6 @@ def node_cluster() -> Iterator[ClusterInfo]:
 
 @contextmanager
 def running_cluster(options: ClusterOptions) -> Iterator[ClusterInfo]:
-    """Start a cluster of its own for one test, and stop it at the end."""
     try:
         yield up(options)
     finally:

@@ -56,7 +56,6 @@ class CollectingSink:
 
 
 def submitted(engine: Engine, requests: Iterable[Request]) -> list[CollectingSink]:
-    """Submit requests one after the other; return a sink for each."""
     sinks = []
     for request in requests:
         sinks.append(CollectingSink())
@@ -74,11 +73,9 @@ def outcomes(engine: Engine, requests: Iterable[Request]) -> list[list[int] | ty
 
 
 def answers_of(engine: Engine, requests: Iterable[Request]) -> list[list[int]]:
-    """Return the tokens of the answers to requests that come together."""
     return [sink.wait() for sink in submitted(engine, requests)]
 
 
 def beams_of(sinks: Iterable[CollectingSink]) -> list[list[list[int]]]:
-    """Return the beams of each answer."""
     waited = [(sink, sink.wait()) for sink in sinks]
     return [[list(beam.ids) for beam in sink.pieces[-1].beams] for sink, _ in waited]

@@ -40,7 +40,6 @@ def set_status(api: Api, *, ready: str = "True", rolls: str = "False") -> None:
 
 @contextmanager
 def comparing(api: Api, *more: str, config: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Run the command; it has a deadline of its own."""
     command = [str(Path(sys.executable).with_name("mmctl")), "compare", "llava", "--reference"]
     command += ["-n", api.namespace, "--kubeconfig", str(config or api.cluster.kubeconfig)]
     with subprocess.Popen(

@@ -16,7 +16,6 @@ from support.tiny_llava import BuiltEngine
 
 
 def damaged(engine: BuiltEngine, folder: Path, damage: Callable[[Path], Path]) -> BuiltEngine:
-    """Return a copy of an engine, damaged and sealed again."""
     copy = folder / engine.directory.name
     shutil.copytree(engine.directory, copy)
     changed = damage(copy)

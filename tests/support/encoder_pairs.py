@@ -38,7 +38,6 @@ def disaggregated(
 
 
 def counted(served: Served, name: str) -> dict[str, float]:
-    """Return the samples above 0 of a server's metric by their first label's value."""
     text = _page(served)
     return {
         next((v for k, v in sample.labels.items() if k not in {"model", "version"}), ""): (

@@ -59,7 +59,6 @@ def _queues(process: psutil.Process) -> list[Path]:
 
 
 def is_gone(pid: int) -> bool:
-    """Report whether a process has ended; one that no one has reaped has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or after

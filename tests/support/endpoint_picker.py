@@ -43,7 +43,6 @@ def program() -> Path:
 
 @contextmanager
 def defined_pools(cluster: ClusterInfo) -> Iterator[None]:
-    """Let the API server know InferencePools until the block ends."""
     file = str(pool_definition())
     kubectl(cluster, "apply", "--server-side", "-f", file)
     try:

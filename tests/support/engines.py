@@ -57,13 +57,11 @@ def load_language_model() -> LanguageModel:
 
 
 def engine_starter(model: SlotModel) -> StartEngine:
-    """Return a function that starts engines on a shared model, one at a time."""
     return lambda **changes: started(Engine(model, changed(**changes)))
 
 
 @contextmanager
 def started(engine: Engine, *report: Any, **given: Any) -> Iterator[Engine]:
-    """Start an engine for the length of a `with` block."""
     engine.start(*report, **given)
     try:
         yield engine

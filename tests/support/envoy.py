@@ -34,7 +34,6 @@ class Envoy:
 
 @contextmanager
 def running_envoy(folder: Path, picker: int) -> Iterator[Envoy]:
-    """Run Envoy in front of the pods that a picker names, until the block ends."""
     port, admin = free_ports(2)
     config, log = folder / "envoy.yaml", folder / "envoy.log"
     config.write_text(yaml.safe_dump(_config(port, admin, picker)))

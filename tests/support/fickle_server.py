@@ -49,7 +49,6 @@ class FickleServer:
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def become(self, behaviour: Behaviour) -> None:
-        """Change what clients meet, those that are connected included."""
         self._behaviour = behaviour
         if behaviour is not Behaviour.HANGS:
             self._cut()
@@ -57,7 +56,6 @@ class FickleServer:
             self.close()
 
     def close(self) -> None:
-        """Stop listening and cut every connection."""
         # A thread that is blocked in accept() keeps the port open beyond close().
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

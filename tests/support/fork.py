@@ -71,7 +71,6 @@ def _live(run: Callable[[], None], output: int, parent: int) -> NoReturn:
 
 
 def _leave_parent(output: int) -> None:
-    """Drop what is the parent's: group, signals, files, logging and filters of warnings."""
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -28,7 +28,6 @@ class ForwardProxy:
 def forward_proxy(
     names: Mapping[str, str] | None = None, certificate: tuple[Path, Path] | None = None
 ) -> Iterator[ForwardProxy]:
-    """Forward requests and tunnels while the block runs."""
     proxy = ForwardProxy()
     known = {} if names is None else names
 

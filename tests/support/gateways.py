@@ -201,7 +201,6 @@ async def serve(
     address: str = "127.0.0.1",
     port: int = 0,
 ) -> AsyncIterator[Running]:
-    """Serve a gateway on a free port, of loopback unless said, while the block runs."""
     server = build_server(gateway, address, port, limits)
     task = asyncio.create_task(server.serve())
     try:

@@ -97,7 +97,6 @@ class Generator:
         return self._chance.choice(branches if rare else usual)
 
     def _typed(self, schema: Schema, depth: int) -> Any:
-        """Return a value of a plain type; of no type any."""
         chance = self._chance
         makers: dict[str | None, Callable[[], Any]] = {
             "object": lambda: self._object(schema, depth),

@@ -43,7 +43,6 @@ ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Sequence[int]]]) -> None:
-    """Write a safetensors file of zeros: tensor name -> (dtype, shape)."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, (dtype, shape) in tensors.items():
@@ -115,7 +114,6 @@ def write_checkpoint(directory: Path, config: Mapping[str, Any] = LLAVA_CONFIG) 
 
 
 def hollow_tensors(config: Mapping[str, Any] = LLAVA_CONFIG) -> Tensors:
-    """Return the tensors of a checkpoint, and of what config.json does not describe, two."""
     known: Tensors = {}
     with suppress(CheckpointError):  # the test is about config.json
         known = described(FAMILIES[resolve(dict(config), None)].read(dict(config), {}))
@@ -126,7 +124,6 @@ LLAVA_PARAMETERS = sum(prod(shape) for _, shape in hollow_tensors().values())
 
 
 def shard(directory: Path) -> None:
-    """Replace the single weight file by two shards and their index."""
     (directory / "model.safetensors").unlink()
     first, second = (f"model-0000{number}-of-00002.safetensors" for number in (1, 2))
     tensors = hollow_tensors()

@@ -34,7 +34,6 @@ def png(
     *before: Chunk,
     stream: bytes | None = None,
 ) -> bytes:
-    """Return a PNG of unfiltered rows, or of another stream, with chunks before its pixels."""
     header = struct.pack(">IIBBBBB", *size, depth, colour_type, 0, 0, 0)
     stream = zlib.compress(b"".join(b"\0" + row for row in rows)) if stream is None else stream
     chunks = [(b"IHDR", header), *before, (b"IDAT", stream), (b"IEND", b"")]
@@ -54,7 +53,6 @@ def gamma(value: int) -> Chunk:
 
 
 def broken(content: bytes, kind: bytes) -> bytes:
-    """Return a PNG with the first chunk of a kind of another checksum."""
     at = content.index(kind)
     end = at + 4 + int.from_bytes(content[at - 4 : at], "big")
     return content[:end] + bytes([content[end] ^ 1]) + content[end + 1 :]
@@ -102,7 +100,6 @@ def without_segment(content: bytes, marker: bytes) -> bytes:
 
 
 def flipped(content: bytes, places: int, seed: int) -> bytes:
-    """Return a file with bytes overwritten in its later half."""
     random = np.random.default_rng(seed)
     damaged = bytearray(content)
     for at in random.integers(len(content) // 2, len(content) - 2, places):

@@ -87,7 +87,6 @@ class ImaginedCluster:
         self.settle()
 
     def delete(self, name: str) -> None:
-        """Delete a model; objects whose last owner is gone go too."""
         uid = self.models.pop(name).uid
         self.say(f"delete {name}")
         self._collect(uid)
@@ -109,7 +108,6 @@ class ImaginedCluster:
     # --- what Jobs and pods do ------------------------------------------------------------------
 
     def job(self, part: str) -> str:
-        """Return the name of the one Job whose name contains `part` and that has not ended well."""
         (name,) = [name for name in self.open_jobs() if part in name]
         return name
 
@@ -131,7 +129,6 @@ class ImaginedCluster:
         self.end("inspect", PodEnd("pod", succeeded=False, exit_code=3, message=text))
 
     def follow(self, part: str, progress: BuildProgress, *, started: datetime) -> None:
-        """Let the pod of a build Job run and say how far it is."""
         self._job(
             self.job(part),
             f"its pod is at {progress.step or 'the lock'}",
@@ -158,7 +155,6 @@ class ImaginedCluster:
         self.end(part, PodEnd("pod", succeeded=False, exit_code=3, message=text))
 
     def end(self, part: str, end: PodEnd) -> None:
-        """End a Job with the end of its last pod."""
         name = self.job(part)
         job = self.jobs[name]
         phase = JobPhase.SUCCEEDED if end.succeeded else JobPhase.FAILED
@@ -205,7 +201,6 @@ class ImaginedCluster:
         self.settle()
 
     def trouble(self, name: str, pod: PodState) -> None:
-        """Add a pod of the current template that is not well."""
         wanted = self.objects[Ref("Deployment", name)]["spec"]
         digest = wanted["template"]["metadata"]["annotations"][labels.SERVING_HASH]
         self.pods[name] = (*self.pods.get(name, ()), replace(pod, serving_hash=digest))
@@ -222,7 +217,6 @@ class ImaginedCluster:
     # --- what the operator does -----------------------------------------------------------------
 
     def settle(self) -> None:
-        """Reconcile every model until nothing changes any more."""
         for _ in range(STEPS):
             changes = [self.reconcile(name) for name in sorted(self.models)]
             if not any(changes):
@@ -230,7 +224,6 @@ class ImaginedCluster:
         raise AssertionError("the decisions never come to rest:\n" + "\n".join(self.log[-40:]))
 
     def reconcile(self, name: str) -> bool:
-        """Reconcile one model once; return whether anything was written."""
         snapshot = self.snapshot(name)
         plan = decide(snapshot)
         self.plans[name] = plan
@@ -255,7 +248,6 @@ class ImaginedCluster:
         return bool(changed or deleted or status != snapshot.status)
 
     def snapshot(self, name: str) -> Snapshot:
-        """Return what a reconcile of the model sees now."""
         model = self.models[name]
         sharers = {
             other.uid
@@ -358,7 +350,6 @@ class ImaginedCluster:
         return f"uid-{self._uids}"
 
     def _collect(self, owner: str) -> None:
-        """Delete what an owner that is gone owned alone, as the garbage collector does."""
         for ref, manifest in list(self.objects.items()):
             owners = manifest["metadata"].get("ownerReferences", [])
             if owner not in {one["uid"] for one in owners} or ref not in self.objects:

@@ -56,7 +56,6 @@ class Space:
         return kubectl(self.installed.cluster, *everything, stdin=stdin, check=check)
 
     def get(self, *arguments: str) -> dict[str, Any]:
-        """Return what ``kubectl get -o json`` prints; {} when it does not exist."""
         return read(self.installed.cluster, "--namespace", self.name, *arguments)
 
     def names(self, kind: str) -> list[str]:
@@ -79,7 +78,6 @@ class Space:
         )
 
     def model(self, name: str, path: str, **parts: dict[str, Any]) -> dict[str, Any]:
-        """Describe a small model; ``parts`` are merged over the parts of its spec."""
         spec: dict[str, Any] = {
             "model": {"source": {"persistentVolumeClaim": {"claimName": CLAIM, "path": path}}},
             "engine": {"backend": "Reference", "maxBatchSize": 4, "maxImagesPerRequest": 2},
@@ -151,7 +149,6 @@ def installed(node_cluster: ClusterInfo) -> Installed:
 
 
 def install(cluster: ClusterInfo) -> Installed:
-    """Build the images from the working tree and install the operator on a cluster."""
     packages.install((*packages.NODE_PACKAGES, *packages.IMAGE_PACKAGES))
     session = Session(settings.Options(cluster=cluster.name))
     session.found_target = Target(cluster.name, cluster.kubeconfig, cluster.kubectl)

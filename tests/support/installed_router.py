@@ -74,7 +74,6 @@ async def replica(
 
 
 def make_pod(api: Api, name: str, marks: Mapping[str, str], port: int) -> None:
-    """Make a pod that stands for a process of this machine, at a port of name `http`."""
     container = {
         "name": "server",
         "image": "none",
@@ -86,7 +85,6 @@ def make_pod(api: Api, name: str, marks: Mapping[str, str], port: int) -> None:
 
 
 def set_ready(api: Api, name: str, *, ready: bool) -> None:
-    """Report a pod's state, as its kubelet would."""
     address = machine_address()
     conditions = [{"type": "Ready", "status": str(ready)}]
     status = {

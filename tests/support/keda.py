@@ -111,7 +111,6 @@ def _tail(logs: dict[str, Path]) -> str:
 
 
 def _registration(port: int) -> tuple[dict[str, object], ...]:
-    """Return the Service and the APIService: a name that leads to this machine."""
     name = {"name": "keda-metrics-apiserver", "namespace": NAMESPACE}
     controller = {"name": "horizontal-pod-autoscaler", "namespace": "kube-system"}
     rbac = "rbac.authorization.k8s.io"

@@ -14,7 +14,6 @@ FILES = tuple(sorted(FOLDER.glob("keda.sh_*.yaml")))
 
 
 def install_keda_definitions(cluster: ClusterInfo) -> None:
-    """Apply them and wait until their objects can be made."""
     for file in FILES:
         kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(file))
     plurals = {file.stem.removeprefix("keda.sh_") for file in FILES}

@@ -51,7 +51,6 @@ def _cases(rows: Iterable[Any]) -> Iterator[Case]:
 
 
 def paths_of(chosen: Iterable[Case]) -> list[str]:
-    """Return the paths that rows name, without those below another one."""
     found = {path for case in chosen for paths, _ in case.selections for path in paths}
     return sorted(
         path for path in found if not any(path != one and is_within(path, one) for one in found)

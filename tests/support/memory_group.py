@@ -29,7 +29,6 @@ class MemoryGroup:
         return int(counts["oom_kill"])
 
     def add(self, pid: int) -> None:
-        """Move a process in; those that it starts from now on are in, too."""
         (self.path / "cgroup.procs").write_text(str(pid))
 
 

@@ -43,7 +43,6 @@ _TEXT = {
 
 
 def build_middle_llava(folder: Path, batch: int) -> BuiltEngine:
-    """Write the checkpoint under a folder and build an engine for so many requests at once."""
     return build_engine(
         folder,
         write_middle_llava(folder / "checkpoint"),

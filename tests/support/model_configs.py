@@ -48,7 +48,6 @@ ENCODER_DECODERS = tuple(name for name in FOLDERS if FAMILIES[name].kind is Kind
 
 
 def versions_of(family: str) -> list[str]:
-    """Return the versions of TensorRT-LLM that serve a family's engines, oldest first."""
     since = FAMILIES[family].trtllm.since
     return [one for one in VERSIONS if since is None or version_of(one) >= version_of(since)]
 

@@ -25,7 +25,6 @@ def document(spec: Mapping[str, Any] | None = None, name: str = "llava") -> dict
 
 
 def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `lower` with `upper` laid over it, part by part."""
     complete = dict(lower)
     for key, value in upper.items():
         below = complete.get(key)

@@ -64,8 +64,6 @@ def run_probe(
 
 
 def await_phase(cluster: ClusterInfo, name: str, namespace: str, *phases: str) -> dict[str, Any]:
-    """Wait until a pod is in one of some phases, and return it."""
-
     def pod() -> dict[str, Any] | None:
         found = read(cluster, "pod", name, "-n", namespace)
         return found if found["status"]["phase"] in phases else None

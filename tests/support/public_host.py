@@ -67,7 +67,6 @@ async def _reported(path: str) -> str:
 
 
 def main() -> None:
-    """Serve, fetch each path, end."""
     _bring_up()
     with ThreadingHTTPServer((ADDRESS, 80), _Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

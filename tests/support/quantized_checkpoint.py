@@ -71,7 +71,6 @@ def tensors(config: Mapping[str, Any], kind: str, kept: str = "") -> Header:
 
 
 def write_header(path: Path, header: Header) -> None:
-    """Write a safetensors file whose numbers are a hole."""
     entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, (dtype, shape) in header.items():
@@ -101,7 +100,6 @@ def settings(kind: str, cache: str | None = "FP8", **more: Any) -> dict[str, Any
 def quantized_qwen(
     folder: Path, kind: str = "NVFP4", *, cache: str | None = "FP8", kept: str = "", **more: Any
 ) -> Path:
-    """Write Qwen2.5-VL 7B, quantized, into a folder; return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder_of("qwen2-5-vl").iterdir():
         if path.is_file() and path.suffix == ".json" and "index" not in path.name:

@@ -147,7 +147,6 @@ def real_vllm(
 def _encoder(
     folder: Path, staged: Path, serving: ServingPlan
 ) -> Iterator[tuple[Served, ServingPlan]]:
-    """Start a disaggregated encoder; yield it and the plan of a gateway that sends images there."""
     encoders = EncoderPlan(
         addresses=["127.0.0.1:1"], timeout_seconds=60, pools=serving.pools, key="key"
     )

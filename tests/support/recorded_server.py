@@ -54,7 +54,6 @@ def recorded_server(
     options: Mapping[str, Any] | None = None,
     arguments: Sequence[str] = (),
 ) -> Iterator[RecordedServer]:
-    """Run the server of a hollow Qwen2-VL until the block ends."""
     tools = install(folder / version, version)
     write_model(folder / "toy", "qwen2-vl")
     (port,) = free_ports(1)

@@ -36,7 +36,6 @@ def address_of(gateway: Running) -> str:
 async def route(
     models: Mapping[Model, Sequence[str]], settings: Settings | None = None
 ) -> AsyncIterator[RunningRouter]:
-    """Route to the replicas of each model, by their addresses, while the block runs."""
     settings = replace(settings or Settings(), address="127.0.0.1", port=0)
     router = build_router(settings)
     router.fleet.set_models(models)

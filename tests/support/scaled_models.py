@@ -17,7 +17,6 @@ QUICK = {"scaleDown": {"stabilizationWindowSeconds": 2}}
 
 
 def scaled(prometheus: Prometheus, **changes: Any) -> dict[str, Any]:
-    """Return a model between 1 and 4 replicas that runs one request at a time."""
     autoscaling = {
         "minReplicas": 1,
         "maxReplicas": 4,

@@ -82,7 +82,6 @@ def _extra(names: tuple[str, ...]) -> str:
 
 @contextmanager
 def scripted_gateways() -> Iterator[ScriptedGateways]:
-    """Serve the metrics on a free port until the block ends."""
     gateways = ScriptedGateways()
 
     class Handler(BaseHTTPRequestHandler):

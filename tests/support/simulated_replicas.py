@@ -47,7 +47,6 @@ class Request:
     visit: Visit | None = None
 
     def work(self, tokens: float) -> bool:
-        """Do a part; return whether the request has ended."""
         assert self.visit is not None
         self.left -= tokens
         self.prompt -= tokens

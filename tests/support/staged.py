@@ -94,7 +94,6 @@ def _problems(text: str) -> tuple[Problem, ...]:
 
 
 def children(stage: tuple[Snapshot, Plan]) -> dict[str, dict[str, Any]]:
-    """Return kind/component -> object for everything that is applied at a stage."""
     objects = build(*stage)
     return {
         f"{one['kind']}/{one['metadata']['labels']['app.kubernetes.io/component']}": one

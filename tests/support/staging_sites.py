@@ -66,7 +66,6 @@ def staging_site(
     version: str = "1.1.0",
     allow_pickle: bool = False,
 ) -> StagingSite:
-    """Return a site; its facts are those of the files, as an inspection would find them."""
     source = source or write_source(folder / "source", family)
     parts = tuple(part for part in PARTS if (source / part).is_dir())
     found = (

@@ -87,14 +87,12 @@ def engine_in(folder: Path) -> BuiltEngine:
 
 
 def build_engine(folder: Path, checkpoint: Path = CHECKPOINT, **limits: int) -> BuiltEngine:
-    """Inspect and build a checkpoint under `folder`; `limits` replace the plan's."""
     return build_adapted(folder, checkpoint, {}, limits)
 
 
 def build_adapted(
     folder: Path, checkpoint: Path, adapters: Mapping[str, Path], limits: Mapping[str, int]
 ) -> BuiltEngine:
-    """Inspect and build a checkpoint with LoRA adapters, given as name -> folder."""
     given = [word for name, path in adapters.items() for word in ("--adapter", f"{name}={path}")]
     facts = InspectResult.from_json(mm_runtime("inspect", "--source", checkpoint, *given)).facts
     assert facts is not None

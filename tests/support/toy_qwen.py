@@ -32,7 +32,6 @@ SPECIAL = ("<unk>", "<s>", "</s>", "<|image_pad|>", "<|video_pad|>", "<|im_start
 
 
 def manifest(features: int = 256) -> EngineManifest:
-    """Return the toy model's, its images of 56 to 16,384 patches; `features` of a request."""
     toy, vision = toy_manifest(), facts_of(FAMILY).vision
     facts = toy.plan.facts.model_copy(update={"family": FAMILY, "vision": vision})
     assert toy.plan.engine.vision

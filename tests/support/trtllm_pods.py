@@ -100,7 +100,6 @@ class TrtllmPod:
 def trtllm_pod(
     engine: EngineFiles, tools: Tools, folder: Path, *, awaited: bool = True, **gateway: object
 ) -> Iterator[TrtllmPod]:
-    """Run both processes until the block ends; the gateway leaves first."""
     serving = with_free_port(engine.serving, folder, **gateway)
     (front,) = free_ports(1)
     with ExitStack() as stack:

@@ -25,7 +25,6 @@ def versions() -> list[str]:
 
 
 def pinned(file: Path) -> dict[str, str]:
-    """Return package -> version of a list with pins, by normalised names."""
     found = re.findall(
         r"^([A-Za-z0-9._-]+)==([^ \\\n]+)", file.read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -35,7 +35,6 @@ def grey(number: int, frames: int) -> int:
 
 
 def long_video(frames: int) -> bytes:
-    """Return a video of one image that is shown so many times, quickly."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
         stream = output.add_stream("mpeg4", rate=25)

@@ -112,7 +112,6 @@ def test_sampling_acts(served: RealVllm) -> None:
 
 
 def test_texts_are_continued(served: RealVllm) -> None:
-    """`/v1/completions` has the tokens of the text."""
     answer = query(served, TEXT, prompt="Will it rain?")
     assert answer.status_code == 200, answer.text
     assert answer.json()["usage"]["prompt_tokens"] == len("<Will it rain?")

@@ -30,7 +30,6 @@ async def seen(prometheus: Prometheus, pods: int = 1) -> None:
 
 
 async def falls(site: Site) -> int:
-    """Let ticks pass until one replica is left; return how many that took."""
     for number in range(PATIENCE):
         if await site.replicas() == 1:
             return number
@@ -41,7 +40,6 @@ async def falls(site: Site) -> int:
 async def test_ten_minutes_of_silence_lower_nothing(
     api: Api, gateways: ScriptedGateways, folder: Path
 ) -> None:
-    """Idle replicas stay while Prometheus is away for 40 ticks, and fall once it is back."""
     port = free_ports(1)[0]
     where = {"addresses": [f"http://127.0.0.1:{port}"]}
     async with followed(api, gateways, where) as site:
@@ -118,7 +116,6 @@ async def test_a_wrong_clock_moves_nothing(
 async def test_replicas_without_a_node_are_not_multiplied(
     site: Site, prometheus: Prometheus
 ) -> None:
-    """While the scheduler finds no node nothing more is requested; then the load is followed."""
     await site.settle(1)
     site.report("pod-0", **BUSY)
     await seen(prometheus)
@@ -146,7 +143,6 @@ async def test_replicas_without_a_node_are_not_multiplied(
 async def test_series_of_another_cluster_count_for_nothing(
     api: Api, gateways: ScriptedGateways, folder: Path
 ) -> None:
-    """Pods of the same names in another cluster, and strangers in ours, are not our load."""
     port = free_ports(1)[0]
     with (
         scripted_gateways() as others,

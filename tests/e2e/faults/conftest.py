@@ -22,7 +22,6 @@ Gate = Callable[[], None]
 def space_of_all_faults(
     installed: Installed, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Space]:
-    """Make the namespace and fill its claim: `good` has random weights, `tiny` gives answers."""
     with model_space(installed, "faults") as space:
         space.upload(write_random_llava(tmp_path_factory.mktemp("checkpoint")), "good")
         space.upload(CHECKPOINT, "tiny")
@@ -31,14 +30,12 @@ def space_of_all_faults(
 
 @pytest.fixture(name="space", scope="module")
 def space_of_one_module(faults: Space) -> Iterator[Space]:
-    """Lend the namespace to the tests of a file; afterwards nothing of theirs is left in it."""
     yield faults
     delete_models(faults)
 
 
 @pytest.fixture
 def alone(space: Space) -> Iterator[Space]:
-    """Lend the namespace to one test; afterwards nothing of its is left."""
     yield space
     delete_models(space)
 
@@ -58,7 +55,6 @@ def open_gate(installed: Installed) -> Iterator[Gate]:
 
 
 def delete_models(space: Space) -> None:
-    """Delete every model and wait until nothing runs any more."""
     space.kubectl("delete", "mmm", "--all", "--timeout=60s")
 
     def left() -> list[str]:

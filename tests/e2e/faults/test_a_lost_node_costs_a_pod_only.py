@@ -32,7 +32,6 @@ def node_that_comes_back(installed: Installed) -> Iterator[dict[str, Any]]:
 
 
 def register(installed: Installed, node: dict[str, Any]) -> None:
-    """Register the node, as its kubelet does when it starts; the pods' addresses stay its own."""
     apply(
         installed.cluster,
         {

@@ -58,7 +58,6 @@ def test_a_lost_pod_is_replaced(alone: Space, way: Any) -> None:
 
 
 def test_more_memory_is_all_that_a_starved_build_needs(alone: Space) -> None:
-    """A build that was killed for its memory starts again at once when the limit is raised."""
     # Less than Python and torch allocate. With twice as much the kernel takes mapped files away
     # again and again, and the step crawls for minutes without being killed.
     starved = {"resources": {"limits": {"memory": "100Mi"}}, "retries": 0}
@@ -121,7 +120,6 @@ def test_a_running_build_reports_its_step(alone: Space) -> None:
 
 
 def test_a_model_deleted_during_its_build_leaves_nothing(alone: Space) -> None:
-    """Jobs, pods, documents and the operator's own claim go with the last model."""
     alone.apply(build_only(alone, "gone", "good"))
     running_build(alone, first_build(alone, "gone"))
 

@@ -86,7 +86,6 @@ def wait_for_step(space: Space, pod: str) -> None:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_step_exit_code_and_last_lines_are_reported(failing: Space, name: str) -> None:
-    """After a second try EngineBuilt is False and says everything that a person needs."""
     fault = FAULTS[name]
     job = first_build(failing, name)
     # The first pod's cause is there at once; the message counts pods from the second on.
@@ -112,7 +111,6 @@ def test_step_exit_code_and_last_lines_are_reported(failing: Space, name: str) -
 
 
 def test_another_job_follows_by_itself(failing: Space) -> None:
-    """No one has to touch a model whose build failed: the next attempt is made after a minute."""
     name = "out-of-memory"
 
     def attempts() -> int:

@@ -55,7 +55,6 @@ def write_keys(space: Space, secret: str = SECRET) -> None:
 
 
 def in_bucket(line: Line, prefix: str) -> dict[str, Any]:
-    """Return a `spec.build` that keeps engines below a prefix of the bucket."""
     s3 = {
         "bucket": BUCKET,
         "prefix": prefix,
@@ -73,7 +72,6 @@ def complete(server: S3Server, prefix: str) -> list[str]:
 
 
 def test_a_server_that_is_down_is_waited_for(alone: Space, server: S3Server, line: Line) -> None:
-    """The condition names the bucket and says that it does not answer; then the build continues."""
     write_keys(alone)
     line.cut = True
     alone.apply(build_only(alone, "down", "good", build=in_bucket(line, "down")))
@@ -88,7 +86,6 @@ def test_a_server_that_is_down_is_waited_for(alone: Space, server: S3Server, lin
 
 
 def test_a_server_that_hangs_is_given_up(alone: Space, server: S3Server, line: Line) -> None:
-    """A build does not wait for an answer for ever: it ends with words, and the next one builds."""
     write_keys(alone)
     line.held = True
     alone.apply(build_only(alone, "hung", "good", build=in_bucket(line, "hung")))
@@ -104,7 +101,6 @@ def test_a_server_that_hangs_is_given_up(alone: Space, server: S3Server, line: L
 
 
 def test_a_slow_server_is_no_fault(alone: Space, server: S3Server, line: Line) -> None:
-    """Bytes that crawl arrive: the first build succeeds and nothing is reported as a failure."""
     write_keys(alone)
     line.bytes_a_second = CRAWL
     alone.apply(build_only(alone, "slow", "good", build=in_bucket(line, "slow")))
@@ -116,7 +112,6 @@ def test_a_slow_server_is_no_fault(alone: Space, server: S3Server, line: Line) -
 
 
 def test_wrong_keys_are_reported(alone: Space, server: S3Server, line: Line) -> None:
-    """The condition names the Secret's entries to look at; the next pod takes the right ones."""
     write_keys(alone, "wrong")
     alone.apply(build_only(alone, "wrong", "good", build=in_bucket(line, "wrong")))
 

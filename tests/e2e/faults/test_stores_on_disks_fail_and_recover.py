@@ -67,7 +67,6 @@ def complete(disk: NodeDisk) -> list[str]:
 
 
 def test_a_read_only_store_is_reported(alone: Space, disk: NodeDisk) -> None:
-    """The condition names the store and what to do; once it can be written the build continues."""
     disk.remount("ro")
     alone.apply(build_only(alone, "read-only", "good", build=on_claim()))
 
@@ -121,7 +120,6 @@ def test_a_disk_that_fills_up_during_a_build_is_reported(alone: Space, disk: Nod
 
 
 def test_a_missing_claim_is_awaited(alone: Space, installed: Installed) -> None:
-    """A store whose claim does not exist is reported by name; the build begins when it is there."""
     alone.apply(build_only(alone, "homeless", "good", build=on_claim("absent")))
 
     reported = alone.wait(
@@ -171,7 +169,6 @@ def garble(engine: Path) -> None:
 def test_damaged_engine_is_refused_and_repaired(
     alone: Space, disk: NodeDisk, damage: Callable[[Path], None], said: str
 ) -> None:
-    """The first pod refuses the engine and names the file; it is rebuilt, and the pod serves."""
     model = build_only(alone, "damaged", "tiny", build=on_claim())
     alone.apply(model)
     alone.wait("damaged", "EngineBuilt", lambda one: one.holds)

@@ -30,7 +30,6 @@ def adapter(folder: Path, module: str, *, rank: int = 4, hidden: int = HIDDEN) -
 
 
 def inspected(folder: Path, *adapters: str) -> tuple[int, InspectResult]:
-    """Inspect a LLaVA with adapters; return the exit code and the termination message."""
     checkpoint, message = folder / "checkpoint", folder / "message"
     if not checkpoint.exists():
         write_model(checkpoint, "llava", inspected=True)
@@ -55,7 +54,6 @@ def test_facts_say_what_engines_must_be_built_for(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_alone_has_no_adapters(tmp_path: Path) -> None:
-    """Nothing is said about adapters where none were requested."""
     _, result = inspected(tmp_path)
     assert result.facts is not None
     assert result.facts.lora is None
@@ -73,7 +71,6 @@ def without_rank(folder: Path) -> Path:
 
 
 def with_dora(folder: Path) -> Path:
-    """Write an adapter that is more than two matrices."""
     written = adapter(folder, "self_attn.q_proj")
     config = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_dora": True}
     (written / "adapter_config.json").write_text(json.dumps(config))
@@ -86,13 +83,11 @@ def half(folder: Path) -> Path:
 
 
 def of_another_rank(folder: Path) -> Path:
-    """Write an adapter whose configuration reports another rank than its matrices have."""
     tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
     return write_adapter(folder, tensors, rank=2)
 
 
 def not_finite(folder: Path) -> Path:
-    """Write an adapter with a number that is none."""
     tensors = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module="self_attn.q_proj")
     name, matrix = tensors.popitem()
     matrix[1, 1] = float("nan")

@@ -102,7 +102,6 @@ def test_an_image_is_encoded_once(tmp_path: Path) -> None:
 async def test_a_failed_request_releases_its_images(
     tmp_path: Path, error: Exception | None
 ) -> None:
-    """Whether vLLM refuses it, or a fault of ours ends it."""
     encoders = Encoders()
     hand_over = handing(tmp_path, encoders)
     encoders.error = error

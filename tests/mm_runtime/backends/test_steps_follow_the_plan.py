@@ -54,7 +54,6 @@ def test_names_and_order(plan: BuildPlan, expected: tuple[str, ...]) -> None:
 
 
 def test_inputs_are_made_before() -> None:
-    """What a step reads, an earlier one writes."""
     made: set[str] = set()
     for step in steps(PICKLED):
         assert set(step.inputs) <= made
@@ -77,7 +76,6 @@ def test_fingerprints_follow_the_plan(other: BuildPlan) -> None:
 
 
 def test_plans_without_commands_are_refused() -> None:
-    """What cannot be built is said before anything is copied."""
     with pytest.raises(PermanentError, match="has no commands"):
         steps(served_by("TensorRT"))
 
@@ -108,7 +106,6 @@ def test_dry_run_prints_the_steps(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def _commands(*, pipeline: int = 1) -> TrtllmBuild:
-    """Return commands for two stages of one GPU each, without a planner."""
     checkpoint = ["--model_dir", "checkpoint", "--output_dir", "build/converted"]
     return TrtllmBuild(
         version="1.0.0",
@@ -127,7 +124,6 @@ def _trtllm(commands: TrtllmBuild) -> BuildPlan:
 
 
 def test_pickles_need_consent() -> None:
-    """A plan for pickled weights without consent ends before a tool could open them."""
     changes = {"facts": PICKLED.facts, "allow_pickle": False}
     for plan in (served_by("PyTorch"), _trtllm(_commands())):
         with pytest.raises(PermanentError, match=r"set spec\.model\.allowPickle"):
@@ -153,7 +149,6 @@ def test_weights_are_compared_without_an_evaluation(plan: BuildPlan, comparing: 
 
 
 def test_each_stage_of_a_pipeline_has_its_files() -> None:
-    """A plan of two pipeline stages expects two ranks of the checkpoint and of the engine."""
     expected = {
         step.name: step.expected[0].files[1:]
         for step in steps(_trtllm(_commands(pipeline=2)))
@@ -168,7 +163,6 @@ def test_each_stage_of_a_pipeline_has_its_files() -> None:
 def test_commands_are_printed_word_for_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--dry-run` prints a plan's commands as they will be run."""
     plan = _trtllm(_commands())
     path = tmp_path / "plan.json"
     path.write_text(plan.to_json())

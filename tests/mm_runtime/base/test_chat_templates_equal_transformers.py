@@ -220,7 +220,6 @@ def _ours(case: Case) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_prompts_are_those_of_transformers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever of transformers' environment a template uses is here, and means the same."""
     monkeypatch.setattr(chat_template_utils, "datetime", _Clock)
     assert _theirs(CASES[name]) == _ours(CASES[name])
 

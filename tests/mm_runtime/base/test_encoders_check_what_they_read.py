@@ -13,7 +13,6 @@ from support.served import EngineFiles
 
 
 def damaged(built: EngineFiles, manifest: EngineManifest, folder: Path, path: str) -> Path:
-    """Return a copy of the engine by links, in which one file has other bytes of its length."""
     for file in manifest.files:
         place = folder / file.path
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,6 @@ def test_failed_flush_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_came_before_an_error_is_kept(tmp_path: Path) -> None:
-    """A fetch that breaks leaves the pieces it had, for the next one to continue."""
     with ResumableFile(tmp_path / "file") as file:
         file.write(b"first")
     assert (tmp_path / "file").read_bytes() == b"first"

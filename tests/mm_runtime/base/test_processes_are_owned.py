@@ -31,14 +31,12 @@ def test_exit_codes_are_the_shells(script: str, code: int) -> None:
 
 
 def test_missing_program_is_said() -> None:
-    """A program that does not exist ends like a shell's, with its name in the output."""
     child = ChildProcess(["/no/such/program"], dict(os.environ), lambda _: None)
     assert child.wait(30) == 127
     assert "/no/such/program" in child.tail[-1]
 
 
 def test_output_is_passed_on_and_the_end_kept() -> None:
-    """Every line is passed on; the last ones stay for a message."""
     lines: list[str] = []
     child = start("for i in $(seq 100); do echo line $i; done; echo error >&2", lines)
     child.wait(30)
@@ -47,14 +45,12 @@ def test_output_is_passed_on_and_the_end_kept() -> None:
 
 
 def test_endless_lines_are_cut() -> None:
-    """Output without newlines comes in pieces."""
     lines: list[str] = []
     start(f"head -c {LINE_BYTES * 2 + 5} /dev/zero | tr '\\0' x", lines).wait(30)
     assert [len(line) for line in lines] == [LINE_BYTES, LINE_BYTES, 5]
 
 
 def test_polite_end() -> None:
-    """A child that handles SIGTERM ends with its own code."""
     lines: list[str] = []
     child = start("trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done", lines)
     _wait_for(lines)
@@ -62,7 +58,6 @@ def test_polite_end() -> None:
 
 
 def test_stubborn_child_is_killed() -> None:
-    """A child that ignores SIGTERM is killed once the grace is over."""
     lines: list[str] = []
     child = start("trap '' TERM; echo up; while :; do sleep 0.05; done", lines)
     _wait_for(lines)
@@ -70,7 +65,6 @@ def test_stubborn_child_is_killed() -> None:
 
 
 def test_group_ends_with_its_leader() -> None:
-    """What a child leaves behind is killed, and its open output does not block the wait."""
     lines: list[str] = []
     child = start("sleep 1000 & echo $!", lines)
     assert child.wait(30) == 0
@@ -78,7 +72,6 @@ def test_group_ends_with_its_leader() -> None:
 
 
 def test_wait_ends_with_a_stop_signal() -> None:
-    """SIGTERM to this process ends a wait, and the child can still be stopped."""
     with StopSignal() as stop:
         child = start("sleep 1000")
         timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
@@ -90,7 +83,6 @@ def test_wait_ends_with_a_stop_signal() -> None:
 
 
 def test_handlers_are_restored() -> None:
-    """After the context SIGTERM means what it meant before."""
     before = signal.getsignal(signal.SIGTERM)
     with StopSignal() as stop:
         assert not stop.wait(0)

@@ -211,7 +211,6 @@ LOGS = [
 
 
 def quoted(log: str) -> str:
-    """Return what is quoted of a log; ChildProcess passes no empty lines."""
     errors, lines = FirstErrors(), [line.rstrip() for line in log.splitlines() if line.strip()]
     for line in lines:
         errors.add(line)
@@ -234,7 +233,6 @@ def test_an_end_without_an_error_has_its_last_lines() -> None:
 
 
 def test_errors_are_bounded() -> None:
-    """A server may print an endless line, traceback or number of errors."""
     long = "ERROR " + "x" * 100_000
     assert len(quoted(f"{long}\n" * 50)) <= CHARACTERS + 10
     many = "\n".join(f"ERROR number {number}" for number in range(50))

@@ -52,7 +52,6 @@ class InProcessEngine:
         self._scored = scored
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Answer a request; it streams nothing before the end."""
         if request.likeliest is not None and not self._scored:
             raise InvalidRequestError("`logprobs` are not served.", param="logprobs")
         inputs = greedy(request.prompt, request.max_tokens)
@@ -143,7 +142,6 @@ async def test_a_damaged_model_is_shown_with_prompt_and_token(
 async def test_tokens_alone_are_compared_where_nothing_scores_them(
     engine: BuiltEngine, tmp_path: Path
 ) -> None:
-    """And a token of a Secret's line is sent."""
     tokens, log = tmp_path / "tokens", tmp_path / "log"
     tokens.write_text(f"team: {TOKEN}\n")
     async with served(engine, scored=False, tokens=tokens) as url:

@@ -42,7 +42,6 @@ TENSORRT = Need(ALL, backends.TENSORRT, mps=True, addresses=("hf://a/b", "s3://c
 
 
 def without(**programs_or_packages: str) -> Found:
-    """Return the image without some programs and packages of the engine's interpreter."""
     gone = set(programs_or_packages.values())
     packages = {name: one for name, one in PYTHON.packages.items() if name not in gone}
     programs = {name: one for name, one in TRTLLM.programs.items() if name not in gone}
@@ -111,7 +110,6 @@ def test_what_fails_is_named(need: Need, found: Found, failed: set[str]) -> None
 
 
 def test_a_node_is_no_fault_of_the_image() -> None:
-    """A Job on a node without a GPU is not reported that its image is wrong."""
     report = examine(TENSORRT, replace(TRTLLM, gpus=(), driver_cuda=None, scripts=None))
 
     assert [one.name for one in report.image_failures] == ["scripts"]

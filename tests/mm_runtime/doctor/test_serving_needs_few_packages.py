@@ -74,7 +74,6 @@ def imported(program: str, absent: tuple[str, ...]) -> subprocess.CompletedProce
 def test_what_is_not_needed_may_be_absent(
     modules: tuple[str, ...], absent: tuple[str, ...]
 ) -> None:
-    """Each part starts without the packages of the others."""
     done = imported("; ".join(f"import mm_runtime.{name}" for name in modules), absent)
 
     assert done.returncode == 0, done.stderr
@@ -87,7 +86,6 @@ def test_absent_packages_are_absent() -> None:
 
 @pytest.mark.parametrize("kind", ["audio", "video"])
 def test_recordings_are_refused_by_name_without_a_decoder(kind: str) -> None:
-    """A request with audio or video learns that the image cannot decode it."""
     program = (
         "from mm_runtime.gateway.media.container import BadRecordingError, opened\n"
         "try:\n"

@@ -34,7 +34,6 @@ def findings(text: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.triton
 def test_the_cpu_image_serves_the_reference_engine() -> None:
-    """The environment of runtime/Dockerfile passes for its backend, and says so with a message."""
     code, text = run("doctor", "--backend", "Reference")
 
     assert (code, text.splitlines()[-1]) == (ExitCode.OK, "usable"), text
@@ -53,7 +52,6 @@ def test_what_is_missing_is_said_as_json() -> None:
 
 
 def test_an_interpreter_that_does_not_run_is_named() -> None:
-    """MM_ENGINE_PYTHON that names nothing is the finding, not a traceback."""
     code, text = run("doctor", "--for", "build", "-o", "json", MM_ENGINE_PYTHON="/nowhere/python3")
 
     found = findings(text)["engine-python"]

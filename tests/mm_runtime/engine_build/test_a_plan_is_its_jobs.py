@@ -18,7 +18,6 @@ def build(plan: Path, digest: str, message: Path) -> int:
 
 
 def test_a_changed_plan_is_refused(tmp_path: Path) -> None:
-    """The message names the file and both digests; another try may find the right one."""
     plan, message = tmp_path / "plan.json", tmp_path / "message"
     message.touch()
     plan.write_text(PLAN.to_json(indent=2))

@@ -30,7 +30,6 @@ FLAGS += ["--lora_target_modules", "attn_q", "attn_v"]
 
 
 def with_adapters(site: TrtllmSite, *sources: Path, flags: bool = False) -> TrtllmSite:
-    """Return the site with adapters `one`, `two` and so on, whose uids are 0, 1 and so on."""
     build = site.plan.trtllm
     assert build is not None
     names = ("one", "two", "three")
@@ -85,7 +84,6 @@ def test_adapters_become_arrays(
 def test_encoder_and_decoder_get_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:
-    """An adapter of BART is split by stack; cross attention is the decoder's."""
     size = {"rank": 2, "source": 1024, "target": 1024}
     tensors = pair(BART, part="encoder", module=Q_PROJ, **size)
     tensors |= pair(BART, part="decoder", module="encoder_attn.v_proj", **size)
@@ -195,7 +193,6 @@ def _empty(folder: Path) -> Path:
 def test_adapters_that_do_not_fit_are_refused(
     tmp_path: Path, tools: Tools, make: Callable[[Path], Path], words: str
 ) -> None:
-    """What is wrong is said before the first engine is built."""
     site = with_adapters(trtllm_site(tmp_path, tools, "llava"), make(tmp_path / "adapter"))
     context = StepContext(site.plan, site.source, site.paths)
     with pytest.raises(PermanentError, match=re.escape(words)):
@@ -223,7 +220,6 @@ def fetch_and_convert(context: StepContext) -> None:
 def test_names_and_uids_are_distinguished(
     tmp_path: Path, tools: Tools, adapters: tuple[tuple[str, int], ...], words: str
 ) -> None:
-    """Colliding names or uids, and the base model's -1, are refused with the plan."""
     site = trtllm_site(tmp_path, tools, "llava")
     assert site.plan.trtllm is not None
     reported = site.plan.trtllm.model_dump(by_alias=True)
@@ -233,7 +229,6 @@ def test_names_and_uids_are_distinguished(
 
 
 def test_a_changed_adapter_is_planned_again(tmp_path: Path, tools: Tools) -> None:
-    """An adapter with another digest than the plan's leads to a new inspection."""
     site = with_adapters(trtllm_site(tmp_path, tools, "llava"), _adapter(tmp_path / "adapter"))
     build = site.plan.trtllm
     assert build is not None

@@ -30,7 +30,6 @@ from support.tiny_t5 import CHECKPOINT as TEXT_CHECKPOINT
 
 
 def fetched(folder: Path) -> StepContext:
-    """Return a build of the tiny T5 that has fetched its checkpoint."""
     plan = plan_of(inspect(TEXT_CHECKPOINT, InspectOptions()))
     paths = BuildPaths(folder, plan.fingerprint)
     for made in paths.folders:
@@ -125,7 +124,6 @@ GIB = 1 << 30
 
 
 def large_fetched(folder: Path, checkpoint: Path) -> StepContext:
-    """Return a build of an engine of TensorRT-LLM that has fetched its checkpoint."""
     plan = plan_of(inspect(checkpoint, InspectOptions()))
     engine = plan.engine.model_copy(update={"backend": "TensorRT"})
     plan = plan.model_copy(update={"engine": engine})

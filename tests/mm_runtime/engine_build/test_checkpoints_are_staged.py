@@ -15,7 +15,6 @@ from support.staging_sites import staging_site, write_source
 
 @pytest.mark.parametrize("family", others_are_slow(ON_PYTORCH, "mllama", "qwen2-vl"))
 def test_the_staged_checkpoint_is_the_source(tmp_path: Path, family: str) -> None:
-    """Every file is there with its folders, known by its digest, and the source's own is equal."""
     site = staging_site(tmp_path, family, version=VERSIONS[-1])  # which serves every family
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)
@@ -27,7 +26,6 @@ def test_the_staged_checkpoint_is_the_source(tmp_path: Path, family: str) -> Non
 
 
 def test_pickles_become_safetensors(tmp_path: Path) -> None:
-    """With consent, what is staged holds no pickle and the same weights."""
     source = write_source(tmp_path / "source", "qwen2-vl")
     (source / "model.safetensors").unlink()
     torch.save({"a": torch.ones(3, 4)}, source / "pytorch_model.bin")

@@ -38,7 +38,6 @@ def failure_of(result: BuildResult) -> tuple[BuildReason, str, bool]:
 
 
 def test_manifest_covers_every_file(site: Site, tmp_path: Path) -> None:
-    """The manifest names all files of the engine with size and digest, and verifies."""
     code, result = run(site, tmp_path)
     manifest = manifests.read(site.paths.manifest)
     on_disk = [
@@ -79,7 +78,6 @@ def test_nothing_else_stays_in_the_store(site: Site, tmp_path: Path) -> None:
 
 
 def test_finished_engine_is_reused(site: Site, tmp_path: Path) -> None:
-    """A second build of one fingerprint verifies and builds nothing."""
     _, first = run(site, tmp_path)
     before = site.paths.manifest.stat().st_mtime_ns
     code, second = run(site, tmp_path)
@@ -105,7 +103,6 @@ def test_finished_engine_is_reused(site: Site, tmp_path: Path) -> None:
 def test_damaged_engine_is_named_and_built_again(
     site: Site, tmp_path: Path, name: str, content: bytes | None, words: str
 ) -> None:
-    """Verification names the damaged file; the next build replaces the engine."""
     run(site, tmp_path)
     damaged = site.paths.engine / name
     if content is None:
@@ -121,7 +118,6 @@ def test_damaged_engine_is_named_and_built_again(
 
 
 def test_changed_checkpoint_is_not_built(site: Site, tmp_path: Path) -> None:
-    """A checkpoint other than the inspected one ends with exit code 4 and no engine."""
     (site.source / "tokenizer.json").write_text('{"new": true}')
     code, result = run(site, tmp_path)
     assert (code, failure_of(result)) == (
@@ -142,7 +138,6 @@ def test_vanished_checkpoint_is_permanent(site: Site, tmp_path: Path) -> None:
 
 
 def test_store_that_cannot_be_written(site: Site, tmp_path: Path) -> None:
-    """A store that refuses writes is a retryable error that names it."""
     site.store.rmdir()
     site.store.symlink_to("/sys")  # takes no directories from anyone, root included
     code, result = run(site, tmp_path)
@@ -173,7 +168,6 @@ def test_leftovers_of_another_attempt_are_not_mixed_in(site: Site, tmp_path: Pat
 
 
 def test_unreadable_plan_is_permanent(site: Site, tmp_path: Path) -> None:
-    """A plan that is none ends with exit code 3 and a termination message that names it."""
     plan = tmp_path / "broken.json"
     plan.write_text("{}")
     message = tmp_path / "message"
@@ -204,7 +198,6 @@ def test_the_result_reports_size_and_versions(site: Site, tmp_path: Path) -> Non
 
 
 def test_one_builder_at_a_time(site: Site, tmp_path: Path) -> None:
-    """While someone holds the lock a second build names it and waits, then builds."""
     site.paths.lock.parent.mkdir(parents=True)
     descriptor = os.open(site.paths.lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -228,7 +221,6 @@ def _wait_for_line(process: "subprocess.Popen[bytes]", words: bytes) -> None:
 
 
 def test_termination_message_fits(site: Site) -> None:
-    """A failure with endless logs still gives a message that Kubernetes keeps complete."""
     from mm_api.documents.build_result import BuildFailure  # noqa: PLC0415
     from mm_runtime.engine_build.report import build_report  # noqa: PLC0415
 

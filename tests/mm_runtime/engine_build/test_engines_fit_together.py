@@ -23,7 +23,6 @@ WIDTH = {"t5": 512, "llava": 4096}
 
 
 def built(folder: Path, family: str) -> tuple[TrtllmSite, dict[str, dict[str, Any]]]:
-    """Return a site, and for each of its engines a config.json as it should be."""
     site = trtllm_site(folder, Tools(folder / "tools", VERSION), family)
     limits = site.plan.engine.limits
     shared = {
@@ -42,7 +41,6 @@ def built(folder: Path, family: str) -> tuple[TrtllmSite, dict[str, dict[str, An
 
 
 def verify(site: TrtllmSite, configs: dict[str, dict[str, Any]]) -> None:
-    """Write the configs where the engines would be, and compare them."""
     paths = site.paths
     assert site.plan.trtllm is not None
     for command in site.plan.trtllm.engines:

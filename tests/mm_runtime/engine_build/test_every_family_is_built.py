@@ -82,7 +82,6 @@ def test_variants_are_built(
     step: str,
     expected: set[str],
 ) -> None:
-    """Versions, parallelism and quantization: each file of each rank, by the printed commands."""
     site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets[version], family, engine))
     result, code = site.build()
     assert (code, result.failure) == (ExitCode.OK, None)

@@ -66,7 +66,6 @@ def halved(weights: Weights, name: str) -> Weights:
 
 
 def reshaped(weights: Weights, name: str) -> Weights:
-    """Return weights of which one has its numbers in one row, or a row in a matrix."""
     tensor = weights[name]
     return weights | {name: tensor.reshape(-1) if tensor.ndim > 1 else tensor.reshape(1, -1)}
 
@@ -90,7 +89,6 @@ FAULTS: dict[str, Callable[[Weights, str], Weights]] = {
 
 
 def read(checkpoint: Path) -> None:
-    """Do what a build does with a checkpoint before anything is made of it."""
     plan = plan_of(inspect_source(str(checkpoint), InspectOptions(), compare=refuse_other_class))
     refuse_not_finite(checkpoint.rglob("*.safetensors"))
     # Of a family whose class has no tower, loading that looks at the same weights once more.
@@ -161,7 +159,6 @@ def test_each_weight(of_family: Path, fault: str) -> None:
 
 
 def test_complete_checkpoints_are_read(of_family: Path) -> None:
-    """The same looks take each family's checkpoint as it is."""
     read(of_family)
 
 

@@ -203,7 +203,6 @@ def test_disk_full_at_every_step(undisturbed: Either, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("undisturbed", ["t5"], indirect=True)
 def test_the_exit_code_says_no_room(undisturbed: TrtllmSite, tmp_path: Path) -> None:
-    """What the Job sees of a full disk is the code for it."""
     with small_disk(tmp_path / "disk", STORE_BYTES) as disk:
         site = replace(undisturbed, store=disk)
         filler = fill(disk)

@@ -37,7 +37,6 @@ def parsed(tools: Tools, program: str) -> set[str]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_options_are_those_of_the_version(tool_sets: dict[str, Tools], version: str) -> None:
-    """trtllm-build names each option of its version's table, and no other one."""
     expected = flags_of("trtllm-build", version_of(version)) | {"help"}
     assert expected == parsed(tool_sets[version], "trtllm-build")
 
@@ -56,14 +55,12 @@ def test_options_are_those_of_the_version(tool_sets: dict[str, Tools], version: 
 def test_wrong_arguments_end_with_two(
     tool_sets: dict[str, Tools], argv: list[str], words: str
 ) -> None:
-    """Names, types and choices are checked by argparse itself."""
     code, output = run(tool_sets["0.20.0"], "trtllm-build", *argv)
     assert code == 2
     assert words in output
 
 
 def test_a_flag_of_a_later_version_is_refused(tool_sets: dict[str, Tools]) -> None:
-    """What 0.17 brought, 0.16 does not know."""
     assert run(tool_sets["0.16.0"], "trtllm-build", "--dora_plugin", "enable")[0] == 2
     assert (
         run(tool_sets["0.18.2"], "trtllm-build", "--dora_plugin", "enable")[0] == 1
@@ -81,7 +78,6 @@ def test_a_flag_of_a_later_version_is_refused(tool_sets: dict[str, Tools]) -> No
 def test_every_planned_flag_is_known(
     tool_sets: dict[str, Tools], family: str, version: str
 ) -> None:
-    """What the planner writes for a version, that version's tools declare."""
     options = json.loads((tool_sets[version].root / "standin" / "options.json").read_text())
     plan = planned(family, version=version)
     for command in plan.engines:
@@ -105,7 +101,6 @@ def test_every_planned_flag_is_known(
 def test_inputs_must_agree(
     tool_sets: dict[str, Tools], tmp_path: Path, family: str, argv: list[str], words: str
 ) -> None:
-    """A converter refuses another family's checkpoint and a split with a remainder."""
     source = write_model(tmp_path / "checkpoint", family)
     where = ["--model_dir", str(source), "--output_dir", str(tmp_path / "out")]
     converter = "examples/models/core/llama/convert_checkpoint.py"

@@ -38,7 +38,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> StagingSite:
 
 
 def prepared(folder: Path, site: StagingSite) -> Path:
-    """Return a folder where the command of the plan finds the checkpoint."""
     assert site.planned.serve is not None
     where = folder / "pod"
     link = where / site.planned.serve.checkpoint
@@ -49,7 +48,6 @@ def prepared(folder: Path, site: StagingSite) -> Path:
 
 @contextlib.contextmanager
 def started(script: str, where: Path, tools: Tools) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a script in a process group of its own, and end it."""
     environment = {**os.environ, **tools.environment(os.environ["PATH"])}
     process = subprocess.Popen(
         ["bash", "-c", script],
@@ -70,7 +68,6 @@ def started(script: str, where: Path, tools: Tools) -> Iterator[subprocess.Popen
 
 
 def query(port: int, path: str, body: object = None) -> tuple[int, bytes]:
-    """Query once the server listens; return status and body."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}{path}", data, {"content-type": "application/json"}
@@ -116,7 +113,6 @@ def test_the_printed_commands_serve(tmp_path: Path, tools: Tools, site: StagingS
 def test_the_recorded_server_is_strict(
     tmp_path: Path, tools: Tools, site: StagingSite, *, edit: tuple[str, str], code: int, words: str
 ) -> None:
-    """What upstream's server refuses, the recorded one refuses too."""
     script = as_commands(site.planned)
     assert edit[0] in script
     with started(script.replace(*edit), prepared(tmp_path, site), tools) as process:

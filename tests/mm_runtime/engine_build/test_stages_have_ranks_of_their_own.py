@@ -48,7 +48,6 @@ def test_each_stage_and_split_is_a_rank(
 def test_a_converter_with_other_stages_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:
-    """A checkpoint of one stage does not pass for one of two."""
     site = use_site(monkeypatch, staged(trtllm_site(tmp_path, tools, "llava"), 2, reported=1))
     result, _ = site.build()
     assert result.failure is not None
@@ -69,7 +68,6 @@ def caches(site: TrtllmSite) -> list[Path]:
 def test_the_next_engine_begins_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:
-    """A second engine reads what the first one measured; another GPU starts from nothing."""
     first = use_site(monkeypatch, trtllm_site(tmp_path / "a", tools, "llava"))
     assert "Invalid timing cache" in log_of(first)
     second = trtllm_site(tmp_path / "b", tools, "llava", {"maxBatchSize": 2})

@@ -87,7 +87,6 @@ def test_steps_that_read_weights_run_beside_torch(site: Site, tmp_path: Path) ->
 
 
 def test_success_is_measured(runner: StepRunner) -> None:
-    """Time and peak memory of a step are known."""
     record = runner.run(script("sleep 0.1"))
     assert record.seconds >= 0.1
     assert record.peak_memory_bytes > 100_000
@@ -105,7 +104,6 @@ def test_success_is_measured(runner: StepRunner) -> None:
     },
 )
 def test_failures_say_how(runner: StepRunner, text: str, code: int, words: str) -> None:
-    """Exit code and last words of a step are in the error."""
     with pytest.raises(StepFailedError) as caught:
         runner.run(script(text))
     assert code == caught.value.exit_code
@@ -122,7 +120,6 @@ def test_deadline_ends_a_step_with_its_children(site: Site) -> None:
 
 
 def test_log_is_bounded(runner: StepRunner) -> None:
-    """A step that never stops talking fills neither disk nor memory."""
     runner.run(script("yes 0123456789012345678901234567890123456789 | head -c 3000000"))
     size = (runner.paths.logs / "script.log").stat().st_size
     assert LOG_BYTES // 2 < size <= LOG_BYTES + 100
@@ -159,7 +156,6 @@ def test_a_killed_build_left_word_of_its_step(site: Site, tmp_path: Path) -> Non
 
 
 def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:
-    """When the build itself is killed with SIGKILL no step continues writing into the store."""
     program = tmp_path / "parent.py"
     program.write_text(
         "import os, sys, time\n"
@@ -183,7 +179,6 @@ def test_step_dies_with_a_killed_build(tmp_path: Path) -> None:
 def test_journal_only_trusts_intact_outputs(
     tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
-    """A finished step counts as long as its outputs are the ones it left."""
     step = script("")
     output = tmp_path / "out" / "file"
     output.parent.mkdir()
@@ -211,7 +206,6 @@ def test_unreadable_journal_is_empty(tmp_path: Path) -> None:
     },
 )
 def test_percentages_are_read(line: str, expected: int | None) -> None:
-    """How far a tool says it is becomes the step's progress."""
     assert expected == percent_in(line)
 
 
@@ -220,5 +214,4 @@ def test_percentages_are_read(line: str, expected: int | None) -> None:
     {"moved": ("512 of 13000 MiB, 3 %", 13000 << 20), "no-bytes": ("step 3 of 7, 40 %", None)},
 )
 def test_bytes_are_read(line: str, expected: int | None) -> None:
-    """How many bytes a step moves becomes part of its progress."""
     assert expected == total_bytes_in(line)

@@ -72,7 +72,6 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def found(folder: Path) -> dict[str, object]:
-    """What a step found out about the build that started it."""
     (folder / "step.py").write_text(STEP)
     (folder / "build.py").write_text(BUILD)
     command = [sys.executable, str(folder / "build.py"), str(folder)]

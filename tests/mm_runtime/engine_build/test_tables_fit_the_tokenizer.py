@@ -17,7 +17,6 @@ WORDS = ["<unk>", "red", "</s>"]
 
 
 def _context(folder: Path, table: object, *, logits: int = 32) -> StepContext:
-    """Return a build whose script wrote a table for a tokenizer of three words."""
     plan = planned("llava", version="0.20.0").build_plan
     assert plan
     text = plan.facts.text.model_copy(update={"vocabulary_size": logits})

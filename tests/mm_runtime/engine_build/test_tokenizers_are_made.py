@@ -34,7 +34,6 @@ TEXTS = (
 
 
 def context_of(family: str, folder: Path) -> StepContext:
-    """Return a build of a Reference engine whose processor folder is still empty."""
     plan = plan_of(facts_of(family))
     paths = BuildPaths(folder, plan.fingerprint)
     paths.processor.mkdir(parents=True)
@@ -61,7 +60,6 @@ def test_sentinels_are_those_of_the_configuration() -> None:
 
 
 def test_a_tokenizer_that_is_there_stays(tmp_path: Path) -> None:
-    """Nothing is written beside the checkpoint's own."""
     context = context_of("byt5", tmp_path)
     (context.paths.processor / "tokenizer.json").write_text("{}")
     make_tokenizer(context)
@@ -70,7 +68,6 @@ def test_a_tokenizer_that_is_there_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("family", "made"), [("byt5", True), ("t5", False), ("llava", False)])
 def test_only_byt5_has_the_step(family: str, *, made: bool) -> None:
-    """Others are refused by the inspection when theirs is missing."""
     plan = plan_of(facts_of(family))
     assert made == ("make-tokenizer" in [step.name for step in steps(plan)])
 
@@ -102,7 +99,6 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fetched(published: Path, folder: Path) -> StepContext:
-    """Return a Reference build that has fetched those files and config.json."""
     facts = facts_of("bart").model_copy(update={"byte_pair_vocabulary": "vocab.json"})
     plan = plan_of(facts)
     paths = BuildPaths(folder, plan.fingerprint)
@@ -176,7 +172,6 @@ def test_another_conversion_is_refused(
 
 
 def test_only_such_checkpoints_have_the_step() -> None:
-    """A BART with tokenizer.json has none."""
     facts = facts_of("bart")
     bare = facts.model_copy(update={"byte_pair_vocabulary": "vocab.json"})
     names = [[step.name for step in steps(plan_of(one))] for one in (facts, bare)]
@@ -259,7 +254,6 @@ CASES = {
 
 
 def sentence_fetched(case: Case, folder: Path) -> StepContext:
-    """Return a Reference build that has fetched a checkpoint's files of a tokenizer."""
     facts = facts_of(case.family).model_copy(update={"sentence_piece_model": case.file})
     plan = plan_of(facts)
     paths = BuildPaths(folder, plan.fingerprint)

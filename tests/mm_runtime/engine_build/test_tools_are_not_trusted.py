@@ -51,7 +51,6 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> TrtllmSite:
 
 
 def spoil(site: TrtllmSite, text: str) -> None:
-    """Replace trtllm-build by a shell script; `{original}` is what it was."""
     program = site.tools.script("trtllm-build")
     original = program.with_name("trtllm-build-original")
     shutil.copy(program, original)
@@ -68,7 +67,6 @@ def spoilt(site: TrtllmSite, text: str) -> Iterator[None]:
 
 
 def failed(site: TrtllmSite, **options: float) -> tuple[BuildReason, str, str, bool]:
-    """Build; return reason, step, message and whether another try makes sense."""
     result, _ = site.build(**options)
     assert result.failure is not None
     assert not site.paths.engine.exists()
@@ -138,7 +136,6 @@ def test_spoilt_tool_is_noticed(
 
 
 def test_a_repaired_tool_continues(site: TrtllmSite) -> None:
-    """After a spoilt step the next attempt repeats that step and none before it."""
     program = site.tools.script("trtllm-build")
     right = program.read_text()
     spoil(site, "#!/bin/sh\nexit 0\n")

@@ -79,7 +79,6 @@ def _assert_other_batches_agree(site: Site) -> None:
     },
 )
 def test_difference_to_torch_is_refused(vision_site: Site, change: float, words: str) -> None:
-    """An exported model that computes something else never becomes an engine."""
     context = StepContext(vision_site.plan, vision_site.source, vision_site.paths)
     context.paths.vision.mkdir(parents=True)
     _write_identity_like_model(context.paths.vision / "model.onnx")
@@ -116,7 +115,6 @@ def _write_identity_like_model(path: Path) -> None:
 
 
 def test_pickles_become_safetensors(tmp_path: Path, vision_site: Site) -> None:
-    """Allowed pickles are converted; tied weights, which share memory, too."""
     import torch  # noqa: PLC0415 (seconds)
     from safetensors.torch import load_file  # noqa: PLC0415
 

@@ -63,7 +63,6 @@ def exported(
 
 
 def test_every_sample_equals_torch(exported: tuple[Tower, onnxruntime.InferenceSession]) -> None:
-    """Batches and sizes that the exporter never saw give what the checkpoint's class gives."""
     tower, session = exported
     assert len({sample["pixel_values"].shape for sample in tower.samples}) > 1
     for sample in tower.samples:
@@ -89,7 +88,6 @@ def test_scatters_are_read_by_tensorrt(
 def test_entries_of_a_batch_do_not_mix(
     exported: tuple[Tower, onnxruntime.InferenceSession],
 ) -> None:
-    """An entry has the same features alone and beside another one."""
     tower, session = exported
     sample = tower.samples[0]
     together = session.run([FEATURES], sample)[0]

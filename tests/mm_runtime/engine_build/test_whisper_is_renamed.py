@@ -15,7 +15,6 @@ from support.trtllm_tools.install import install
 
 
 def test_names_are_openais() -> None:
-    """Every tensor of an entire model gets the name that OpenAI's state dict has."""
     config = WhisperConfig(
         d_model=8,
         encoder_layers=1,

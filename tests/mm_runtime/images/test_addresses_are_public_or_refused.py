@@ -44,7 +44,6 @@ def _inside(network: IPv4Network | IPv6Network) -> st.SearchStrategy[int]:
 @settings(max_examples=25)
 @given(data=st.data())
 def test_special_ipv4_ranges_are_refused(network: str, data: st.DataObject) -> None:
-    """No address of a special range is public, alone or inside an IPv6 address."""
     address = IPv4Address(data.draw(_inside(IPv4Network(network))))
     mapped = IPv6Address((0xFFFF << 32) | int(address))
     translated = IPv6Address(int(IPv6Address("64:ff9b::")) | int(address))
@@ -62,7 +61,6 @@ def test_special_ipv6_ranges_are_refused(network: str, data: st.DataObject) -> N
 
 @given(st.ip_addresses(v=6))
 def test_only_allocated_global_unicast_ipv6_is_public(address: IPv6Address) -> None:
-    """Outside of 2000::/3 and of NAT64 nothing is public, whatever gets assigned one day."""
     if why_not_public(str(address)) is None:
         assert address in IPv6Network("2000::/3") or address in IPv6Network("64:ff9b::/96")
 
@@ -97,7 +95,6 @@ def test_public_addresses_pass(address: str) -> None:
     ],
 )
 def test_the_reason_is_named(address: str, reason: str) -> None:
-    """The message can say why."""
     assert reason in (why_not_public(address) or "")
 
 

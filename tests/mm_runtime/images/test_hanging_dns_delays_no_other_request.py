@@ -64,7 +64,6 @@ async def test_a_lookup_has_a_deadline() -> None:
 
 
 async def test_addresses_need_no_thread() -> None:
-    """In any spelling, also where every thread waits for a name server."""
     names = Names()
     resolver = Resolver(most=0, seconds=0.05, look_up=names.look_up)
     assert await resolver.addresses("0x7f.1", 80) == ["127.0.0.1"]

@@ -26,7 +26,6 @@ def test_what_is_no_image_is_refused(content: bytes, reason: str) -> None:
 
 
 def test_bytes_flipped_at_random_never_escape_as_another_error() -> None:
-    """A thousand damaged files: each is decoded or refused."""
     random = np.random.default_rng(7)
     for kind in ("PNG", "JPEG", "GIF", "WEBP"):
         content = bytearray(encode(plain_image((24, 24)), kind))
@@ -41,7 +40,6 @@ def test_bytes_flipped_at_random_never_escape_as_another_error() -> None:
 
 
 def test_a_bomb_is_refused_by_its_header() -> None:
-    """20,000 x 20,000 pixels in a few hundred bytes are never decoded."""
     bomb = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(bomb, "PNG")
     with pytest.raises(BadImageError, match="20000 x 20000"):

@@ -55,14 +55,11 @@ async def test_loopback_is_refused_in_every_spelling(host: str) -> None:
 
 
 def test_one_private_address_among_public_ones_refuses_the_host() -> None:
-    """A name that resolves to both could answer with either."""
     with pytest.raises(FetchRefusedError, match="one that is not public"):
         refuse_private("rebinding.example", ["93.184.216.34", "10.0.0.1"])
 
 
 async def test_names_of_the_cluster_are_not_distinguished_from_unknown_ones() -> None:
-    """A name with a private address is refused in the words of one that has none."""
-
     def look_up(host: str, port: int) -> list[Entry]:
         if host != "billing.internal.example":
             raise OSError
@@ -79,8 +76,6 @@ async def test_names_of_the_cluster_are_not_distinguished_from_unknown_ones() ->
 
 
 async def test_a_redirect_is_followed() -> None:
-    """The image behind a relative redirect arrives."""
-
     async def handler(exchange: Exchange) -> None:
         if exchange.path == "/old":
             await exchange.answer(302, location="/new")
@@ -93,8 +88,6 @@ async def test_a_redirect_is_followed() -> None:
 
 
 async def test_a_redirect_is_checked_like_the_first_url() -> None:
-    """An allowed host cannot send the gateway to another one."""
-
     async def handler(exchange: Exchange) -> None:
         await exchange.answer(302, location="http://127.0.0.1/latest/meta-data")
 
@@ -104,8 +97,6 @@ async def test_a_redirect_is_checked_like_the_first_url() -> None:
 
 
 async def test_redirects_end() -> None:
-    """A loop is left after three redirects."""
-
     async def handler(exchange: Exchange) -> None:
         await exchange.answer(307, location="/again")
 
@@ -341,8 +332,6 @@ def test_public_hosts_are_left_to_the_proxy(host: str, *, private: bool) -> None
 async def test_a_redirect_to_what_is_private_is_refused(
     proxy: ForwardProxy, names: dict[str, str]
 ) -> None:
-    """Each hop is checked like the first."""
-
     async def handler(exchange: Exchange) -> None:
         await exchange.answer(302, location="http://169.254.169.254/latest/meta-data")
 
@@ -364,7 +353,6 @@ async def test_hosts_that_are_not_allowed_are_refused(proxy: ForwardProxy) -> No
 
 
 async def test_hosts_without_the_proxy_are_checked_by_their_addresses(proxy: ForwardProxy) -> None:
-    """What noProxy names is reached directly, under the rules of direct fetches."""
     async with serve_local(_image) as server:
         url = f"http://localhost:{server.port}/"
         direct = fetcher(proxy.url, none_for="other, localhost", private=True)

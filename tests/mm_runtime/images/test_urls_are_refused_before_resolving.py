@@ -64,7 +64,6 @@ def test_private_networks_allow_any_port() -> None:
     ],
 )
 def test_redirects_are_joined(location: str, url: str) -> None:
-    """Relative locations are relative to the URL that redirects."""
     source = parse_target("https://h/a", allowed_hosts=(), any_port=False)
     assert url == join_redirect(source, location)
 
@@ -79,7 +78,6 @@ def test_redirects_are_joined(location: str, url: str) -> None:
     },
 )
 def test_bad_redirects_are_refused(location: str) -> None:
-    """A redirect needs a target and never leaves https."""
     source = parse_target("https://h/a", allowed_hosts=(), any_port=False)
     with pytest.raises(UrlRefusedError, match="redirects"):
         join_redirect(source, location)

@@ -45,7 +45,6 @@ def answer(directory: Path) -> object:
 def test_any_values_in_the_config(
     tmp_path: Path, top: dict[str, Any], text: dict[str, Any], vision: dict[str, Any]
 ) -> None:
-    """Values of any type under the keys that are read."""
     config = {
         **LLAVA_CONFIG,
         "text_config": {**LLAVA_CONFIG["text_config"], **text},
@@ -80,7 +79,6 @@ def test_any_header_of_weights(tmp_path: Path, header: object, data: bytes) -> N
     )
 )
 def test_any_tensor_in_a_header(tmp_path: Path, entry: dict[str, Any]) -> None:
-    """A header that is right but for one tensor's dtype and shape."""
     directory = write_checkpoint(tmp_path)
     text = json.dumps({"a": entry}).encode()
     (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(8))

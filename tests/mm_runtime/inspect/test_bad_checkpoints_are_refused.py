@@ -32,8 +32,6 @@ def config_with(**changes: Any) -> Damage:
 
 
 def text_with(name: str, text: str) -> Damage:
-    """Return a damage that replaces a file, or adds one in a folder of its own."""
-
     def write(source: Path) -> None:
         (source / name).parent.mkdir(exist_ok=True)
         (source / name).write_text(text)
@@ -55,7 +53,6 @@ def index_names_missing_shard(source: Path) -> None:
 
 
 def index_names_missing_tensor(source: Path) -> None:
-    """Let the index name a tensor that its shard does not hold."""
     shard(source)
     path = source / "model.safetensors.index.json"
     index = json.loads(path.read_text())
@@ -70,8 +67,6 @@ def index_leaves_the_directory(source: Path) -> None:
 
 
 def header_with(*, moved: float = 0, twice: bool = False) -> Damage:
-    """Return what moves where the second tensor begins, or names the first one twice."""
-
     def damage(source: Path) -> None:
         path = source / "model.safetensors"
         content = path.read_bytes()
@@ -207,7 +202,6 @@ CASES: dict[InspectReason, dict[str, tuple[Damage, str]]] = {
 def test_damage_has_a_reason(
     tmp_path: Path, reason: InspectReason, damage: Damage, words: str
 ) -> None:
-    """A damaged checkpoint is refused with its own reason and a message that names the damage."""
     source = write_checkpoint(tmp_path / "checkpoint")
     damage(source)
     found = refusal(source)
@@ -225,7 +219,6 @@ def test_unknown_family_lists_known_ones(tmp_path: Path) -> None:
     {"another-family": ("vila", R.FAMILY_MISMATCH), "no-family": ("gpt9", R.UNKNOWN_FAMILY)},
 )
 def test_requested_family_must_agree(tmp_path: Path, requested: str, reason: InspectReason) -> None:
-    """A family in the spec that the checkpoint is not is refused, not obeyed."""
     found = refusal(write_checkpoint(tmp_path), InspectOptions(family=requested))
     assert reason == found.reason
 
@@ -238,7 +231,6 @@ def test_requested_family_must_agree(tmp_path: Path, requested: str, reason: Ins
     },
 )
 def test_wrong_path_shows_what_is_there(tmp_path: Path, path: str, words: str) -> None:
-    """A wrong path is answered with the entries of the nearest directory that exists."""
     write_checkpoint(tmp_path / "checkpoint")
     found = refusal(tmp_path / path)
     assert found.reason is R.SOURCE_NOT_FOUND

@@ -78,7 +78,6 @@ def test_parts_of_vila_are_added(tmp_path: Path) -> None:
 
 
 def test_fairseq_needs_consent(tmp_path: Path) -> None:
-    """FairSeq's weights are a pickle, which is refused unless it is allowed."""
     source = source_of("nmt", tmp_path / "source")
 
     with pytest.raises(InspectRefusedError) as refused:

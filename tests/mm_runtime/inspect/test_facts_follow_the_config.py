@@ -62,7 +62,6 @@ def test_real_config_with_missing_keys(tmp_path: Path) -> None:
     },
 )
 def test_features_per_image(tmp_path: Path, changes: dict[str, Any], features: int) -> None:
-    """Rows of the prompt table for one image follow tower and selection."""
     facts = facts_of(write_checkpoint(tmp_path, {**LLAVA_CONFIG, **changes}))
     assert facts.vision is not None
     assert features == facts.vision.features_per_image
@@ -70,7 +69,6 @@ def test_features_per_image(tmp_path: Path, changes: dict[str, Any], features: i
 
 @pytest.mark.parametrize("sharded", [False, True], ids=["one-file", "shards"])
 def test_weights_are_counted_from_headers(tmp_path: Path, *, sharded: bool) -> None:
-    """Parameters, bytes and the dtype most of them have come from headers, also over shards."""
     source = write_checkpoint(tmp_path)
     if sharded:
         shard(source)

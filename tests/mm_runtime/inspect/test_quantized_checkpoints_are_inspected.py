@@ -37,7 +37,6 @@ def test_packed_numbers_are_counted_and_scales_are_not(tmp_path: Path, kind: str
 
 
 def test_kept_matrices_are_counted_apart(tmp_path: Path) -> None:
-    """A matrix that Model-Optimizer left as it was is none of the quantized ones."""
     found = facts(quantized_qwen(tmp_path, cache=None, kept="down_proj"))
 
     assert found.quantization is not None
@@ -47,7 +46,6 @@ def test_kept_matrices_are_counted_apart(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_planned_with_the_same_facts(tmp_path: Path) -> None:
-    """`mmctl plan` reads the same headers."""
     folder = quantized_qwen(tmp_path)
 
     assert facts_of_folder(folder, InspectOptions()) == facts(folder)
@@ -60,8 +58,6 @@ def without_settings(folder: Path) -> None:
 def saying(
     kind: str = "NVFP4", cache: str | None = "FP8", **more: object
 ) -> Callable[[Path], None]:
-    """Return what writes other settings beside weights in NVFP4."""
-
     def write(folder: Path) -> None:
         text = json.dumps(settings(kind, cache, **more))
         (folder / "hf_quant_config.json").write_text(text)
@@ -70,8 +66,6 @@ def saying(
 
 
 def with_tensors(**changes: tuple[str, list[int]] | None) -> Callable[[Path], None]:
-    """Return what writes other tensors of the first matrix, by the end of their name."""
-
     def write(folder: Path) -> None:
         config = json.loads((folder / "config.json").read_text())
         header = tensors(config.get("text_config", config), "NVFP4")

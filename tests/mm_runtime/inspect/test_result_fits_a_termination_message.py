@@ -13,7 +13,6 @@ from support.broken_checkpoints import copied, edit_json
 
 
 def test_facts_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints the result and writes the same into the termination log."""
     source = copied("tiny-llava", tmp_path / "checkpoint")
     message = tmp_path / "termination-log"
     code = main(["inspect", "--source", str(source), "--termination-log", str(message)])
@@ -25,7 +24,6 @@ def test_facts_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_refusal_is_permanent(tmp_path: Path) -> None:
-    """A refused checkpoint ends with exit code 3: the Job must not try again."""
     message = tmp_path / "termination-log"
     code = main(["inspect", "--source", str(tmp_path), "--termination-log", str(message)])
     result = InspectResult.from_json(message.read_text())
@@ -37,7 +35,6 @@ def test_refusal_is_permanent(tmp_path: Path) -> None:
     "text", ["x" * 50_000, "ü" * 50_000, '"\n\\' * 20_000], ids=["ascii", "umlauts", "escapes"]
 )
 def test_long_messages_are_shortened(text: str) -> None:
-    """However long a message is and however its characters are written, the entire fits."""
     report = refusal_report(InspectRefusedError(InspectReason.CONFIG_INVALID, text))
     error = json.loads(report)["error"]
     assert len(report.encode()) <= MESSAGE_LIMIT_BYTES
@@ -46,7 +43,6 @@ def test_long_messages_are_shortened(text: str) -> None:
 
 
 def test_absurd_names_are_refused(tmp_path: Path) -> None:
-    """Facts that cannot fit become a refusal, never a message that Kubernetes cuts."""
     source = copied("tiny-llava", tmp_path / "checkpoint")
     edit_json(source / "config.json", architectures=["X" * 5000])
     message = tmp_path / "message"

@@ -15,7 +15,6 @@ UNKNOWN = frozenset({"vila", "nmt", "qwen2-5-omni"})
 
 
 def has_class(family: str) -> bool:
-    """Return whether transformers reads the published files as the family's class."""
     return family not in UNKNOWN and bool(FAMILIES[family].architectures)
 
 

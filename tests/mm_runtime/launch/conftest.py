@@ -29,5 +29,4 @@ def start(
 
 @pytest.fixture
 def served(start: Callable[[], Served]) -> Served:
-    """A ready server; a test may end it, and the next one gets another."""
     return start()

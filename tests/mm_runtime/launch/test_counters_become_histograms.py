@@ -67,7 +67,6 @@ def test_counts_are_added_up() -> None:
 
 
 def test_a_parser_reads_them() -> None:
-    """Prometheus' own client finds three families of the right types."""
     families = text_string_to_metric_families(with_histograms(TRITONS, (SECONDS, BATCH)))
     assert {family.name: family.type for family in families} == {
         "nv_inference_count": "counter",

@@ -5,7 +5,6 @@ from support.cases import cases
 
 
 def crashes(*times: float) -> Crashes:
-    """Return what is known after deaths at these seconds."""
     known = Crashes()
     for time in times:
         known = known.after(time)
@@ -25,6 +24,5 @@ def crashes(*times: float) -> Crashes:
 def test_deaths_within_five_minutes_count(
     times: tuple[float, ...], delay: float, *, exhausted: bool
 ) -> None:
-    """Each death that counts doubles the pause, and the third ends the container."""
     found = crashes(*times)
     assert (delay, exhausted) == (found.delay_seconds, found.exhausted)

@@ -33,7 +33,6 @@ def test_the_fault_comes_first(tmp_path: Path, kind: FaultKind, code: ExitCode) 
 
 
 def test_a_fault_is_of_one_start(tmp_path: Path) -> None:
-    """What a server said is forgotten when it is started again."""
     faults = ServerFaults(tmp_path)
     Fault(FaultKind.LOST, "lost").report(faults.environment)
     faults.clear()

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.triton  # its backends are copied
 
 
 def options(folder: Path, device: str, pinned_bytes: int) -> ServeOptions:
-    """Return what a server with such a plan is started by."""
     pools = MemoryPools(cuda_bytes=64 << 20, pinned_bytes=pinned_bytes, shm_bytes=64 << 20)
     return ServeOptions(
         manifest=folder / "manifest.json",

@@ -87,7 +87,6 @@ def test_the_page_is_shown_over_ipv6(inner: int) -> None:
 
 
 def test_both_texts_are_shown(inner: int) -> None:
-    """The server's series come first, the supervisor's after them."""
     shown = free_ports(1)[0]
     with Exposition(Ports(metrics=shown), Ports(metrics=inner), POOLS, "tiny"):
         lines = scrape(shown).text.splitlines()
@@ -109,7 +108,6 @@ def test_both_texts_are_shown(inner: int) -> None:
 
 
 def test_a_dead_server_hides_nothing_of_ours() -> None:
-    """Without tritonserver the port still answers, with what the supervisor knows."""
     shown, inner = free_ports(2)
     with Exposition(Ports(metrics=shown), Ports(metrics=inner), POOLS, "tiny") as reported:
         reported.restarted()
@@ -158,7 +156,6 @@ def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_a_taken_port_is_named() -> None:
-    """A second server on the same port is an error that names the flag."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServerFailedError, match=rf"metrics port {port}.*--metrics-port"):

@@ -57,8 +57,6 @@ def process_of(served: Served, model: str) -> int:
     ],
 )
 def test_a_killed_process_costs_what_was_in_flight(served: Served, model: str) -> None:
-    """Open streams end with an error, and the server is back by itself, counted as one restart."""
-
     def stream(_: int) -> str:
         with Ensemble(served.grpc_url) as client:
             try:

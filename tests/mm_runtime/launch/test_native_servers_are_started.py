@@ -112,7 +112,6 @@ def test_the_containers_backend_is_found(container: Path, tmp_path: Path) -> Non
 
 
 def test_adapters_lie_by_their_ids(tmp_path: Path) -> None:
-    """The language model's part of each adapter is a folder named by its id; the base has none."""
     built = tmp_path / "lora"
     reported = [
         {"name": "", "uid": -1},
@@ -129,7 +128,6 @@ def test_adapters_lie_by_their_ids(tmp_path: Path) -> None:
 
 
 def test_no_adapters_no_folder(tmp_path: Path) -> None:
-    """An engine without adapters leaves nothing of the one before."""
     (tmp_path / "by-id" / "3").mkdir(parents=True)
     assert link_adapters(tmp_path / "lora", tmp_path / "by-id") == 0
     assert not (tmp_path / "by-id").exists()
@@ -222,7 +220,6 @@ class Killer(threading.Thread):
         self.over = threading.Event()
 
     def run(self) -> None:
-        """Wait, kill, and see that it helps."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while time.monotonic() < deadline and not self.over.wait(0.05):
             if "ready after" in self._log.text and len(list(self._pids.iterdir())) == RANKS:

@@ -71,7 +71,6 @@ def children_of(pid: int) -> list[int]:
 
 @pytest.mark.slow
 def test_ensemble_answers(served: Served) -> None:
-    """Text goes in, text comes out, through all four models."""
     assert isinstance(query(served)["text_output"], str)
 
 
@@ -135,7 +134,6 @@ def test_drain_waits_for_the_gateway_and_for_what_is_in_flight(
 
 
 def test_stop_during_start_needs_no_drain(random_engine: EngineFiles) -> None:
-    """SIGTERM while models load ends the server at once: nothing can be in flight yet."""
     assert any(_is_stopped_while_it_loads(random_engine) for _ in range(5))
 
 
@@ -158,7 +156,6 @@ def kill_server(served: Served) -> None:
 
 @pytest.mark.slow
 def test_dead_server_is_started_again(served: Served) -> None:
-    """After tritonserver's death the same command serves again, and counts it."""
     before = set(regions(served))
     kill_server(served)
     _wait_for_log(served, "exit code 137; it is started again in 1 s")
@@ -194,7 +191,6 @@ def test_nothing_outlives_a_killed_supervisor(served: Served, start: Callable[[]
 def test_a_server_that_is_killed_while_it_loads_is_started_again(
     random_engine: EngineFiles,
 ) -> None:
-    """A death before readiness counts as one after it: the same command is ready all the same."""
     with start_serving(random_engine.manifest, random_engine.serving) as served:
         _wait_for_log(served, "loading: tensorrt_llm:1")
         kill_server(served)
@@ -205,7 +201,6 @@ def test_a_server_that_is_killed_while_it_loads_is_started_again(
 
 @pytest.mark.slow
 def test_a_server_that_dies_again_and_again_ends_the_command(random_engine: EngineFiles) -> None:
-    """The third death within five minutes ends the container, so that Kubernetes sees it."""
     with start_serving(random_engine.manifest, random_engine.serving) as served:
         for start in (1, 2, 3):
             served.wait_until_ready(starts=start)
@@ -219,7 +214,6 @@ def test_a_server_that_dies_again_and_again_ends_the_command(random_engine: Engi
 
 @pytest.mark.slow
 def test_port_in_use_is_said(random_engine: EngineFiles) -> None:
-    """A start that fails ends at once, with tritonserver's own error."""
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         start_serving(
@@ -257,7 +251,6 @@ def test_damaged_engine_is_refused(
     damage: Callable[[Path], object],
     words: str,
 ) -> None:
-    """A damaged engine is never served: exit code 6 with the file's name, before Triton starts."""
     folder = tmp_path / "engine"
     shutil.copytree(random_engine.manifest.parent, folder)
     damage(folder)
@@ -278,7 +271,6 @@ def test_damaged_engine_is_refused(
 def test_another_engines_plan_is_refused(
     random_engine: EngineFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A serving plan that belongs to another engine is refused, with both names."""
     other = tmp_path / "serving.json"
     other.write_text(serving_plan("f" * 64).to_json())
     manifest = EngineManifest.from_json(random_engine.manifest.read_bytes())
@@ -298,8 +290,6 @@ def _wait_for_log(served: Served, words: str) -> None:
 
 
 def _wait_until_taken_up(served: Served, requests: int) -> None:
-    """Return once so many requests are in hand of a model."""
-
     def all_are() -> bool:
         page = httpx.get(f"{served.metrics_url}/metrics", timeout=REQUEST_SECONDS).text
         names = (line for line in page.splitlines() if line.startswith(EXECUTING_REQUESTS.name))

@@ -68,7 +68,6 @@ def options(
     ],
 )
 def test_argument(argument: str) -> None:
-    """What the plan says reaches the command line."""
     assert argument in server_argv(INSTALLED, options())
 
 
@@ -102,7 +101,6 @@ def test_libraries_and_programs_come_first() -> None:
 
 
 def test_shared_memory_is_distinguished() -> None:
-    """One server has one prefix for ever, two servers of a machine have two."""
     assert options().shm_prefix == options().shm_prefix
     assert options("/a").shm_prefix != options("/b").shm_prefix
     argument = f"--backend-config=python,shm-region-prefix-name={options().shm_prefix}"
@@ -125,7 +123,6 @@ def test_models_run_in_the_interpreter_of_torch(
 
 @pytest.mark.triton
 def test_installed_server_is_complete(tmp_path: Path) -> None:
-    """The wheel in this environment has the server, and its backend can be copied and run."""
     installation = find_installation()
     copy_backends(installation, tmp_path)
     copy_backends(installation, tmp_path)  # again, over the first
@@ -169,12 +166,10 @@ def test_installed_server_is_complete(tmp_path: Path) -> None:
     },
 )
 def test_requests_in_flight_are_counted(text: str, expected: InFlight) -> None:
-    """Queued, taken up and generating requests come from the metrics; limits do not count."""
     assert expected == parse_in_flight(text.splitlines())
 
 
 def test_only_own_regions_are_removed(tmp_path: Path) -> None:
-    """A killed server's regions go, another server's stay."""
     for name in ("mmaaaa_1", "mmaaaa_2", "mmbbbb_1", "other"):
         (tmp_path / name).touch()
     assert remove_regions("mmaaaa_", tmp_path) == 2

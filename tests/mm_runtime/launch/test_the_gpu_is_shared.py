@@ -64,7 +64,6 @@ def test_processes_join(control: Path, tmp_path: Path) -> None:
 def test_a_process_outside_is_noticed(
     control: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A process that did not join means time slices: said with the cost and what to do."""
     (control / "clients").write_text("7\n")
     with caplog.at_level(logging.ERROR), shared(PLAN, tmp_path / "mps") as sharing:
         sharing.check()
@@ -87,7 +86,6 @@ def test_without_the_daemon_the_server_starts(
     program: str,
     words: str,
 ) -> None:
-    """No daemon is not the end of the server: it runs with time slices and says why."""
     if program == "missing":
         monkeypatch.setenv("PATH", str(control.parent))
     (control / "broken").touch()
@@ -107,7 +105,6 @@ def test_without_the_daemon_the_server_starts(
 def test_no_daemon_where_none_is_requested(
     control: Path, tmp_path: Path, plan: GpuSharing | None, mode: Mode
 ) -> None:
-    """Without a plan for MPS nothing is started."""
     with shared(plan, tmp_path / "mps") as sharing:
         sharing.check()
         assert (mode, {}) == (sharing.mode, sharing.environment)
@@ -116,7 +113,6 @@ def test_no_daemon_where_none_is_requested(
 
 
 def test_a_daemon_that_is_gone_is_an_error(control: Path, tmp_path: Path) -> None:
-    """Querying a daemon that ended says so instead of showing no clients."""
     with MpsDaemon(tmp_path / "mps") as daemon:
         (tmp_path / "mps" / "pipe" / "control").unlink()
         with pytest.raises(MpsUnavailableError, match="Cannot find MPS control daemon"):
@@ -126,7 +122,6 @@ def test_a_daemon_that_is_gone_is_an_error(control: Path, tmp_path: Path) -> Non
 
 
 def test_only_numbers_are_processes() -> None:
-    """Whatever else the program prints is no process id."""
     assert numbers("41\nServer 3 is up\n 42 \n") == (41, 42)
 
 

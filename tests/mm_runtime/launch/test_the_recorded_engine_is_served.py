@@ -17,7 +17,6 @@ from support.native_engines import native_engine
 
 @pytest.fixture(name="options")
 def options_of_a_recorded_engine(tmp_path: Path) -> ServeOptions:
-    """Write an engine's manifest and return what serves it, with the digest of its build."""
     engine, serving = native_engine("llava", {})
     manifest = tmp_path / "manifest.json"
     manifest.write_text(engine.to_json(indent=1))

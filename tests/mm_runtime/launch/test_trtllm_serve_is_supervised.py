@@ -104,7 +104,6 @@ def test_the_plans_command_serves_and_ends(
 def test_a_dead_server_is_started_again_until_it_is_too_much(
     engine: EngineFiles, tools: Tools, tmp_path: Path
 ) -> None:
-    """Two deaths are repaired in the pod, the third within five minutes ends the container."""
     with serving(engine, tools, tmp_path) as served:
         for death in (1, 2):
             wait_until_ready(served, starts=death)
@@ -159,7 +158,6 @@ def test_an_image_that_cannot_serve_it_is_refused(
 def test_a_plan_without_a_command_is_refused(
     engine: EngineFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A serving plan for PyTorch that does not say how the server is called ends the pod."""
     plan = ServingPlan.from_json(engine.serving.read_bytes())
     serving = tmp_path / "serving.json"
     serving.write_text(plan.model_copy(update={"trtllm_serve": None}).to_json())

@@ -119,7 +119,6 @@ def test_equal_requests_wait_and_one_leaves(start_engine: StartEngine) -> None:
     },
 )
 def test_a_row_that_cannot_be_sampled(start_engine: StartEngine, broken: Request) -> None:
-    """Its client gets the error; who shares the step with it gets what it gets alone."""
     sink = CollectingSink()
     expected, actual = _answers_beside(start_engine, broken, sink)
     sink.wait_ended()
@@ -133,8 +132,6 @@ def test_a_client_that_cannot_be_reached(start_engine: StartEngine, failing: str
 
 
 def test_steps_that_cannot_be_counted(language_model: LanguageModel) -> None:
-    """Metrics that fail cost no answer."""
-
     def fail(_: Mapping[int, int]) -> NoReturn:
         raise OSError("the port is closed")
 
@@ -203,7 +200,6 @@ def answers(model: LanguageModel, *requests: Request) -> list[list[int] | type[E
 def test_its_client_gets_an_error(
     model: LanguageModel, number: float, changes: dict[str, Any]
 ) -> None:
-    """The requests beside it, and the one after it in its slot, get what they get alone."""
     (alone,) = answers(model, about_features(0.1))
     broken, beside = about_features(number, **changes), about_features(0.1)
     assert [alone, NotFiniteError, alone] == answers(model, beside, broken, beside)

@@ -98,7 +98,6 @@ def test_a_prompt_is_read_in_smaller_parts(
 def test_a_prompt_that_never_fits_fails_alone(
     language_model: LanguageModel, expected: Outcomes
 ) -> None:
-    """Requests without room for one row get an error; who was there before continues."""
     model = Narrow(language_model)
     late = [CollectingSink() for _ in questions()[1:]]
 
@@ -136,7 +135,6 @@ def test_a_part_that_cannot_be_smaller_fails(language_model: LanguageModel) -> N
 
 
 def test_a_step_for_fewer_answers(language_model: LanguageModel, expected: Outcomes) -> None:
-    """With room for two answers the third request fails, and only that one."""
     with engine_starter(Narrow(language_model, answers=2))() as engine:
         found = outcomes(engine, questions())
     failed = [at for at, one in enumerate(found) if one == torch.OutOfMemoryError]
@@ -187,7 +185,6 @@ def test_a_lost_gpu_ends_the_process(language_model: LanguageModel) -> None:
 
 
 def test_a_request_that_finds_the_gpu_lost(language_model: LanguageModel) -> None:
-    """An error that belongs to one request ends all of them when it was the GPU's."""
     ended: list[Exception] = []
     broken = Request(
         ids=PROMPTS[0],

@@ -92,7 +92,6 @@ BLOCKS = {"t5", "flan-t5", "mt5", "byt5"}
 
 
 def _targets(family: str, *, complete: bool) -> str:
-    """Return the modules of the language model's layers that an adapter changes, as a pattern."""
     if family in BLOCKS:
         inside = r"(SelfAttention|EncDecAttention|DenseReluDense)"
         matrices = "q|k|v|o|wi|wi_0|wi_1|wo" if complete else "q|v"
@@ -189,7 +188,6 @@ def _folders(
     ],
 )
 def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
-    """More requests than slots, in mixed batches: each gets its adapter's answer, or the base's."""
     write = texts.write if family in TEXTS else images.write
     checkpoint = write(family, tmp_path / "checkpoint")
     facts = inspect(checkpoint, InspectOptions())

@@ -62,7 +62,6 @@ class Client(CollectingSink):
         return self._ended.is_set()
 
     def check(self) -> None:
-        """Say what is wrong with what it got so far."""
         if self.expected is None:
             assert self.error is not None or self.was_cancelled or not self.ended
             return
@@ -90,7 +89,6 @@ def _seen(piece: Piece) -> object:
 
 
 def answer_alone(model: SlotModel, request: Request) -> tuple[Piece, ...]:
-    """Return what a request gets from an engine that serves no one else."""
     engine, sink = Engine(model, OPTIONS), Client(None)
     engine.submit(request, sink)
     while not sink.ended:
@@ -188,8 +186,6 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
 
 
 def copied(request: Request) -> MakeRequest:
-    """Return a function that returns equal requests with arrays of their own."""
-
     def make_request() -> Request:
         own = {name: None if it is None else it.copy() for name, it in arrays.items()}
         return replace(request, **own)  # type: ignore[arg-type]
@@ -223,7 +219,6 @@ SAMPLINGS = (
 
 
 def _llava_questions() -> Questions:
-    """Return questions with and without images, of every way to choose tokens."""
     rng = np.random.default_rng(20)
     good = []
     for number in range(14):
@@ -269,7 +264,6 @@ def _llava_questions() -> Questions:
 
 
 def _chats(model: LanguageModel) -> Questions:
-    """Return first turns of chats, second ones behind their answers, and what breaks between."""
     rng = np.random.default_rng(22)
     good = []
     for number in range(5):
@@ -298,7 +292,6 @@ def _chats(model: LanguageModel) -> Questions:
 
 
 def _t5_questions(start: int) -> Questions:
-    """Return texts with one answer and with several beams."""
     rng = np.random.default_rng(21)
     good = []
     for number in range(10):

@@ -33,7 +33,6 @@ SCHEMA = {
 
 @pytest.fixture(scope="module")
 def guides(tmp_path_factory: pytest.TempPathFactory) -> Guides:
-    """Guides of a tokenizer of bytes and a few words."""
     folder = tmp_path_factory.mktemp("bytes")
     letters = byte_letters()
     vocabulary = {letters[byte]: byte for byte in range(256)}
@@ -73,7 +72,6 @@ def _answer(guide: Guide, seed: int, most: int = 400) -> str:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_schemas(guides: Guides, seed: int) -> None:
-    """However unlikely the tokens, the answer is JSON of the schema."""
     request = GuideRequest(GuideKind.JSON_SCHEMA, json.dumps(SCHEMA))
     found = json.loads(_answer(guides.make(request), seed))
     assert found["shape"] in {"circle", "square"}
@@ -83,7 +81,6 @@ def test_schemas(guides: Guides, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_patterns(guides: Guides, seed: int) -> None:
-    """A text that a pattern matches, from its beginning to its end."""
     pattern = "(red|blue) [0-9]{2,4}"
     found = _answer(guides.make(GuideRequest(GuideKind.REGEX, pattern)), seed)
     assert re.fullmatch(pattern, found)
@@ -125,7 +122,6 @@ def test_the_same_again(guides: Guides) -> None:
     },
 )
 def test_what_is_not_understood(guides: Guides, request_: GuideRequest) -> None:
-    """The client is at fault and gets the reason."""
     with pytest.raises(RequestError, match="guided_decoding_guide"):
         guides.make(request_)
 

@@ -37,7 +37,6 @@ class Upstream:
         self.processor: Any = transformers.AutoProcessor.from_pretrained(folder)
 
     def answer(self, images: list[Any]) -> list[int]:
-        """Return the tokens of the answer about images."""
         import torch  # noqa: PLC0415 (seconds)
 
         if self.processor.chat_template:
@@ -103,7 +102,6 @@ def test_it_is_the_generic_family(both: tuple[Pipeline, Upstream]) -> None:
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_one_image(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> None:
-    """Token for token, whatever the image's shape."""
     pipeline, upstream = both
     image = noise_image(*size, seed=1)
 
@@ -131,7 +129,6 @@ def test_two_images(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_images_matter(both: tuple[Pipeline, Upstream]) -> None:
-    """Another image, another answer: what is compared above depends on the images."""
     pipeline, _ = both
     answers = {
         tuple(pipeline.query(QUESTION, IMAGE_BYTES=_pixels(noise_image(80, 50, seed=seed))))
@@ -141,7 +138,6 @@ def test_images_matter(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_requests_together(both: tuple[Pipeline, Upstream]) -> None:
-    """Requests join while others answer, and none changes another's tokens."""
     pipeline, upstream = both
     images = [noise_image(*size, seed=4) for size in SIZES]
     requests = [pipeline.request(QUESTION, IMAGE_BYTES=_pixels(one)) for one in images]

@@ -28,7 +28,6 @@ ANSWER = 20
 
 
 def _requests(family: str, model: transformers.PreTrainedModel) -> list[Request]:
-    """Return texts of 2 to 60 tokens, or audio clips, with the checkpoint's decoder prompts."""
     rng = np.random.default_rng(3)
     start = model.generation_config.decoder_start_token_id or model.config.decoder_start_token_id
     forced = getattr(model.config, "forced_bos_token_id", None)
@@ -77,7 +76,6 @@ def opened(folder: Path, family: str, slots: int = 1, max_length: int = 64) -> E
 
 @pytest.mark.parametrize("family", sorted(KINDS))
 def test_mixed_requests(tmp_path: Path, family: str) -> None:
-    """More requests than slots, of different lengths; each gets the answer it gets alone."""
     folder = write(family, tmp_path / family)
     complete = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
     model = opened(folder, family, slots=SLOTS)
@@ -116,7 +114,6 @@ def test_questions_have_no_rules(tmp_path: Path) -> None:
 
 
 def test_bad_requests(tmp_path: Path) -> None:
-    """What encoder or decoder cannot read is refused before it takes a slot."""
     model = opened(write("t5", tmp_path / "t5"), "t5", max_length=8)
     for words, request in {
         "decoder_input_ids is missing": Request((5,), 1, frozenset()),

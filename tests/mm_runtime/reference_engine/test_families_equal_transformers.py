@@ -46,7 +46,6 @@ def both(
 
 
 def _expected(pipeline: Pipeline, upstream: Upstream, given: list[Any]) -> list[int]:
-    """Return transformers' answer to the prompt that preprocessing writes for these images."""
     pixels = [_bytes(one) for one in given]
     facts = pipeline.directory.facts
     urls = {"IMAGE_URL": np.array([pixels], dtype=np.object_)} if given else {}
@@ -74,7 +73,6 @@ def _bytes(image: Any) -> bytes:
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_one_image(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> None:
-    """Whatever its shape, an image is cut, encoded and read as transformers does it."""
     pipeline, upstream = both
     image = noise_image(*size, seed=1)
     pixels = np.asarray(image)[None, None]
@@ -119,7 +117,6 @@ def test_a_text_that_claims_features(both: tuple[Pipeline, Upstream]) -> None:
 def test_the_gateway_counts_what_is_placed(
     both: tuple[Pipeline, Upstream], size: tuple[int, int]
 ) -> None:
-    """Tokens of the text and of an image are together the prompt that the engine reads."""
     pipeline, _ = both
     preprocessor, image = pipeline.preprocessor, noise_image(*size, seed=1)
     layout = PromptLayout(preprocessor.questions, preprocessor.image_processor)
@@ -153,7 +150,6 @@ def test_two_images(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_images_matter(both: tuple[Pipeline, Upstream]) -> None:
-    """Another image, another answer: what is compared above depends on the images."""
     pipeline, _ = both
     answers = {
         tuple(
@@ -214,7 +210,6 @@ def test_seconds_of_a_video(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def _upstreams_pace(*, kept: int, stored: int, seconds: float) -> float:
-    """Return `second_per_grid_ts` of transformers' processor for a video of which some are kept."""
     from transformers.video_utils import VideoMetadata  # noqa: PLC0415 (seconds)
 
     video = VideoMetadata(
@@ -226,7 +221,6 @@ def _upstreams_pace(*, kept: int, stored: int, seconds: float) -> float:
 
 
 def _video_answer(pipeline: Pipeline, upstream: Upstream, **tensors: Any) -> list[int]:
-    """Return transformers' answer about a video, its frames as preprocessing makes them."""
     assert upstream.case.video is not None
     prepared = pipeline.prepare(QUESTION, **tensors)
     config, vocabulary = upstream.model.config, pipeline.directory.facts.text.vocabulary_size
@@ -237,7 +231,6 @@ def _video_answer(pipeline: Pipeline, upstream: Upstream, **tensors: Any) -> lis
 
 
 def test_the_next_turn_of_a_chat(both: tuple[Pipeline, Upstream]) -> None:
-    """What an earlier turn computed is known, and the answer is that of an engine that forgets."""
     pipeline, _ = both
     image = np.asarray(noise_image(60, 44, seed=3))[None, None]
     requested = " ".join([QUESTION] * 4)

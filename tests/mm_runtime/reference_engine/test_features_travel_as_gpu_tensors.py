@@ -137,7 +137,6 @@ def test_tensorrts_backend_gets_features_alone(given: Any) -> None:
 def test_a_tensor_is_read_as_an_array_is(
     language_model: LanguageModel, start_engine: StartEngine
 ) -> None:
-    """A table of torch gives the tokens that the same array gives."""
     table = np.random.default_rng(2).normal(size=(5, language_model.hidden_size))
     size = language_model.vocabulary_size
     answers = []

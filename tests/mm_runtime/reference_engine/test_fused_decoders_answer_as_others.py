@@ -159,7 +159,6 @@ def test_a_part_longer_than_any_pass(
 
 
 def test_unused_rows_are_stored_nowhere() -> None:
-    """A row of position -1 changes no key and no value of any slot."""
     heads = Heads(queries=4, keys=2, size=8, scale=1.0)
     stored = Stored(torch.zeros(3, 2, 5, 8), torch.zeros(3, 2, 5, 8))
     inputs = torch.tensor([[1, 4, 2, 4], [0, -1, 0, 0]], dtype=torch.int32)
@@ -171,7 +170,6 @@ def test_unused_rows_are_stored_nowhere() -> None:
 
 
 def test_a_moved_request_keeps_its_keys(fused: LanguageModel) -> None:
-    """Slots change places without a copy; the next token is the same."""
     rows = fused.embed(range(10, 40), None)
     fused.run([9, 9, 9], [3, 3, 3], Part(0, rows))
     wanted = fused.run([1, 2, 3, 4], [5, 5, 5, 30]).decoded[3].clone()
@@ -219,7 +217,6 @@ FUSED = ("llava-next", "llava-onevision", "qwen2-vl", "vila")
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, LoadedEngine]]:
-    """A family's engine by transformers' modules, and its fused decoder."""
     directory = shared_family(tmp_path_factory, request.param).engine
     pipeline = Pipeline.load(directory)
     loaded = load_engine(

@@ -16,7 +16,6 @@ HIDDEN = 128
 
 
 def _requests(count: int, *, end_ids: frozenset[int]) -> list[Request]:
-    """Return prompts of 3 to 300 tokens, some with rows of up to two images."""
     rng = np.random.default_rng(7)
     requests = []
     for _ in range(count):
@@ -76,7 +75,6 @@ def test_mixed_requests(
     prompt_rows: int,
     end_ids: frozenset[int],
 ) -> None:
-    """Twelve requests of different lengths share four slots and disturb each other in nothing."""
     requests = _requests(12, end_ids=end_ids)
     expected = [_expected(reference, language_model, request) for request in requests]
     with start_engine(prompt_rows=prompt_rows) as engine:

@@ -40,7 +40,6 @@ def test_tokens_of_the_device_are_filled_in_there() -> None:
 
 
 def test_nothing_of_the_pass_before_is_left() -> None:
-    """A pass with fewer tokens has rows that stand for nothing where others had some."""
     inputs = PassInputs(4, 3, CPU)
     for count in (4, 1):
         inputs.begin()

@@ -104,7 +104,6 @@ def said(sinks: Sequence[CollectingSink]) -> list[list[Piece]]:
 
 
 def in_turn(model: Overlapping, requests: Sequence[Request]) -> list[CollectingSink]:
-    """Return what comes of requests when each pass waits for the tokens of the one before."""
     model.overlaps = False
     sinks = answered(model, requests)
     model.forget()
@@ -113,7 +112,6 @@ def in_turn(model: Overlapping, requests: Sequence[Request]) -> list[CollectingS
 
 
 def as_in_turn(model: Overlapping, requests: Sequence[Request]) -> list[CollectingSink]:
-    """Return what comes of requests, the same as in turn."""
     wanted = in_turn(model, requests)
     found = answered(model, requests)
     assert said(found) == said(wanted)

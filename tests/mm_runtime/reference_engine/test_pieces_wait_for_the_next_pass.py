@@ -94,7 +94,6 @@ def test_pieces_of_a_step_are_given_out_beside_the_next(launching: Launching) ->
 
 @pytest.mark.parametrize("broken_at", [0, TOKENS - 1], ids=["first", "last"])
 def test_a_sink_that_fails_ends_its_own_request(launching: Launching, broken_at: int) -> None:
-    """Its error comes back to it, and the others have their answers."""
     count = 0
 
     def break_it(_: Piece) -> None:

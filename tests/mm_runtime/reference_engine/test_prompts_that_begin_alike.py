@@ -52,7 +52,6 @@ def one_thread() -> Iterator[None]:
 
 
 def loaded(**more: object) -> LanguageModel:
-    """Return the tiny model, which keeps 64 blocks."""
     given: dict[str, object] = {
         "folder": CHECKPOINT,
         "family": "llava",
@@ -71,13 +70,11 @@ def loaded(**more: object) -> LanguageModel:
     ]
 )
 def keeping(request: pytest.FixtureRequest) -> LanguageModel:
-    """A model that keeps prompts, in each way that decoders are computed."""
     make: Callable[[], dict[str, object]] = request.param
     return loaded(**make())
 
 
 def answer(model: LanguageModel, request: Request) -> tuple[list[int], int]:
-    """Return the tokens of an answer, and how many of its prompt's were known."""
     sink = CollectingSink()
     with engine_starter(model)(prompt_rows=7) as engine:
         engine.submit(request, sink)
@@ -87,7 +84,6 @@ def answer(model: LanguageModel, request: Request) -> tuple[list[int], int]:
 def test_the_next_turn_computes_what_is_new(
     keeping: LanguageModel, language_model: LanguageModel
 ) -> None:
-    """A chat's second turn begins with its first one and the answer; both are known."""
     first = requested(tokens=20)
     said, reused = answer(keeping, first)
     assert (said, reused) == (answer(language_model, first)[0], 0)

@@ -37,7 +37,6 @@ def _wait(engine: Engine, running: int) -> None:
 
 
 def _wait_stopping(engine: Engine) -> None:
-    """Wait until an engine takes no request any more."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while True:
         assert time.monotonic() < deadline
@@ -68,7 +67,6 @@ class Held(CollectingSink):
 
 
 def test_one_step_decodes_several_requests(start_engine: StartEngine) -> None:
-    """Four requests of 50 tokens need far fewer than 200 steps."""
     with start_engine() as engine:
         sinks = [CollectingSink() for _ in range(SLOTS)]
         for sink in sinks:
@@ -81,7 +79,6 @@ def test_one_step_decodes_several_requests(start_engine: StartEngine) -> None:
 
 
 def test_steps_are_reported_by_their_size(language_model: LanguageModel) -> None:
-    """Every step is informed of once, the last ones before the engine falls idle."""
     reported: Counter[int] = Counter()
     idle = threading.Event()
 
@@ -97,7 +94,6 @@ def test_steps_are_reported_by_their_size(language_model: LanguageModel) -> None
 
 
 def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
-    """A request that joins later and requests less ends first."""
     ended: list[str] = []
 
     def note(name: str) -> CollectingSink:
@@ -148,7 +144,6 @@ def test_long_prompt_does_not_stall_a_running_answer(
 
 
 def test_cancelled_request_frees_its_slot_for_a_waiting_one(start_engine: StartEngine) -> None:
-    """With one slot, the second request starts when the first one's client goes."""
     with start_engine(max_batch_size=1) as engine:
         first, second = Held(), CollectingSink()
         engine.submit(_request(MAX_LENGTH), first)
@@ -183,7 +178,6 @@ def test_prompt_of_a_client_that_goes_is_dropped(start_engine: StartEngine) -> N
 
 
 def test_cancelled_request_leaves_the_queue(start_engine: StartEngine) -> None:
-    """A request that waits is dropped too when no one wants it any more."""
     with start_engine(max_batch_size=1) as engine:
         running, waiting = Held(), CollectingSink()
         engine.submit(_request(MAX_LENGTH), running)
@@ -198,7 +192,6 @@ def test_cancelled_request_leaves_the_queue(start_engine: StartEngine) -> None:
 
 
 def test_full_queue_refuses(start_engine: StartEngine) -> None:
-    """One request runs, one waits; the third is instructed to come again."""
     with start_engine(max_batch_size=1, max_queue_size=1) as engine:
         running, waiting = Held(), CollectingSink()
         engine.submit(_request(MAX_LENGTH), running)
@@ -228,7 +221,6 @@ def test_full_queue_refuses(start_engine: StartEngine) -> None:
 def test_impossible_requests_are_refused(
     start_engine: StartEngine, request_: Request, message: str
 ) -> None:
-    """What can never be served does not enter the queue."""
     with start_engine() as engine, pytest.raises(RequestError, match=message):
         engine.submit(request_, CollectingSink())
 
@@ -251,7 +243,6 @@ def test_queue_without_bound(start_engine: StartEngine) -> None:
 
 
 def test_answer_is_cut_to_the_room_there_is(start_engine: StartEngine) -> None:
-    """More tokens than a slot has positions: the answer ends at the limit, with its reason."""
     with start_engine() as engine:
         sink = CollectingSink()
         engine.submit(_request(10_000), sink)
@@ -260,7 +251,6 @@ def test_answer_is_cut_to_the_room_there_is(start_engine: StartEngine) -> None:
 
 
 def test_stopping_ends_every_request(start_engine: StartEngine) -> None:
-    """Running and waiting requests are reported; new ones are refused."""
     running = Held()
     sinks = [running, CollectingSink(), CollectingSink()]
     with start_engine(max_batch_size=1) as engine:

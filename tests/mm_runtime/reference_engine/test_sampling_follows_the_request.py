@@ -49,7 +49,6 @@ def test_greedy(sampling: Sampling) -> None:
 
 
 def test_sampling_follows_the_probabilities() -> None:
-    """With top_p 1 every token comes as often as the model says."""
     draws = _draws(Sampling(top_p=1.0, seed=3), 4000)
     expected = LOGITS.softmax(-1).tolist()
     actual = [draws[token] / 4000 for token in range(SIZE)]
@@ -75,12 +74,10 @@ def test_min_p_keeps_what_is_near_the_likeliest(cut: dict[str, float]) -> None:
     },
 )
 def test_top_p_keeps_the_mass(top_p: float, tokens: set[int]) -> None:
-    """The smallest set of likeliest tokens with that much probability is kept."""
     assert tokens == set(_draws(Sampling(top_p=top_p)))
 
 
 def test_seed_repeats_an_answer() -> None:
-    """One seed gives one sequence, another seed another one."""
     sequences = [
         [_next(chooser, range(place)) for place in range(40)]
         for chooser in (_chooser(sampling=Sampling(top_p=1.0, seed=seed)) for seed in (7, 7, 8))
@@ -117,7 +114,6 @@ def test_rules_move_the_choice(
 
 
 def test_logits_of_the_step_are_not_changed() -> None:
-    """Requests share the step's logits, so each works on its own copy."""
     before = LOGITS.clone()
     _next(_chooser(bad=((1,),)), [])
     assert torch.equal(before, LOGITS)

@@ -67,7 +67,6 @@ def test_an_answer_leaves(reading: str | None, following: str | None, leaving: i
 
 @pytest.mark.parametrize("following", [None, "the-next"])
 def test_a_prompt_is_dropped(following: str | None) -> None:
-    """The next one moves up, and is read when the engine turns to it."""
     slots, model = slots_of(["a", "bb"], "reading", following)
 
     slots.drop_reading()

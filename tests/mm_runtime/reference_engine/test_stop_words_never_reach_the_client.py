@@ -11,7 +11,6 @@ END = 99
 def _run(
     tokens: list[int], *, stop: tuple[tuple[int, ...], ...] = (), limit: int = 50
 ) -> list[tuple[list[int], Finish | None]]:
-    """Return what is given out after each token, until the answer ends."""
     progress = Progress(max_tokens=limit, end_ids=frozenset({END}), stop=stop)
     given: list[tuple[list[int], Finish | None]] = []
     for token in tokens:
@@ -27,12 +26,10 @@ def test_end_token_is_not_part_of_the_answer() -> None:
 
 
 def test_limit_gives_out_everything() -> None:
-    """At the limit the last token is given out with reason length."""
     assert _run([1, 2, 3], limit=2) == [([1], None), ([2], Finish.LENGTH)]
 
 
 def test_start_of_a_stop_word_is_held_back_until_it_is_none() -> None:
-    """Tokens that might begin a stop word come later, not never."""
     expected = [([1], None), ([], None), ([], None), ([7, 8, 5], None)]
     assert expected == _run([1, 7, 8, 5], stop=((7, 8, 9),))
 
@@ -42,24 +39,20 @@ def test_stop_word_is_cut_off() -> None:
 
 
 def test_longest_of_several_matches_is_cut_off() -> None:
-    """When one stop word ends another, the longer one goes."""
     expected = [([1], None), ([], None), ([], Finish.STOP)]
     assert expected == _run([1, 7, 8], stop=((8,), (7, 8)))
 
 
 def test_overlapping_start_is_found() -> None:
-    """A stop word that begins inside a failed match is still found."""
     expected = [([], None), ([], None), ([7], None), ([], Finish.STOP)]
     assert expected == _run([7, 7, 7, 8], stop=((7, 7, 8),))
 
 
 def test_held_back_tokens_come_with_the_end_token() -> None:
-    """When the answer ends in the start of a stop word, that start belongs to the answer."""
     assert _run([7, END], stop=((7, 8),)) == [([], None), ([7], Finish.STOP)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_pieces_join_to_the_answer(limit: int) -> None:
-    """No token is lost or doubled by holding back."""
     given = _run([7, 7, 7, 7], stop=((7, 7, 8),), limit=limit)
     assert [7] * limit == [token for piece, _ in given for token in piece]

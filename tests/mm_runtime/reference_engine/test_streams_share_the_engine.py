@@ -20,7 +20,6 @@ def _metric(served: Served, name: str) -> float:
 
 
 def test_concurrent_streams_interleave(served: Served) -> None:
-    """Eight answers of 400 tokens: every stream has begun before the first one ends."""
     order = order_of_streams(served.grpc_url, "ensemble", STREAMS)
     first_end = min(len(order) - order[::-1].index(number) - 1 for number in range(STREAMS))
     last_start = max(order.index(number) for number in range(STREAMS))

@@ -47,6 +47,5 @@ def test_logits(latest: int | None) -> None:
     },
 )
 def test_what_is_refused(text: str) -> None:
-    """A guide that is none names what was expected."""
     with pytest.raises(RequestError, match=r"guided_decoding_guide \(timestamps\): expected"):
         TimestampGuide.read(text, size=SIZE, end=END)

@@ -24,7 +24,6 @@ ROWS = 4
 
 
 def test_answers_equal_the_language_models(tmp_path: Path) -> None:
-    """A prompt with two images' rows is continued as `generate` continues its embeddings."""
     folder = write("vila", tmp_path / "vila")
     model = LanguageModel(
         Checkpoint(folder=folder, dtype="float32", slots=2, max_length=96, family="vila")

@@ -71,7 +71,6 @@ def parameters(found: dict[str, str], model: str = "tensorrt_llm") -> dict[str, 
 
 
 def table_types(found: dict[str, str]) -> dict[str, str]:
-    """Return "model.tensor" -> type, of every tensor that holds features."""
     wanted = {"prompt_embedding_table", "OUT_PROMPT_EMBEDDING_TABLE", "encoder_input_features"}
     wanted |= {"ENCODER_INPUT_FEATURES"}
     return {
@@ -94,7 +93,6 @@ def summary(found: dict[str, str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("family", ON_TRITON)
 def test_repositories_are_golden(golden: Golden, family: str) -> None:
-    """Files, steps, types and parameters of each family change only on purpose."""
     golden.check(
         f"tensorrt-llm/{family}.txt", "".join(f"{line}\n" for line in summary(files(family)))
     )
@@ -102,7 +100,6 @@ def test_repositories_are_golden(golden: Golden, family: str) -> None:
 
 @pytest.mark.parametrize("family", ON_TRITON)
 def test_nothing_is_left_to_fill_in(family: str) -> None:
-    """Every parameter of upstream's template has a value, and no placeholder is left."""
     found = files(family)
     assert [path for path, text in found.items() if "${" in text] == []
     assert set(TEMPLATE_KEYS.split()) == set(parameters(found))
@@ -115,7 +112,6 @@ def test_nothing_is_left_to_fill_in(family: str) -> None:
 @pytest.mark.parametrize("family", ON_TRITON)
 @pytest.mark.parametrize("name", ["ensemble", "token_ensemble", "scored_ensemble"])
 def test_steps_connect_what_the_models_have(family: str, name: str) -> None:
-    """An ensemble maps only tensors that both ends have, of one type."""
     found = configs(files(family))
     made = {one.name: one.data_type for one in found[name].input}
     for step in found[name].ensemble_scheduling.step:
@@ -135,7 +131,6 @@ def test_steps_connect_what_the_models_have(family: str, name: str) -> None:
     },
 )
 def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) -> None:
-    """A backend never gets an input it does not know, and the ensemble offers what it knows."""
     found = configs(files("llava", version=version))
     both = {"min_length", "random_seed", "min_tokens", "seed"}
     for model in ("ensemble", "tensorrt_llm", "tensorrt_llm_bls"):
@@ -159,7 +154,6 @@ def test_the_plans_numbers_arrive() -> None:
 
 @pytest.mark.parametrize(("adapters", "expected"), [(0, ""), (1, "/adapters")])
 def test_adapters_are_fetched_at_the_start(adapters: int, expected: str) -> None:
-    """The folder of adapters is named when the engine has some."""
     manifest, serving = native_engine("llava")
     assert manifest.plan.trtllm
     lora = [LoraAdapter(name=f"a{i}", uid=i, source="/a") for i in range(adapters)]

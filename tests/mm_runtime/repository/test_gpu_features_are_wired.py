@@ -72,7 +72,6 @@ def test_encoders_in_other_pods_send_the_engines_type(
 
 
 def test_only_the_language_model_takes_gpu_tensors() -> None:
-    """Every other model reads what Triton copies to host memory for it."""
     found = values()
     taking = [
         module.NAME
@@ -85,7 +84,6 @@ def test_only_the_language_model_takes_gpu_tensors() -> None:
 
 
 def test_the_language_model_learns_where_features_were() -> None:
-    """The encoder says it beside the features, and the ensemble passes it on."""
     steps = {step.model_name: step for step in ensemble.config(values()).ensemble_scheduling.step}
 
     made = steps[multimodal_encoders.NAME].output_map[MADE]
@@ -104,7 +102,6 @@ def test_the_chain_passes_features_in_host_memory() -> None:
 
 
 def test_on_the_processor_nothing_is_added() -> None:
-    """Tensors and parameters are upstream's and ours of before."""
     found = values("CPU")
     texts = [str(module.config(found)) for module in (multimodal_encoders, tensorrt_llm, ensemble)]
 

@@ -64,7 +64,6 @@ def model(request: pytest.FixtureRequest) -> str:
 
 
 def test_files_are_golden(golden: Golden) -> None:
-    """Paths and configurations change only on purpose."""
     found = files()
     golden.check("tree.txt", "".join(f"{path}\n" for path in sorted(found)))
     for name in MODEL_NAMES:
@@ -92,13 +91,11 @@ def _text_only(role: Role = Role.SERVER) -> dict[str, str]:
 
 
 def test_text_only_engines_have_no_encoders_pod() -> None:
-    """A pod that would only encode images of a model that sees none is refused."""
     with pytest.raises(PermanentError, match="llava has no vision encoder"):
         _text_only(Role.ENCODER)
 
 
 def test_text_only_engines_have_no_encoder() -> None:
-    """Without images there is no encoder, and the ensemble reads nothing that no one makes."""
     found = _text_only()
     assert not [path for path in found if "multimodal_encoders" in path]
     steps = parse(found["ensemble/config.pbtxt"]).ensemble_scheduling.step
@@ -185,7 +182,6 @@ def _tensors(side: Any) -> dict[str, int]:
 
 
 def test_ensemble_tensors_agree_from_end_to_end() -> None:
-    """Every tensor a step reads is made before, with the type the reader declares."""
     configs = {name: parse(files()[f"{name}/config.pbtxt"]) for name in MODEL_NAMES}
     made = _tensors(configs["ensemble"].input)
     for step in configs["ensemble"].ensemble_scheduling.step:
@@ -209,7 +205,6 @@ def test_the_gateways_ensemble_names_what_the_gateway_reads(*, streaming: bool) 
 
 
 def test_required_inputs_are_connected() -> None:
-    """A model's input that is not optional is fed by the ensemble, or no request would ever run."""
     configs = {name: parse(files()[f"{name}/config.pbtxt"]) for name in MODEL_NAMES}
     for step in configs["ensemble"].ensemble_scheduling.step:
         required = {t.name for t in configs[step.model_name].input if not t.optional}
@@ -217,13 +212,11 @@ def test_required_inputs_are_connected() -> None:
 
 
 def test_odd_dtypes_are_refused() -> None:
-    """An engine dtype that no prompt table can have is an error with the allowed ones."""
     with pytest.raises(PermanentError, match="'int8' is not one of float16, bfloat16, float32"):
         files(dtype="int8")
 
 
 def test_models_are_shipped() -> None:
-    """Every Python model of the repository has its model.py in this package."""
     sources = model_sources()
     assert set(sources) == {*MODEL_NAMES, "vision_encoder"} - {"ensemble"}
     assert all("class TritonPythonModel" in source for source in sources.values())
@@ -244,7 +237,6 @@ def _tree(directory: Path) -> Iterator[str]:
     },
 )
 def test_repository_is_replaced_at_once(tmp_path: Path, before: Mapping[str, str]) -> None:
-    """Whatever was there, afterwards there are exactly the new files."""
     for name, content in before.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(content)

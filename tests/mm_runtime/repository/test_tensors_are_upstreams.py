@@ -76,7 +76,6 @@ def configs(dtype: str = "float16", backend: str = "Reference") -> dict[str, Mod
 
 
 def as_upstream(tensor: Any) -> dict[str, Any]:
-    """Return an input or output in the form of the JSON file."""
     found: dict[str, Any] = {
         "name": tensor.name,
         "data_type": data_type(tensor),
@@ -111,7 +110,6 @@ def test_tensors(model: str, side: str) -> None:
 
 
 def test_newer_names_are_optional_twins() -> None:
-    """`seed` and `min_tokens` take what their older twins take, in ensemble and engine."""
     for model in ("ensemble", "tensorrt_llm_bls", "tensorrt_llm"):
         inputs = {tensor.name: as_upstream(tensor) for tensor in configs()[model].input}
         for old, new in (("random_seed", "seed"), ("min_length", "min_tokens")):

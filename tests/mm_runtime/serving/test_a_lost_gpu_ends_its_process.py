@@ -52,7 +52,6 @@ def test_the_end_says_why(said: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"kind": "tired", "message": "x"}', None])
 def test_files_that_say_nothing(tmp_path: Path, content: str | None) -> None:
-    """Missing, cut and foreign ones count as none."""
     path = tmp_path / "fault.json"
     if content is not None:
         path.write_text(content)

@@ -51,7 +51,6 @@ class Served:
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    """A class with a chat template, and one without."""
     folder = tmp_path_factory.mktemp("class")
     directory = build(write(request.param, folder / "checkpoint"), folder / "store")
     serving = folder / "plan.json"

@@ -33,7 +33,6 @@ def test_equals_transformers(tmp_path: Path, bins: int, seconds: float) -> None:
 
 
 def test_another_rate_is_refused(tmp_path: Path) -> None:
-    """A checkpoint of another rate would read everything too fast or too slow."""
     (tmp_path / "preprocessor_config.json").write_text('{"sampling_rate": 8000}')
     with pytest.raises(ValueError, match="sampling_rate is 8000, expected 16000"):
         LogMel.from_folder(tmp_path, bins=80, frames=3000)

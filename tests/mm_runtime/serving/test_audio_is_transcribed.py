@@ -158,7 +158,6 @@ ROOM = 60
 def long_form(
     ears: Ears, audio: NDArray[np.float32], language: str, **options: Any
 ) -> tuple[str, list[Any]]:
-    """Return text and segments of transformers' own `generate` for audio of any length."""
     words = tokenizer(texts.RECEIVED, texts.TIMES)
     found = ears.model.generate(
         ears.extractor(

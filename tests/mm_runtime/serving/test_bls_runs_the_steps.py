@@ -32,7 +32,6 @@ class ScriptedModels:
     """Earlier tokens, for each time that text was requested."""
 
     def once(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Outputs:
-        """Return what a model before or after the language model would."""
         del outputs
         if model == "preprocessing":
             return {"INPUT_ID": np.array([[1, 2]]), "REQUEST_INPUT_LEN": np.array([[2]])}
@@ -43,7 +42,6 @@ class ScriptedModels:
         return {"OUTPUT": np.array([[" ".join(words).encode()]], dtype=np.object_)}
 
     def pieces(self, model: str, inputs: Tensors, outputs: Sequence[str]) -> Iterator[Outputs]:
-        """Yield the answer; a stop ends it after the next piece."""
         del outputs
         assert model == "tensorrt_llm"
         streaming = bool(inputs["streaming"].item()) if "streaming" in inputs else False

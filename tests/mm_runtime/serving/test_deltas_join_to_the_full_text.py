@@ -31,21 +31,18 @@ def byte_level() -> Tokenizer:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_characters_of_several_tokens(byte_level: Tokenizer, size: int) -> None:
-    """A character is given out once, when it is complete."""
     text = "größer: 日本語 🦙 end"
     joined, pieces = _join(byte_level, byte_level.encode(text).ids, size)
     assert (text, True) == (joined, all("\ufffd" not in piece for piece in pieces))
 
 
 def test_incomplete_character_at_the_end_is_not_swallowed(byte_level: Tokenizer) -> None:
-    """When nothing can complete it any more, the replacement character is given out."""
     ids = byte_level.encode("a🦙").ids[:-1]
     joined, _ = _join(byte_level, ids, 1)
     assert byte_level.decode(ids) == joined
 
 
 def test_words_keep_their_spaces() -> None:
-    """A word-level tokenizer's second word brings its space along."""
     codec = TextCodec(CHECKPOINT)
     ids = codec.encode_word("a red square")
     first, second = (

@@ -49,7 +49,6 @@ def _niceness(served: Served) -> dict[str, set[int]]:
 
 @pytest.mark.triton
 def test_encoder_of_a_real_server_gives_way(served: Served) -> None:
-    """The thread that computes is behind all others, and what passes requests on is not."""
     own = os.getpriority(os.PRIO_PROCESS, served.server_pid)
     found = _niceness(served)
     assert {own, min(own + LATER, LAST)} == found["multimodal_encoders"]

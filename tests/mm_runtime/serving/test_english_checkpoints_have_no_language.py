@@ -68,7 +68,6 @@ def test_prefix(
 
 @cases("language task", {"language": ("de", "transcribe"), "task": ("en", "translate")})
 def test_other_requests_are_refused(tmp_path: Path, language: str, task: str) -> None:
-    """Another language, or a translation, is no request that such a checkpoint can answer."""
     with pytest.raises(RequestError, match="English alone"):
         prefixes_of(tmp_path, said=False, vocabulary=None).write(language, task)
 

@@ -49,7 +49,6 @@ def test_preprocessed_image(ensemble: Ensemble) -> None:
 
 
 def test_log_probabilities_and_logits(ensemble: Ensemble) -> None:
-    """They come when requested, with one entry a token."""
     pixels = _pixels(RED_SQUARE.name)
     outputs = ensemble.query(
         QUESTION,

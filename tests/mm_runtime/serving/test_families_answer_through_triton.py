@@ -244,7 +244,6 @@ def _refused(served: Family, heading: str, triton: dict[str, Any], openai: dict[
 
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
 def test_mistakes_with_videos(served: Family) -> None:
-    """The page's table of models that see videos is true."""
     pixels = np.zeros((1, 2, 40, 40, 3), np.uint8)
 
     def shown(content: bytes, *parts: dict[str, object]) -> Callable[[], object]:
@@ -328,7 +327,6 @@ def test_documented_videos(served: Family) -> None:
 
 @pytest.mark.parametrize("served", ["t5"], indirect=True)
 def test_mistakes_with_encoder_decoders(served: Family) -> None:
-    """The page's table of encoder-decoders is true."""
     completions, model = served.openai.completions, served.pair.model
     long = "what " * 70
     _refused(

@@ -28,7 +28,6 @@ def acts(processor: ImageProcessor, detail: Detail, count: int) -> bool:
 
 
 def word(processor: ImageProcessor, detail: Detail) -> str:
-    """Return what the table says of a detail that acts like this."""
     alone, several = acts(processor, detail, 1), acts(processor, detail, 2)
     if several and not alone:
         return SEVERAL

@@ -62,7 +62,6 @@ def _batch(*images: float) -> dict[str, NDArray[np.float32]]:
 
 
 def test_only_unknown_images_are_encoded() -> None:
-    """Equal images of one batch cost one encoding, known ones none; the order is kept."""
     cache, encoder = FeatureCache(1 << 20), Encoder()
     first = through(cache, _batch(1, 2, 1), encoder)
     second = through(cache, _batch(3, 2, 1), encoder)
@@ -73,7 +72,6 @@ def test_only_unknown_images_are_encoded() -> None:
 
 
 def test_tensors_stay_tensors() -> None:
-    """Known and new images of one batch have the dtype and device of the encoder's tensors."""
     cache, encoder = FeatureCache(1 << 20), TensorEncoder()
     first = through(cache, _batch(1, 2), encoder)
     known = through(cache, _batch(2, 1), encoder)
@@ -110,7 +108,6 @@ def test_the_longest_unused_goes_first() -> None:
     st.integers(1, 6 * (FEATURE_BYTES + ENTRY_BYTES)),
 )
 def test_the_bound_holds_and_answers_are_right(batches: list[list[int]], limit: int) -> None:
-    """Whatever comes, bytes stay below the limit and features are those of the image."""
     cache, encoder = FeatureCache(limit), Encoder()
     for batch in batches:
         features = through(cache, _batch(*batch), encoder)
@@ -119,7 +116,6 @@ def test_the_bound_holds_and_answers_are_right(batches: list[list[int]], limit: 
 
 
 def test_names_types_and_shapes_are_part_of_the_key() -> None:
-    """The same bytes as another tensor are another image."""
     zeros = np.zeros((2, 8), np.float32)
     inputs = (
         {"a": zeros},
@@ -219,7 +215,6 @@ def test_features_leave_before_they_are_copied() -> None:
 
 
 def test_salts_keep_tenants_apart() -> None:
-    """An image is found again under its own salt only."""
     cache, encoder = FeatureCache(1 << 20), Encoder()
     for salt in (b"", b"ann", b"bob", b"ann", b"", b"bob"):
         assert through(cache, _batch(1), encoder, salt)[:, 0, 0].tolist() == [1]
@@ -227,7 +222,6 @@ def test_salts_keep_tenants_apart() -> None:
 
 
 def test_tables_are_those_of_the_encoder(built_engine: BuiltEngine) -> None:
-    """Features from the cache equal fresh ones bit for bit, alone and beside others."""
     model = built_engine.directory / "vision" / "model.onnx"
     cache = FeatureCache(1 << 20)
     runner = OnnxRunner(model)
@@ -273,7 +267,6 @@ def samples_of(served: Served) -> dict[tuple[str, str | None], float]:
 @pytest.mark.slow
 @pytest.mark.triton
 def test_ten_requests_with_one_image_encode_it_once(served: Served) -> None:
-    """Through the real server: right answers, one miss a salt, and the metrics say so."""
     content = base64.b64encode((IMAGES / "red-square.png").read_bytes()).decode()
     url = f"data:image/png;base64,{content}"
 

@@ -181,7 +181,6 @@ def test_low_detail_is_one_tile(size: Size) -> None:
 
 
 def test_high_detail_is_what_the_family_does() -> None:
-    """Images that are cut up are cut up as without the field."""
     image = _image((300, 400))
     for processor in (GRID, TILES, VIEWS):
         plain, high = (

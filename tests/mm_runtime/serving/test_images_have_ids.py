@@ -51,7 +51,6 @@ def _marked(outputs: Outputs, text: int = 0) -> list[int]:
 
 
 def test_the_image_decides(preprocessor: Preprocessor) -> None:
-    """One image has one id in every prompt; another one has another."""
     turn = _marked(_prepare(preprocessor, "What is it?", "red-square.png"))
     later = _marked(_prepare(preprocessor, "And which colour is that?", "red-square.png"))
     other = _marked(_prepare(preprocessor, "What is it?", "big-green-triangle.png"))
@@ -61,7 +60,6 @@ def test_the_image_decides(preprocessor: Preprocessor) -> None:
 
 
 def test_each_of_several_images_has_its_own(preprocessor: Preprocessor) -> None:
-    """A second image does not change the id of the first one, so its blocks stay reusable."""
     names = ("red-square.png", "big-green-triangle.png")
     both = _marked(_prepare(preprocessor, "Which?", *names))
     alone = [_marked(_prepare(preprocessor, "Which?", name)) for name in names]
@@ -83,14 +81,11 @@ def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
 
 
 def test_an_image_that_became_more_rows_has_another_id() -> None:
-    """Cut into tiles alone and seen at once beside others, an image is not the same to a model."""
     ids = {sized_id(one, rows) for one in (1, 2) for rows in (729, 1500)}
     assert len(ids - {0}) == 4
 
 
 def test_salted_requests_have_ids_of_their_own(preprocessor: Preprocessor) -> None:
-    """The same image has one id in all turns of a tenant, and another one for each tenant."""
-
     def marked(salt: str) -> set[int]:
         requested = np.array([[salt.encode()]], dtype=np.object_)
         outputs = _prepare(preprocessor, "What?", "red-square.png", CACHE_SALT=requested)
@@ -120,6 +115,5 @@ def test_ids_are_never_that_of_text() -> None:
 
 @cases("rows", {"few": (1,), "many": (2, 1)})
 def test_features_and_rows_must_agree(rows: Sequence[int]) -> None:
-    """Features without an image, or the other way round, are a defect that is reported."""
     with pytest.raises(ValueError, match="2 features in the prompt"):
         extra_ids([5, 100, 101], 100, [(1, count) for count in rows])

@@ -35,7 +35,6 @@ def _image(width: int, height: int) -> Image.Image:
     },
 )
 def test_equal_to_transformers(width: int, height: int) -> None:
-    """Resize, crop and normalisation agree to float rounding on awkward sizes."""
     image = _image(width, height)
     reference = CLIPImageProcessorPil.from_pretrained(CHECKPOINT)
     expected = np.asarray(reference(image)["pixel_values"])
@@ -44,7 +43,6 @@ def test_equal_to_transformers(width: int, height: int) -> None:
 
 
 def test_transparent_images_become_rgb() -> None:
-    """An image with an alpha channel or a palette is converted first."""
     preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
     grey = Image.new("L", (60, 60), 128)
     assert preprocess([grey, grey.convert("RGBA")]).shape == (2, 3, 56, 56)

@@ -65,7 +65,6 @@ def encoder(directory: EngineDirectory) -> RequestEncoder:
 def prepared(
     preprocessor: Preprocessor, images: list[NDArray[np.uint8]], requested: Collection[str]
 ) -> dict[str, NDArray[Any]]:
-    """Return the outputs of `preprocessing` for a question about images."""
     return preprocessor.prepare(
         {
             "QUERY": np.array([[b"what is in the image ?"]], dtype=np.object_),
@@ -190,7 +189,6 @@ def test_a_known_image_is_not_normalised(
 
 
 def test_other_shapes_are_refused(encoder: RequestEncoder) -> None:
-    """The message has the shape that came and the one that is expected."""
     with pytest.raises(RequestError, match=r"\[1, 28, 28, 3\].*\[images, 56, 56, 3\]"):
         encoder.read({"pixel_bytes": np.zeros((1, 1, 28, 28, 3), np.uint8)})
 

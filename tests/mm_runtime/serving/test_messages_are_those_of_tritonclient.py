@@ -134,7 +134,6 @@ def test_shapes_and_bytes_must_agree(sent: Sent, reason: str) -> None:
 
 
 def test_each_tensor_has_bytes() -> None:
-    """One too many is refused as well."""
     message = message_of({"TABLE": np.ones(3, np.float16)})
     message.raw_output_contents.append(b"12")
     with pytest.raises(ValueError, match="got 1 tensors and the bytes of 2"):

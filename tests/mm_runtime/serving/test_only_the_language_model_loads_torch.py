@@ -36,5 +36,4 @@ def heavy() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_import_is_light(module: str, heavy: dict[str, list[str]]) -> None:
-    """A fresh interpreter that imports the module has not seen torch."""
     assert heavy[module] == []

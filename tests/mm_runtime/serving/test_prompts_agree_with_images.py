@@ -35,7 +35,6 @@ def test_checkpoints_template_goes_around_a_bare_question(
 
 
 def test_llavas_wrapper_without_a_template() -> None:
-    """A checkpoint without chat template gets upstream's prompt."""
     writer = PromptWriter(WRAPPER, None, PROMPT)
     assert "USER:\n<image>\nWhat? ASSISTANT:" == writer.write("What?", 1)  # noqa: SIM300
 
@@ -65,7 +64,6 @@ def test_a_wrapper_keeps_its_last_newline(name: str, tmp_path: Path) -> None:
     },
 )
 def test_disagreement_names_both_numbers(text: str, images: int, message: str) -> None:
-    """The client learns how many placeholders and how many images it sent."""
     with pytest.raises(RequestError, match=message):
         PromptWriter.from_folder(CHECKPOINT, "<s>", PROMPT).write(text, images)
 

@@ -48,7 +48,6 @@ def sender() -> Iterator[ResponseSender]:
 
 
 def test_who_puts_does_not_wait(sender: ResponseSender) -> None:
-    """While one call waits for the server, others are taken, and made in their order."""
     server, made = threading.Event(), list[int]()
     sender.put(lambda: made.append(int(server.wait(DEADLINE))))
     for number in (2, 3, 4):
@@ -60,7 +59,6 @@ def test_who_puts_does_not_wait(sender: ResponseSender) -> None:
 
 
 def test_answers_do_not_wait_for_each_other() -> None:
-    """While a token of one answer waits for the server, those of another one are handed over."""
     senders = ResponseSenders(_make, 2)
     one, other = senders.choose(), senders.choose()
     server, handed_over, first = threading.Event(), threading.Event(), list[bool]()

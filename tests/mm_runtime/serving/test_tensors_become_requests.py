@@ -117,7 +117,6 @@ def test_unsigned_seeds_fit_the_generator() -> None:
     },
 )
 def test_end_id(end_id: int, expected: set[int]) -> None:
-    """The request says what ends its answer."""
     assert expected == set(_read(end_id=_int(end_id)).end_ids)
 
 
@@ -181,7 +180,6 @@ def test_words_and_wishes() -> None:
     ],
 )
 def test_wrong_values_are_named(changes: Tensors, message: str) -> None:
-    """The message says what was sent and what is allowed."""
     with pytest.raises(RequestError, match=message):
         _read(**changes)
 
@@ -200,14 +198,12 @@ def test_adapters_are_requested_by_id(requested: Tensors, expected: int | None) 
 
 
 def test_unknown_adapters_are_given_the_known_ones() -> None:
-    """The message lists what a client may request."""
     with pytest.raises(RequestError, match=r"this model has 0 \(french\), 1 \(legal\); leave it"):
         _read(adapters=ADAPTERS, lora_task_id=_int(2))
 
 
 @pytest.mark.parametrize("name", ["input_ids", "input_lengths", "request_output_len"])
 def test_missing_tensors_are_named(name: str) -> None:
-    """Without a required tensor the message says which."""
     tensors = {key: value for key, value in MINIMUM.items() if key != name}
     with pytest.raises(RequestError, match=f"{name} is missing"):
         read_request(tensors, end_ids=frozenset(), vocabulary_size=9, fresh_seed=0)
@@ -276,7 +272,6 @@ def test_weights_lie_at_their_words() -> None:
 
 
 def test_nothing_is_nothing() -> None:
-    """A request without biases has no tensor."""
     assert bias([], None) == bias([], []) == {}
 
 

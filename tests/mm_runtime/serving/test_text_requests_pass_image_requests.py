@@ -70,8 +70,6 @@ def test_text_is_answered_while_an_image_is_encoded() -> None:
 
 
 def test_a_defect_is_reported_and_the_next_image_encoded() -> None:
-    """The thread outlives an encoder's error, and an answer that no one takes."""
-
     def encode(requests: Sequence[Tensors]) -> Results:
         if requests[0]["IMAGE"].item() == 0:
             raise ValueError("the engine is broken")
@@ -93,7 +91,6 @@ def test_a_defect_is_reported_and_the_next_image_encoded() -> None:
 
 
 def test_the_end_waits_for_what_was_put() -> None:
-    """A server that stops answers the images it has."""
     encoder = _Encoder()
     waiting = encoder.queue(together=2)
     for number in range(3):

@@ -26,7 +26,6 @@ def _images(count: int, seed: int) -> NDArray[np.float16]:
 
 
 def test_tables_are_the_same_as_alone(encoder: VisionEncoder) -> None:
-    """Sharing a run changes nothing but the speed."""
     requests = [{"pixel_values": _images(count, seed=count)} for count in (1, 2, 4)]
     together = encode_requests(encoder, requests, np.float16)
     alone = [encode_requests(encoder, [request], np.float16)[0] for request in requests]
@@ -51,12 +50,10 @@ def test_preprocessed_and_own_images_are_equal(encoder: VisionEncoder) -> None:
 
 
 def test_text_only_request_has_no_table(encoder: VisionEncoder) -> None:
-    """A request without images passes through."""
     assert encode_requests(encoder, [{"max_tokens": np.ones((1, 1), np.int32)}], np.float16) == [{}]
 
 
 def test_wrong_image_fails_alone(encoder: VisionEncoder) -> None:
-    """Its neighbours in the batch get their tables."""
     wrong = np.zeros((1, 1, 3, 28, 28), dtype=np.float16)
     good = {"pixel_values": _images(1, seed=1)}
     results = encode_requests(encoder, [good, {"IMAGE": wrong}, good], np.float16)

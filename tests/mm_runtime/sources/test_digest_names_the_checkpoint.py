@@ -67,7 +67,6 @@ def test_checkpoints_keep_their_digest(
     "name", ["README.md", ".gitattributes", "image.png"], ids=["readme", "hidden", "image"]
 )
 def test_unused_files_do_not_count(checkpoint: Path, name: str) -> None:
-    """A new README does not make a new engine."""
     before = source_digest(checkpoint)
     (checkpoint / name).write_text("new")
     assert before == source_digest(checkpoint)
@@ -91,14 +90,12 @@ def test_sampled_bytes_of_a_big_file_count(checkpoint: Path, offset: int, whence
 
 
 def test_names_and_sizes_count(checkpoint: Path) -> None:
-    """Renaming a file is a change, even with equal bytes."""
     before = source_digest(checkpoint)
     (checkpoint / "tokenizer.json").rename(checkpoint / "vocab.json")
     assert before != source_digest(checkpoint)
 
 
 def test_place_does_not_count(checkpoint: Path, tmp_path: Path) -> None:
-    """Copies in other directories have the digest of the source: fetch depends on it."""
     moved = {}
     for number, path in enumerate(sorted(checkpoint.iterdir())):
         moved[path.name] = tmp_path / str(number)

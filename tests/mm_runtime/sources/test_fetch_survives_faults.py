@@ -46,7 +46,6 @@ SECONDS = 60.0
 
 
 def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], BuildPaths]:
-    """Return the command line of a build of the Hub's checkpoint, and where it works."""
     plan = text_only(build_plan(inspect(hub.directory, InspectOptions())))
     (tmp_path / "plan.json").write_text(plan.to_json())
     where = ["--plan", str(tmp_path / "plan.json"), "--source", PINNED, "--store", str(store)]
@@ -55,7 +54,6 @@ def arguments(hub: Hub, tmp_path: Path, store: Path) -> tuple[list[str], BuildPa
 
 @pytest.mark.slow
 def test_a_build_out_of_time_names_its_step(hub: Hub, tmp_path: Path) -> None:
-    """A download that stands still: the report says what ran, and that another try is worth it."""
     store, word = tmp_path / "store", tmp_path / "termination-log"
     store.mkdir()
     command, _ = arguments(hub, tmp_path, store)
@@ -76,7 +74,6 @@ def test_a_build_out_of_time_names_its_step(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_killed_fetch_continues(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL in the middle of the weights takes the step along; the next one requests the rest."""
     store = tmp_path / "store"
     store.mkdir()
     command, paths = arguments(hub, tmp_path, store)
@@ -259,7 +256,6 @@ def test_token_reaches_no_log_and_no_argument(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Neither the log, nor the report, nor any file of the store holds the token."""
     small_hub.token = TOKEN
     facts = inspect_source(PINNED, InspectOptions(), small_hub.environment)
     with caplog.at_level(logging.DEBUG):
@@ -271,7 +267,6 @@ def test_token_reaches_no_log_and_no_argument(
 
 
 def test_cut_connection_is_made_again(hub: Hub, tmp_path: Path) -> None:
-    """The client requests the rest, not for the complete, and the file is right."""
     source = HubSource(HubAddress(REPOSITORY, COMMIT), hub.environment)
     hub.cut_after = [11_000_000]
     weights = weights_of(source)
@@ -308,7 +303,6 @@ def test_next_process_continues(
 
 
 def test_server_without_ranges_sends_everything(hub: Hub, tmp_path: Path) -> None:
-    """A mirror that ignores Range answers with everything; the beginning is not doubled."""
     hub.ranges = False
     source = HubSource(HubAddress(REPOSITORY, COMMIT), hub.environment)
     weights = weights_of(source)
@@ -322,7 +316,6 @@ def test_server_without_ranges_sends_everything(hub: Hub, tmp_path: Path) -> Non
 def test_damaged_download_is_not_kept(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bytes other than the Hub announces end the step, retryable, with nothing left to trust."""
     facts = inspect_source(PINNED, InspectOptions(), hub.environment)
     hub.tampered = {WEIGHTS}
     code, result, paths = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
@@ -339,7 +332,6 @@ def test_damaged_download_is_not_kept(
 def test_object_replaced_while_it_is_read(
     s3: S3Server, large_checkpoint: Path, tmp_path: Path
 ) -> None:
-    """Parts of two versions are never put together."""
     client = s3.upload(large_checkpoint, "replaced", "")
     source = BucketSource(BucketAddress("replaced", ""), s3.environment)
     weights = weights_of(source)
@@ -369,7 +361,6 @@ def test_changed_bucket_is_found_before_the_download(
 def test_space_is_checked_before_the_download(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store without room is reported with both numbers, and no weights were requested."""
     monkeypatch.setattr(fetch, "free_bytes", lambda _: 1000)
     with opened(HubAddress(REPOSITORY, COMMIT), hub.environment) as origin:
         copies = {name: tmp_path / name for name in origin.sizes}

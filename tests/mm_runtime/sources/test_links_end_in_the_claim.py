@@ -48,7 +48,6 @@ def relative(checkpoint: Path, secret: Path) -> Path:
 
 
 def chained(checkpoint: Path, secret: Path) -> Path:
-    """Link a link of the same claim that leads out."""
     (checkpoint.parent / "first").symlink_to(secret)
     link = checkpoint / "extra.json"
     link.symlink_to("../first")
@@ -135,7 +134,6 @@ def test_an_adapter_is_no_way_out(claim: Path, secret: Path, tmp_path: Path) -> 
 
 
 def test_the_claims_of_adapters_are_apart(tmp_path: Path, claim: Path) -> None:
-    """A link from one claim into another one leads out of the first."""
     mine, other = tmp_path / "adapters" / "mine", tmp_path / "adapters" / "other"
     for place in (mine, other):
         place.mkdir(parents=True)

@@ -27,7 +27,6 @@ def proxy() -> Iterator[ForwardProxy]:
 
 
 def inspected(source: str, folder: Path, environment: dict[str, str]) -> ModelFacts:
-    """Return what the command finds in a process of its own, as in a container."""
     message = folder / "message"
     inherited = {name: value for name, value in os.environ.items() if name.lower() not in NAMES}
     command = [sys.executable, "-m", "mm_runtime", "inspect", "--source", source]

@@ -32,7 +32,6 @@ def refusal(hub: Hub, **environment: str) -> tuple[InspectReason, str]:
 
 
 def inspected_in_a_process(folder: Path, **environment: str) -> InspectResult:
-    """Return what the command reports, in an environment of its own from the start."""
     message = folder / "message"
     command = [sys.executable, "-m", "mm_runtime", "inspect", "--source", SOURCE]
     subprocess.run(
@@ -82,7 +81,6 @@ def test_token_opens_a_private_repository(small_hub: Hub) -> None:
     },
 )
 def test_missing_token_is_reported(small_hub: Hub, environment: dict[str, str], words: str) -> None:
-    """A private repository without the right token is a refusal that says what to set."""
     small_hub.token = TOKEN
     reason, message = refusal(small_hub, **environment)
     assert (reason, words in message) == (InspectReason.SOURCE_DENIED, True)
@@ -104,7 +102,6 @@ def test_unknown_revision_is_reported(small_hub: Hub) -> None:
 
 
 def test_refusals_name_the_address(small_hub: Hub) -> None:
-    """A message shows where the checkpoint lies, not a temporary directory."""
     (small_hub.directory / "config.json").unlink()
     reason, message = refusal(small_hub)
     assert (reason, message.startswith(SOURCE)) == (InspectReason.CONFIG_MISSING, True)
@@ -121,7 +118,6 @@ def test_limited_rate_is_waited_for(small_hub: Hub, monkeypatch: pytest.MonkeyPa
 def test_hub_that_stays_down_is_no_refusal(
     small_hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    """The report says that the source is unavailable, and the exit code requests another try."""
     monkeypatch.setattr(hub_module, "RETRY_DELAYS", (0.01,))
     small_hub.refuse = [503, 503]
     monkeypatch.setenv("HF_ENDPOINT", small_hub.endpoint)
@@ -192,7 +188,6 @@ def test_bucket_refusals_say_what_to_do(
 
 @pytest.mark.s3
 def test_bucket_server_that_is_down_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No one listens: worth another try."""
     monkeypatch.setattr("mm_runtime.base.buckets.RETRIES", 0)
     environment = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
@@ -224,7 +219,6 @@ def test_other_formats_stay_on_the_hub(small_hub: Hub) -> None:
 
 
 def test_parts_in_folders_count(small_hub: Hub) -> None:
-    """VILA keeps a checkpoint in each of three folders: they are part of the digest."""
     part = small_hub.directory / "llm"
     part.mkdir()
     (part / "config.json").write_text("{}")

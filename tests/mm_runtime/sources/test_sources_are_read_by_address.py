@@ -38,7 +38,6 @@ def test_address_is_parsed(text: str, expected: object) -> None:
     },
 )
 def test_damaged_address_is_refused(text: str, words: str) -> None:
-    """What begins like an address and is none is not taken for a path."""
     with pytest.raises(PermanentError, match=words):
         parse_address(text)
 

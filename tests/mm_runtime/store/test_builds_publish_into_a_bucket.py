@@ -72,7 +72,6 @@ def test_engine_is_published_complete(
 
 
 def test_second_build_finds_it(site: Site, empty_bucket: BucketStore, tmp_path: Path) -> None:
-    """Nothing is built twice, not even on another node with an empty directory."""
     _, first = run(site, empty_bucket, tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -86,7 +85,6 @@ def test_second_build_finds_it(site: Site, empty_bucket: BucketStore, tmp_path: 
 def test_damaged_engine_is_built_again(
     site: Site, empty_bucket: BucketStore, tmp_path: Path
 ) -> None:
-    """A blob with other bytes is found by the next build and replaced."""
     run(site, empty_bucket, tmp_path)
     fingerprint = site.plan.fingerprint
     manifest = parse_manifest(empty_bucket.manifest(fingerprint), fingerprint, "the bucket")
@@ -140,7 +138,6 @@ def test_wrong_key_is_reported_before_anything_is_built(
 def test_two_builders_publish_one_engine(
     site: Site, empty_bucket: BucketStore, tmp_path: Path
 ) -> None:
-    """Builders that share nothing but the bucket end well, and its engine is complete."""
     works = [tmp_path / name for name in ("one", "two")]
     runs = []
     for work in works:
@@ -189,7 +186,6 @@ def test_parts_of_another_upload_are_not_deleted_first(
 def test_bucket_needs_a_directory_to_work_in(
     site: Site, empty_bucket: BucketStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without --work the command says what is missing."""
     where = ["--plan", str(site.plan_file), "--source", str(site.source)]
     assert main(["build", *where, "--store", str(empty_bucket)]) == ExitCode.PERMANENT
     assert "--work" in caplog.text

@@ -27,7 +27,6 @@ WEIGHTS = "llm/model.safetensors"
 def damage(
     store: EngineStore, manifest: EngineManifest, *, remove: bool = False, path: str = WEIGHTS
 ) -> None:
-    """Flip a byte of a file behind the store's back, or remove it."""
     file = next(one for one in manifest.files if one.path == path)
     complete = b"".join(store.chunks(manifest.fingerprint, file))
     flipped = bytes([complete[0] ^ 1]) + complete[1:]
@@ -78,7 +77,6 @@ def test_quick_check_compares_sizes(store: EngineStore, plans: list[EngineManife
 def test_named_engines_are_removed(
     store: EngineStore, plans: list[EngineManifest], tmp_path: Path
 ) -> None:
-    """The result says what went and how much; the other engine stays complete."""
     message = tmp_path / "message"
     gone, stays = plans[0].fingerprint, plans[1].fingerprint
     arguments = ["store", "gc", "--store", str(store), "--remove", gone]
@@ -123,7 +121,6 @@ def test_half_an_engine_is_never_seen(
 def test_engines_are_pulled_byte_by_byte(
     bucket: BucketStore, plans: list[EngineManifest], tmp_path: Path
 ) -> None:
-    """A pod's copy of a bucket's engine is complete; a second pull finds it there."""
     short = plans[0].fingerprint[:8]
     pull = ["store", "pull", short, "--store", str(bucket), "--to", str(tmp_path)]
     assert (main(pull), main(pull)) == (ExitCode.OK, ExitCode.OK)
@@ -190,7 +187,6 @@ def test_what_encoders_open_is_checked(
 def test_damaged_engine_is_not_copied(
     store: EngineStore, plans: list[EngineManifest], tmp_path: Path
 ) -> None:
-    """The copy stops at the file that differs, and the target has nothing."""
     damage(store, plans[0])
     target = DirectoryStore(tmp_path / "target")
     target.root.mkdir()
@@ -214,7 +210,6 @@ def test_two_uploads_never_mix(bucket: BucketStore, plans: list[EngineManifest])
 def test_upload_of_other_bytes_leaves_no_blob(
     bucket: BucketStore, plans: list[EngineManifest]
 ) -> None:
-    """What differs from the manifest is not stored under its digest."""
     file = EngineFile(path="llm/x", size=4, sha256="0" * 64)
     with pytest.raises(EngineCorruptError, match="llm/x is damaged"):
         bucket.put(plans[0].fingerprint, b"", [(file, iter([b"abcd"]))])
@@ -274,7 +269,6 @@ def test_what_was_not_kept_for_long_goes(store: EngineStore, plans: list[EngineM
 def test_an_engine_that_is_kept_again_starts_over(
     store: EngineStore, plans: list[EngineManifest]
 ) -> None:
-    """A sweep that keeps an engine forgets that no one had needed it."""
     both = [one.fingerprint for one in plans]
     gone = [
         sweep(store, keep, NOW + timedelta(hours=hour))

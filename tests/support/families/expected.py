@@ -69,7 +69,6 @@ def noise_image(width: int, height: int, seed: int) -> Image.Image:
 
 
 def expected_beams(model: Any, request: Request) -> list[list[int]]:
-    """Return all beams of transformers' own search, without what ends and pads them."""
     search = request.beams
     assert search is not None
     found = GenerationMixin.generate(

@@ -39,7 +39,6 @@ def write(folder: Path) -> None:
 
 
 def cross_attention(upstream: Any, ids: list[int], token: int, given: Any) -> dict[str, Any]:
-    """Return which tokens read which tiles, beside the tensors of images."""
     import torch  # noqa: PLC0415 (seconds)
     from transformers.models.mllama import processing_mllama as processing  # noqa: PLC0415
 

@@ -89,7 +89,6 @@ def glm46v(folder: Path) -> None:
 
 
 def glm4v_moe(folder: Path) -> None:
-    """GLM-4.5V: GLM-4V with experts."""
     config = t.Glm4vMoeConfig(
         vision_config=BLOCKS | {"image_size": 2 * SIDE},
         text_config=TEXT

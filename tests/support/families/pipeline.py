@@ -64,7 +64,6 @@ OWN_INPUTS = {
 
 
 def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> BuildPlan:
-    """Return a plan of a Reference engine for a small checkpoint of any family."""
     vision = facts.vision
     crossing = FAMILIES[facts.family].kind is Kind.CROSS_ATTENTION and vision is not None
     encoder = ENCODER_INPUT if facts.encoder else None
@@ -165,7 +164,6 @@ class Pipeline:
 
     @cached_property
     def encoder(self) -> RequestEncoder:
-        """The model `multimodal_encoders`, of an engine that has a vision half."""
         assert self.directory.vision is not None
         return load_encoder(self.directory, self.directory.vision)
 
@@ -178,7 +176,6 @@ class Pipeline:
         return self.preprocessor.prepare(inputs)
 
     def inputs(self, text: str, **tensors: Any) -> dict[str, Any]:
-        """Return the inputs of the model `tensorrt_llm`."""
         prepared = self.prepare(text, **tensors)
         found = {
             "input_ids": prepared["INPUT_ID"],

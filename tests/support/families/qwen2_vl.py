@@ -64,7 +64,6 @@ def write_qwen(folder: Path, name: str, vision: dict[str, Any], text: dict[str, 
 
 
 def write_images(folder: Path, **bounds: object) -> None:
-    """Write the processor of Qwen2-VL's images, and its template."""
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(
         folder,
@@ -82,7 +81,6 @@ def write(folder: Path) -> None:
 
 
 def kinds_of_tokens(upstream: Any, ids: list[int], token: int, given: Any) -> dict[str, Any]:
-    """Return which tokens are features of images, beside the tensors of images."""
     import torch  # noqa: PLC0415 (seconds)
 
     del upstream, given

@@ -23,7 +23,6 @@ class SharedFamily:
 
 
 def shared_family(factory: pytest.TempPathFactory, family: str) -> SharedFamily:
-    """Return a family's checkpoint and the engine that `pipeline.build` makes of it."""
     folder = made_once(factory, f"family-{family}", lambda made: _make(family, made))
     (manifest,) = folder.glob("store/engines/*/manifest.json")
     return SharedFamily(folder / "checkpoint", EngineDirectory.open(manifest.parent))

@@ -74,7 +74,6 @@ def aria(folder: Path) -> None:
 
 
 def deepseek_vl(folder: Path) -> None:
-    """DeepSeek-VL: SigLIP in front of LLaMA."""
     tokens = ("<image_placeholder>",)
     config = t.DeepseekVLConfig(
         vision_config=SIGLIP,
@@ -92,7 +91,6 @@ def deepseek_vl(folder: Path) -> None:
 
 
 def deepseek_vl_hybrid(folder: Path) -> None:
-    """DeepSeek-VL with SAM beside SigLIP."""
     tokens = ("<image_placeholder>",)
     config = t.DeepseekVLHybridConfig(
         vision_config=SIGLIP,

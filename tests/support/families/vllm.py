@@ -113,7 +113,6 @@ FAMILIES = {
 
 
 def write_for_vllm(family: str, folder: Path) -> Path:
-    """Write a checkpoint that vLLM reads on a processor; return its folder."""
     files = FAMILIES[family]
     with one_head():
         (recordings if files.recordings else images).write(family, folder)
@@ -209,7 +208,6 @@ class Upstream:
 
 
 def answer_of(url: str, question: Question) -> Answer:
-    """Return the answer of the gateway before a server of the family's checkpoint."""
     media = [*map(image_part, question.images), *map(recording_part, question.recordings)]
     content = [*media, {"type": "text", "text": QUESTION}]
     body = {

@@ -185,7 +185,6 @@ def _plans(
     engine: Mapping[str, Any] = MappingProxyType({}),
     **spec: Any,
 ) -> tuple[BuildPlan, ServingPlan]:
-    """Return both plans; `engine` and `spec` are more fields of the resource."""
     engine = {"maxBatchSize": BATCH, **engine}
     if FAMILIES[family].kind is Kind.ENCODER_DECODER:
         engine |= {"maxBeamWidth": BEAMS, "maxSeqLen": ENCODER_INPUT}

@@ -27,7 +27,6 @@ def rounded(array: NDArray[Any], dtype: str) -> NDArray[np.float32]:
 
 
 def answer_ids(pipeline: Pipeline, text: str, dtype: str, **tensors: Any) -> list[int]:
-    """Return the tokens that follow a prompt; `tensors` are those of the model `preprocessing`."""
     directory = pipeline.directory
     serving = serving_plan(directory.manifest.fingerprint)
     prepared = load_preprocessor(directory, serving).prepare(

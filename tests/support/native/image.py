@@ -32,7 +32,6 @@ class NativeImage:
 
 
 def make_image(folder: Path, version: str, engines: tuple[str, ...] = ()) -> NativeImage:
-    """Write an image of one version of TensorRT-LLM."""
     backend = folder / "backends" / "tensorrtllm"
     shutil.copytree(HERE / "backend", backend, ignore=shutil.ignore_patterns("__pycache__"))
     templates = {one: template(one) for one in (version, *engines)}

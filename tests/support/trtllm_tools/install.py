@@ -45,7 +45,6 @@ class Tools:
         return self.root / "site-packages"
 
     def environment(self, path: str) -> dict[str, str]:
-        """Return the variables that make a build find these programs."""
         return {
             "PATH": f"{self.programs}:{path}",
             "PYTHONPATH": str(self.packages),

@@ -43,7 +43,6 @@ def _scores(answer: Any) -> bool:
 
 
 def _offsets(answer: Any, other: Any) -> bool:
-    """Say whether a stream has the offsets of the plain answer."""
     streamed = [
         at
         for one in answer

@@ -101,7 +101,6 @@ def chunks_of(chunks: list[Any], index: int = 0) -> list[Any]:
 
 
 def reasons_of(chunks: list[Any]) -> list[str]:
-    """Return the reasons that a stream gives for the end of its choices, in order."""
     found = [one["finish_reason"] for chunk in chunks for one in chunk["choices"]]
     return [one for one in found if one]
 

@@ -69,7 +69,6 @@ def _all_windows(answer: Any, other: Any) -> bool:
 
 
 def _drawn(name: str, value: float, acts: str = "is greedy") -> Row:
-    """Return a row of a parameter that leaves the likeliest token alone to draw from."""
     return _whisper(f"`{name}: {value}` {acts}", _same, {**DRAWN, name: value}, {"temperature": 0})
 
 

@@ -69,7 +69,6 @@ def test_changes_are_written_while_the_process_lives() -> None:
 
 
 def test_nothing_added_is_nothing_written() -> None:
-    """A count that did not grow costs no message."""
     page, changes = Page(), Changes(collected_seconds=NEVER)
     Counter(page, changes).increment(0)
 
@@ -127,7 +126,6 @@ def test_one_metric_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptur
 
 
 def test_threads_lose_no_change() -> None:
-    """Eight threads add to one counter while it is written."""
     page, changes = Page(), Changes(collected_seconds=0)
     counter = Counter(page, changes)
     threads = [

@@ -52,7 +52,6 @@ class Guided:
     """The guides of one engine."""
 
     def __init__(self, table: dict[str, Any] | None, tokenizer: Path, logits: int) -> None:
-        """Make them of the server's table, whose masks are as long as the logits."""
         self._guides: Guides | None = None
         self._ends: frozenset[int] = frozenset()
         if table is None:

@@ -70,7 +70,6 @@ class Sink:
         self._sender.send(flags=FINAL)
 
     def is_cancelled(self) -> bool:
-        """Return whether the request was stopped, or its client has gone."""
         return self.stopped or bool(self._sender.is_cancelled())
 
     def _response(self, piece: Piece) -> Any:

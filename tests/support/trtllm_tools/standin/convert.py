@@ -58,7 +58,6 @@ def ranks_of(arguments: argparse.Namespace) -> int:
 
 
 def decoder_only(arguments: argparse.Namespace, source: Path, program: str) -> dict[str, Any]:
-    """Return the configuration of a language model inside a multimodal checkpoint."""
     complete = read_json(source / "config.json")
     kind = complete.get("model_type")
     if program == "opt" and complete.get("text_config", {}).get("model_type") == "t5":
@@ -156,7 +155,6 @@ def _whisper(arguments: argparse.Namespace, source: Path) -> dict[str, dict[str,
 
 
 def common(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what every checkpoint's configuration has."""
     tensor, pipeline = (getattr(arguments, name, None) or 1 for name in ("tp_size", "pp_size"))
     weight_only = getattr(arguments, "use_weight_only", False)
     precision = (getattr(arguments, "weight_only_precision", None) or "int8").upper()

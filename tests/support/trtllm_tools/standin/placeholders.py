@@ -94,7 +94,6 @@ def prompt_of(body: dict[str, Any], kind: str) -> Prompt:
 
 
 def _parts(content: Any) -> tuple[list[str], list[str]]:
-    """Return the texts of a message, and the kinds of its media."""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     texts = [one if isinstance(one, str) else one.get("text", "") for one in parts]
     kinds = [one["type"] for one in parts if not isinstance(one, str) and one["type"] != "text"]

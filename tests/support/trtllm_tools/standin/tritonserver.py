@@ -17,7 +17,6 @@ DEADLINE_SECONDS = 120.0
 
 
 def main(program: str) -> None:
-    """Answer health and metrics until SIGTERM."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     reported = dict(word.removeprefix("--").split("=", 1) for word in sys.argv[1:] if "=" in word)
     if not Path(reported.get("model-repository", "")).is_dir():

@@ -13,13 +13,11 @@ IMAGES = st.binary(min_size=1, max_size=64)
 
 @given(IMAGES, st.permutations(ENCODERS))
 def test_all_servers_agree(key: bytes, shuffled: list[str]) -> None:
-    """However a server came to know the encoders, an image goes to the same one first."""
     assert order(key, ENCODERS) == order(key, shuffled)
 
 
 @given(IMAGES, st.sampled_from(ENCODERS))
 def test_only_images_of_an_encoder_that_left_move(key: bytes, gone: str) -> None:
-    """The others stay in their order, so their caches stay right."""
     rest = [one for one in ENCODERS if one != gone]
     assert [one for one in order(key, ENCODERS) if one != gone] == order(key, rest)
 

@@ -124,7 +124,6 @@ def test_an_encoder_says_which_input_it_has_not(pair: Pair, built_engine: BuiltE
 
 
 def test_questions_without_images_stay(pair: Pair) -> None:
-    """A question without an image is answered and queries no encoder."""
     before = counted(pair.server, BY)
     with Ensemble(pair.server.grpc_url) as client:
         client.query("What is in the image?")
@@ -135,7 +134,6 @@ def test_questions_without_images_stay(pair: Pair) -> None:
 
 
 def test_a_slow_encoder_holds_up_its_own_request_only(pair: Pair) -> None:
-    """While an encoder stands still, a question without an image is answered before the other."""
     with (
         stopped(pair.encoder.server_pid),
         Ensemble(pair.server.grpc_url) as one,
@@ -153,14 +151,12 @@ def test_a_slow_encoder_holds_up_its_own_request_only(pair: Pair) -> None:
 
 
 def test_bad_images_are_reported_by_the_server(pair: Pair) -> None:
-    """Pixels of a wrong shape are refused in the words of one pod."""
     with Ensemble(pair.server.grpc_url) as client, pytest.raises(EnsembleError) as refused:
         client.query("What is in the image?", image_input=[[[[[0.0]]]]])
     assert "expected [images, 3, 56, 56]" in str(refused.value)
 
 
 def test_bad_images_reach_no_encoder(pair: Pair) -> None:
-    """The encoder runs for a right image, and not for a wrong one."""
     with Ensemble(pair.server.grpc_url) as client:
 
         def an_encoder_answers() -> bool:

@@ -66,7 +66,6 @@ def cut_relay(address: str, length: int) -> Iterator[str]:
 
 
 def _copy(source: socket.socket, target: socket.socket, length: int | None = None) -> None:
-    """Copy until the source ends, or so many bytes."""
     left = length
     with suppress(OSError):
         while left is None or left > 0:
@@ -172,7 +171,6 @@ def test_others_are_refused(answer: Tensors, why: FallbackReason, reported: str)
 
 
 def test_tensors_of_another_length_than_their_shape() -> None:
-    """They are refused before anything is read of them, whatever their type."""
     for datatype in ("BF16", "FP16"):
         short = replace(Sent.of(_features()[TABLE]), datatype=datatype, content=b"12")
         with scripted_encoder(lambda: {**_features(), TABLE: short}) as (address, _):  # noqa: B023
@@ -223,7 +221,6 @@ def test_bits_that_are_no_numbers(pattern: int) -> None:
 
 
 def test_bfloat16_for_an_engine_of_float16() -> None:
-    """Another type is refused, although both have 16 bits."""
     with scripted_encoder(lambda: {**_features(), TABLE: _bits(0)}) as (address, _):
         why, text = _refused(_client(address))
     assert (why, "bfloat16" in text) == (FallbackReason.INVALID, True), text
@@ -244,7 +241,6 @@ def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
 
 
 def test_the_next_encoder_is_queried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An encoder that sends nonsense is left alone, and another one answers."""
     monkeypatch.setattr(backoff, "FIRST_SECONDS", 600.0)
     monkeypatch.setattr(backoff, "LONGEST_SECONDS", 600.0)
     bad = _features(**{TABLE: HOLED})
@@ -310,7 +306,6 @@ def _with(**digests: str) -> EngineManifest:
 
 
 def test_engines_are_known_by_their_vision() -> None:
-    """Another vision file is another engine; other weights of the language model are not."""
     one = vision_identity(_with(vision__model="1", llm__weights="1"))
     assert one == vision_identity(_with(vision__model="1", llm__weights="2"))
     assert one != vision_identity(_with(vision__model="2", llm__weights="1"))

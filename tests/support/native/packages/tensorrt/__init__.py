@@ -193,7 +193,6 @@ class IExecutionContext:
         self._memory = bool(memory) and size >= self._engine.device_memory_size_v2
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
-        """Return whether the engine was built for such a shape."""
         least, _, most = self._engine.get_tensor_profile_shape(name, 0)
         fits = len(shape) == len(least) and all(
             low <= one <= high for low, one, high in zip(least, shape, most, strict=True)

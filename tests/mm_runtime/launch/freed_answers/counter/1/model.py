@@ -13,7 +13,6 @@ class TritonPythonModel:
     """Counts."""
 
     def execute(self, requests: Sequence[Any]) -> None:
-        """Send 0, 1, ... and an empty last response."""
         for request in requests:
             sender = request.get_response_sender()
             count = pb_utils.get_input_tensor_by_name(request, "COUNT").as_numpy().item()

@@ -17,7 +17,6 @@ class TritonPythonModel:
     """Reads answers, and sees which thread frees them."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Note the thread that everything belongs to."""
         del args
         self._own = threading.get_native_id()
         self._elsewhere = 0
