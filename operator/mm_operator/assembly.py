@@ -48,7 +48,7 @@ from mm_operator.shutdown import leave_late, stop_on_signal
 from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.collector import freeze_growth
 from mm_operator.telemetry.lag import watch_loop
-from mm_operator.telemetry.logs import current_key, log_story
+from mm_operator.telemetry.logs import current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve
 
@@ -252,7 +252,6 @@ class Operator:
 
     def _status_written(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         count_builds(self._metrics, old, new, datetime.now(UTC))
-        log_story(old, new)
 
     @asynccontextmanager
     async def _open_lease(self) -> AsyncIterator[LeaseObject]:

@@ -42,7 +42,6 @@ from mm_operator.plan.scrape_annotations import has_scrape_annotations
 from mm_operator.plan.starts import probe_seconds
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
-from mm_operator.status.story import story
 from support.model_documents import document
 from support.models import EPOCH, snapshot_of
 
@@ -62,8 +61,6 @@ class ImaginedCluster:
         self.pods: dict[str, tuple[PodState, ...]] = {}
         self.plans: dict[str, Plan] = {}
         self.log: list[str] = []
-        self.story: list[str] = []
-        """What the operator would log of its models."""
         self.identity = ""
         """What identifies the volume of the models' stores."""
         self._uids = 0
@@ -243,7 +240,6 @@ class ImaginedCluster:
         status = derive(snapshot, plan, Outcome(changed=changed, deleted=deleted))
         for event in transitions(snapshot.status, status):
             self.say(f"  {name}: {event.type} {event.reason}: {event.message}")
-        self.story += [f"{line.event}: {line.text}" for line in story(snapshot.status, status)]
         self.models[name] = replace(self.models[name], status=status)
         return bool(changed or deleted or status != snapshot.status)
 

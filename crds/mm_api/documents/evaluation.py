@@ -129,18 +129,6 @@ class ReferenceFigures(Document):
         description="Least place in an answer at which another token was served, near-ties "
         "included. Absent: all tokens were equal.",
     )
-    rouge1: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Words that answers share (F-measure, mean). Encoder-decoders only.",
-    )
-    rouge_l: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="The same of the longest common sequence of words.",
-    )
 
 
 class EvaluationReport(Document):

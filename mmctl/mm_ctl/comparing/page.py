@@ -35,8 +35,6 @@ def _lines(name: str, report: EvaluationReport) -> Iterator[str]:
             "checkpoint's logits",
         )
     yield _row("Threshold", f"{figures.bound:.2f} of them, by what the engine computes in")
-    if figures.rouge1 is not None and figures.rouge_l is not None:
-        yield _row("ROUGE", f"1: {figures.rouge1:.4f}, L: {figures.rouge_l:.4f}")
     if problem := report.problem:
         yield f"  {problem}"
 

@@ -54,7 +54,7 @@ def transitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Ev
     )
     reported = _distinct(event for event in events if event)
     steps = _steps(before.get("build", {}), after.get("build", {}))
-    scaled = (Event("Normal", reason, _cut(text)) for reason, text in moves(before, after))
+    scaled = (Event("Normal", reason, _cut(text)) for reason, text in _scale_steps(before, after))
     return (*steps, *reported, *scaled)
 
 
@@ -81,7 +81,7 @@ def _steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, 
     )
 
 
-def moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _scale_steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (reason, sentence) for each change of the replicas that is new, oldest first."""
     old, new = ((one.get("scaling") or {}).get("history") or [] for one in (before, after))
     for change in reversed([one for one in new if one not in old]):
@@ -105,7 +105,7 @@ def _event(condition: Mapping[str, Any]) -> Event | None:
     repeats = kind == ConditionType.AVAILABLE or (kind == ConditionType.READY and not holds)
     if reason in _QUIET or repeats:
         return None
-    bad = holds if kind == ConditionType.DEGRADED else not holds and is_failure(kind, reason)
+    bad = holds if kind == ConditionType.DEGRADED else not holds and _is_failure(kind, reason)
     return Event(
         "Warning" if bad else "Normal",
         reason,
@@ -115,8 +115,7 @@ def _event(condition: Mapping[str, Any]) -> Event | None:
     )
 
 
-def is_failure(kind: str, reason: str) -> bool:
-    """Return whether a condition that does not hold says by its reason that something failed."""
+def _is_failure(kind: str, reason: str) -> bool:
     kinds = {ConditionType.PLANNED, ConditionType.ENGINE_BUILT}
     return kind in kinds and reason not in _WAITING | _QUIET
 

@@ -6,16 +6,11 @@ Logs are for people who run the operator. What a user must know is a condition.
 import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any
 
 from mm_api.json_logs import JsonFormatter
-from mm_operator.status.story import story
 
 current_key: ContextVar[str] = ContextVar("current_key", default="")
 """`namespace/name` of the model that the current task works on; empty outside a reconcile."""
-
-STORY = logging.getLogger("mm_operator.status.story")
-"""What became of models, one line for each begin and end; see `mm_operator.status.story`."""
 
 _QUIET = ("kopf", "kubernetes", "aiohttp", "asyncio")
 """Libraries that repeat at level info what our own lines say."""
@@ -28,12 +23,6 @@ class KeyedFormatter(JsonFormatter):
         """Return the key, where there is one, and the record's own fields."""
         key = current_key.get()
         return {**({"key": key} if key else {}), **super().fields(record)}
-
-
-def log_story(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Log what happened between two statuses of the model that the current task works on."""
-    for line in story(before, after):
-        STORY.info("%s", line.text, extra={"fields": {"event": line.event}})
 
 
 def set_up_logs(level: str) -> None:

@@ -1,7 +1,7 @@
 """Twenty requests to a served model, and what transformers answers to them in float32."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_api.evaluation import evaluation_cost
 from mm_api.quantized import quantization_of
 from mm_runtime.comparison.requests import Request, about_images, about_texts, of_texts
-from mm_runtime.comparison.rouge import rouge1, rouge_l
 from mm_runtime.comparison.service import Service
 from mm_runtime.engine_build.commands.checkpoint_answers import answered, as_checkpoint
 from mm_runtime.engine_build.commands.checkpoint_folder import link_parts
@@ -82,8 +81,7 @@ def _compared(options: CompareOptions, directory: EngineDirectory) -> Evaluation
     bound = near_tie_bound(plan.engine.dtype, REFERENCE_DTYPE, quantization_of(plan))
     found = [compare(prompt, served, bound=bound) for prompt, served in pairs]
     report = report_of(options.manifest.fingerprint, found)
-    texts = _texts(pairs) if directory.facts.encoder is not None else None
-    return report.model_copy(update={"reference": _figures(found, bound, texts)})
+    return report.model_copy(update={"reference": _figures(found, bound)})
 
 
 def _as_reference(options: CompareOptions, folder: Path) -> EngineDirectory:
@@ -145,13 +143,7 @@ def _answers(
         log.info("compared %d of %d", number, len(requests))
 
 
-def _texts(pairs: Iterable[tuple[EvaluationPrompt, Served]]) -> list[tuple[str, str]]:
-    return [(prompt.steps[-1].candidates[0].text, served.text) for prompt, served in pairs]
-
-
-def _figures(
-    found: Sequence[Agreement], bound: float, texts: Sequence[tuple[str, str]] | None
-) -> ReferenceFigures:
+def _figures(found: Sequence[Agreement], bound: float) -> ReferenceFigures:
     apart = [distance for one in found for distance in one.log_prob_distances]
     parted = [one.parts_at for one in found if one.parts_at is not None]
     return ReferenceFigures(
@@ -159,6 +151,4 @@ def _figures(
         bound=bound,
         mean_log_prob_distance=round(fmean(apart), 5) if apart else None,
         first_differing_token=min(parted, default=None),
-        rouge1=round(fmean(rouge1(*one) for one in texts), 4) if texts else None,
-        rouge_l=round(fmean(rouge_l(*one) for one in texts), 4) if texts else None,
     )
