@@ -130,7 +130,6 @@ ATTACKS: dict[str, tuple[Callable[[Attacked], Iterable[Attack]], int, set[int]]]
 
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_others_are_answered(attacked: Attacked, name: str) -> None:
-    """During the attack as before it; afterwards nothing is left of it."""
     attack, at_once, expected = ATTACKS[name]
     answered: Counter[int] = Counter()
     async with under_attack(attacked, name) as watched:

@@ -16,7 +16,6 @@ MANY = 10_000
 
 
 async def _worst(url: str, model: str, count: int) -> tuple[int, bytes]:
-    """Return the highest status and the body that got it."""
     worst = (0, b"")
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         for body in mutated(model, SEED, count):

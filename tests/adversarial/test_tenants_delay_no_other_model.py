@@ -120,7 +120,6 @@ def config(number: int, version: int) -> dict[str, object]:
 
 
 async def fill(client: Client, api: Api, until: float) -> int:
-    """Make ConfigMaps and change them again and again; return how often."""
     for number in range(CONFIG_MAPS):
         await client.create(CONFIG, api.namespace, config(number, 0))
     for version in itertools.count(1):

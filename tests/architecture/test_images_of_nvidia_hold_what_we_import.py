@@ -29,7 +29,6 @@ _distributions = cache(metadata.packages_distributions)
 
 @cache
 def steps_of_builds() -> list[Path]:
-    """Return the modules of the steps that engines of TensorRT and PyTorch are built with."""
     plans = [planned(family) for family in MODELS]
     plans.append(planned_on_pytorch("qwen2-vl"))
     found = [step for plan in plans if plan.build_plan for step in steps(plan.build_plan)]

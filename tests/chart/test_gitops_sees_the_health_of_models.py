@@ -36,7 +36,6 @@ SAME = {
 
 
 def argocd(document: dict[str, Any]) -> tuple[str, str]:
-    """Return health and message by the Lua of Argo CD's ConfigMap."""
     lua = LuaRuntime(unpack_returned_tuples=True)
     check = lua.eval(f"function(obj)\n{ARGOCD[KEY]}\nend")
     health = check(lua.table_from(document, recursive=True))

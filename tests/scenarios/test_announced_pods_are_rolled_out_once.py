@@ -15,7 +15,6 @@ KINDS = [pytest.param(name, id=name) for name in PORTS]
 
 
 def _served(*, announced: bool) -> ImaginedCluster:
-    """Return a namespace with a model whose operator adds annotations, or does not."""
     cluster = ImaginedCluster()
     cluster.apply("llava", DISAGGREGATED)
     _switch(cluster, announced=announced)

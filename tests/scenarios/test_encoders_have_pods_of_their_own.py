@@ -15,7 +15,6 @@ NAME = "llava-encoders"
 
 @pytest.fixture
 def cluster() -> ImaginedCluster:
-    """Return a namespace with a model that serves, its disaggregated encoders."""
     made = ImaginedCluster()
     made.apply("llava", DISAGGREGATED)
     made.inspected(tiny_facts())

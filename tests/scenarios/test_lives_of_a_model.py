@@ -12,6 +12,13 @@ from support.imagined_cluster import ImaginedCluster
 from support.models import DIGEST, tiny_facts
 
 CHANGED = DIGEST.replace("0", "f")
+SOURCE_CHANGED = BuildFailure(
+    reason=BuildReason.SOURCE_CHANGED,
+    step="fetch",
+    exit_code=4,
+    message="model.safetensors is not the file that was inspected",
+    retryable=False,
+)
 
 
 @pytest.fixture
@@ -61,15 +68,7 @@ def test_source_that_changes_is_inspected_again(cluster: ImaginedCluster, golden
     cluster.apply("llava")
     cluster.inspected(tiny_facts())
     cluster.wait(5)
-    cluster.broke(
-        BuildFailure(
-            reason=BuildReason.SOURCE_CHANGED,
-            step="fetch",
-            exit_code=4,
-            message="model.safetensors is not the file that was inspected",
-            retryable=False,
-        )
-    )
+    cluster.broke(SOURCE_CHANGED)
     cluster.wait(5)
     cluster.inspected(tiny_facts(source_digest=CHANGED))
     cluster.built()
@@ -81,15 +80,7 @@ def test_source_that_changes_back_is_built(cluster: ImaginedCluster) -> None:
     cluster.apply("llava")
     cluster.inspected(tiny_facts())
     cluster.wait(5)
-    cluster.broke(
-        BuildFailure(
-            reason=BuildReason.SOURCE_CHANGED,
-            step="fetch",
-            exit_code=4,
-            message="changed",
-            retryable=False,
-        )
-    )
+    cluster.broke(SOURCE_CHANGED)
     cluster.wait(120)
     cluster.inspected(tiny_facts())
     assert [name[-2:] for name in cluster.names("Job")] == ["-2"]

@@ -96,8 +96,6 @@ EMBEDDING = "language_model.model.embed_tokens.weight"
 
 
 def without(words: str) -> Change:
-    """Return what removes every tensor whose name holds these words."""
-
     def write(source: Path) -> None:
         tensors = read_tensors(source / SINGLE)
         write_tensors(source / SINGLE, {k: v for k, v in tensors.items() if words not in k})
@@ -106,8 +104,6 @@ def without(words: str) -> Change:
 
 
 def renamed(old: str, new: str) -> Change:
-    """Return what replaces words in the names of tensors."""
-
     def write(source: Path) -> None:
         tensors = read_tensors(source / SINGLE)
         write_tensors(source / SINGLE, {k.replace(old, new): v for k, v in tensors.items()})

@@ -51,7 +51,6 @@ def test_two_layers_of_the_same_files_are_equal(tmp_path: Path) -> None:
 
 
 def test_a_layer_keeps_modes_and_links_and_skips_what_is_excluded(tmp_path: Path) -> None:
-    """A program stays executable, a link stays a link, owners are as requested."""
     root = write_tree(tmp_path / "tree")
     entries = tree_entries(root, "/opt", uid=5, skip={"__pycache__"})
     found = members(write_layer(entries, tmp_path / "layer"))

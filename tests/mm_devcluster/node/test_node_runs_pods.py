@@ -29,7 +29,6 @@ def probe_namespace(node_cluster: ClusterInfo) -> Iterator[str]:
 
 @pytest.fixture(name="service", scope="module")
 def hello_service(node_cluster: ClusterInfo, space: str) -> str:
-    """Run a pod behind a Service, both called ``hello``; return the Service's address."""
     service = {
         "apiVersion": "v1",
         "kind": "Service",

@@ -38,7 +38,6 @@ def _profile(**changes: object) -> str:
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """Return a model, a profile, and a trace that doubles what one replica carries."""
     lines = [f"{second * 0.33:.2f},100,20,10" for second in range(3000)]
     model = document({"autoscaling": AUTOSCALING})
     texts = {

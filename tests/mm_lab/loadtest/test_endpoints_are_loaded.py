@@ -22,7 +22,6 @@ from support.scripted_engine import ScriptedEngine
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Running]:
-    """A gateway whose engine answers three tokens."""
     # Room for all: a slot is free a moment after the last byte, and a busy machine answers late.
     toy = toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=8, max_queue_size=100)
     async with serve(toy) as gateway:

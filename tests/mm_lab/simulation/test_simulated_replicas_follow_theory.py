@@ -160,7 +160,6 @@ def test_a_replica_that_goes_finishes_its_requests() -> None:
 
 
 def test_a_pod_that_dies_loses_its_requests() -> None:
-    """What a crashed pod held is lost, and counts as missed."""
     trace = [Request(9.5, 0, 0, 1000), Request(200.0, 0, 0, 1)]
     score = simulate(trace, Constant(1), plan(faults=Faults(crashes=(11.0,))))
 

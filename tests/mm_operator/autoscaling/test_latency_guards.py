@@ -13,7 +13,6 @@ from support.ticks import SIMPLE, START, TICK_SECONDS, one, tick, traffic, watch
 def high(
     ticks: int, *, demand: float = 0.9, replicas: int = 4, **changes: float
 ) -> tuple[list[Decision], State]:
-    """Return the decisions of ticks with a first token at twice its target."""
     state = watched(replicas, demand, SIMPLE)
     decisions = []
     for number in range(ticks):

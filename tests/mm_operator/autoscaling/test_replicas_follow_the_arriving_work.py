@@ -90,7 +90,6 @@ def test_a_queue_adds_no_more_while_replicas_start() -> None:
 
 
 def blind(*, replicas: int, in_flight: float, **changes: float | str) -> Decision:
-    """Return the decision of a first tick for a model whose costs no one measured."""
     seen = replace(traffic(0), in_flight=in_flight)
     objectives = replace(SIMPLE, cost=None, tuning=Tuning(slot_utilisation=0.3))
     return decide(tick(0, replicas, seen, **changes), fresh(START, replicas), objectives)[0]

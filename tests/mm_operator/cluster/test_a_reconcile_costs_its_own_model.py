@@ -112,7 +112,6 @@ class Crowd:
     def decide(self) -> tuple[dict[str, Any], ...]:
         """Observe, decide and build, as a reconcile does; return what is to be applied."""
         record = self.models.find(Key("demo", NAME))
-        assert record is not None
         snapshot = self.observer.snapshot(record, EPOCH)
         return build(snapshot, decide(snapshot))
 

@@ -146,7 +146,6 @@ def test_a_list_speaks_for_its_own_namespace_and_time(
 
 
 def test_late_deletes_spare_the_successor(cache: Cache) -> None:
-    """A delete event of an object whose name was taken again forgets nothing."""
     cache.put("ConfigMap", item("a", 9, uid="second"))
 
     cache.remove("ConfigMap", item("a", 8, uid="first"))

@@ -47,7 +47,6 @@ async def silent_api_server(folder: Path, requested: threading.Event) -> AsyncIt
 
 
 async def cancelled(kubeconfig: str, requested: threading.Event) -> None:
-    """Cancel a request that the server has, and close the client."""
     client = Client(await connect(kubeconfig, None))
     request = asyncio.create_task(client.get(POD, "namespace", "name"))
     await eventually_async(requested.is_set)

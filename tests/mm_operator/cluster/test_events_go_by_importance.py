@@ -191,7 +191,6 @@ async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixtur
 
 
 async def test_a_closed_fence_loses_no_event() -> None:
-    """An Event that meets the write fence is posted when it opens."""
     dropped: list[str] = []
     posts = Posts(WritesForbiddenError())
     poster = EventPoster(

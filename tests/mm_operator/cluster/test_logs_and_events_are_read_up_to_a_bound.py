@@ -55,7 +55,6 @@ async def gathered(local: LocalServer, *pods: dict[str, Any]) -> PodDiagnostics:
     )
     diagnostics = PodDiagnostics(client, cache)
     found = cache.find(JOB.kind, "demo", ENGINE_JOB)
-    assert found is not None
     try:
         await diagnostics.gather([found], [], NOW + timedelta(seconds=1))
     finally:

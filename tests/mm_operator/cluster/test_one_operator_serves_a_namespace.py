@@ -27,7 +27,6 @@ IMAGES = {
 
 
 def holder(api: Api) -> str:
-    """Return which installation serves the namespace; empty for none."""
     found = api.read("lease", LEASE_NAME)
     return str(found["spec"]["holderIdentity"]) if found else ""
 

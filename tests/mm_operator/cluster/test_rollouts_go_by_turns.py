@@ -28,7 +28,6 @@ class Fleet:
         self.failures: dict[str, str] = {}
 
     def lead(self, order: Iterable[str]) -> None:
-        """Begin to lead, and reconcile every model once, in an order."""
         self.turns.restart(map(key, order))
         for name in order:
             self.reconcile(key(name))

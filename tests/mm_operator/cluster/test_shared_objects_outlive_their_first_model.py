@@ -18,7 +18,6 @@ CLAIM = ("pvc", "multimodal-store")
 
 @pytest.fixture
 def shared(api: Api, tmp_path: Path) -> Iterator[Api]:
-    """A namespace whose store one model has made."""
     with running_operator(api.cluster, tmp_path, api.namespace):
         api.apply(document(name="first"))
         planned(api, "first")

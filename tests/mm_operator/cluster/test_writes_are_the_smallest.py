@@ -70,7 +70,6 @@ def test_a_model_that_joins_or_leaves_leaves_the_others() -> None:
     cache = Cache()
     cache.put("ConfigMap", config("a", "b"))
     live = cache.find("ConfigMap", "demo", "engine-1")
-    assert live is not None
     joins = change_between(live, make_intent(config("m")))
     document = config("a")
     document["metadata"][FORMER_OWNERS] = ["b-uid", "gone-uid"]

@@ -95,7 +95,6 @@ async def test_a_key_that_waits_gains_priority_and_keeps_it() -> None:
 
 
 async def test_priority_outlasts_the_round_that_is_under_way() -> None:
-    """A key that gains priority while it is worked on comes back with it."""
     waiting = queue()
     waiting.add("a")
     key = await waiting.get()

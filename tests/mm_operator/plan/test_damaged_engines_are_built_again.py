@@ -85,7 +85,6 @@ def test_pods_that_refused_go_once_the_engine_is_complete(cluster: ImaginedClust
     },
 )
 def test_other_pods_stay(cluster: ImaginedCluster, changes: dict[str, Any]) -> None:
-    """Only a pod that refused what is no longer there is deleted."""
     cluster.cannot_load("one", DAMAGE)
     cluster.wait(30)
     pods = tuple(replace(pod, **changes) for pod in cluster.pods["one"])

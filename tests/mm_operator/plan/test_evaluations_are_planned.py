@@ -20,12 +20,10 @@ GIB = 1 << 30
 
 def engine_of(build: dict[str, object] | None = None) -> EnginePlan:
     _, plan = inspected({"build": build} if build else None, built=True)
-    assert plan.engine is not None
     return plan.engine
 
 
 def reference(family: str) -> EngineSpec:
-    """Return the Reference engine of a family's published model, whose limits are ample."""
     engine = engine_of().build_plan.engine
     limits = engine.limits.model_copy(update={"max_seq_len": 4096, "max_input_len": 4000})
     return engine.model_copy(update={"family": family, "limits": limits})

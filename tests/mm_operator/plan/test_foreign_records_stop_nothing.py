@@ -37,7 +37,6 @@ def test_a_damaged_record_of_others_holds_up_no_sweep(namespace: str, *, swept: 
     """What it keeps is not known, which counts in the model's own namespace alone."""
     snapshot, _ = inspected(SWEPT, built=True)
     here = replace(snapshot, namespace="demo")
-    assert here.spec is not None
     engines = (StoredEngine(namespace, ConfigState("engine-x", "uid-of-x", data=FORGED)),)
     key = store_key(here, here.spec)
     observed = replace(

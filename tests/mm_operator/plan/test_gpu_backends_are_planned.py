@@ -261,7 +261,6 @@ def test_what_cannot_be_planned_is_a_condition(golden: Golden) -> None:
 
 
 def test_gpu_of_the_last_plan_is_kept() -> None:
-    """Nodes of another product join: the model stays with the one that it was planned for."""
     facts = facts_of("llava")
     first = inspected(TRTLLM, facts=facts, gpu_nodes=(node("a", L4),))
     gpu = recorded_gpu(first)

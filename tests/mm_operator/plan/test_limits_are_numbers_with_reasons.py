@@ -19,9 +19,7 @@ def planned(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> Engi
 
 
 def host_of(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> HostMemory:
-    host = planned(facts, changes).memory.host
-    assert host is not None
-    return host
+    return planned(facts, changes).memory.host
 
 
 def limits_of(facts: ModelFacts, changes: Mapping[str, Any] | None = None) -> dict[str, int]:

@@ -27,7 +27,6 @@ SCALED = at(
 
 def messages(changes: dict[str, Any], **fields: Any) -> list[str]:
     snapshot = snapshot_of(changes, **fields)
-    assert snapshot.spec is not None
     planned = plan_for(snapshot, snapshot.spec, tiny_facts()).plan
     return [one.message for one in planned.warnings if one.code == "StoreOnOneNode"]
 
@@ -65,7 +64,6 @@ def test_a_claim_that_exists_counts_as_it_is() -> None:
     """The first model of a namespace decided its modes; another one's field changes nothing."""
     claim = ClaimState("multimodal-store", "Bound", "50Gi", None, ("ReadWriteMany",))
     snapshot = snapshot_of({"replicas": 4})
-    assert snapshot.spec is not None
     seen = replace(snapshot, observed=replace(snapshot.observed, store=claim))
     planned = plan_for(seen, snapshot.spec, tiny_facts()).plan
 

@@ -80,20 +80,13 @@ async def requested(endpoint: Endpoint) -> list[Any]:
         await client.close()
 
 
-async def test_the_operators_own_secret_opens_it(guarded: tuple[str, Path], tmp_path: Path) -> None:
+@cases("absent", {"alone": (), "other-of-a-pair": ("https://127.0.0.1:1",)})
+async def test_the_operators_own_secret_opens_it(
+    absent: tuple[str, ...], guarded: tuple[str, Path], tmp_path: Path
+) -> None:
     address, certificates = guarded
     folder = secret(tmp_path, certificates)
-    own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
-
-    assert [one.value for one in await requested(await own.endpoint())] == [1.0]
-
-
-async def test_the_other_of_a_pair_is_queried(guarded: tuple[str, Path], tmp_path: Path) -> None:
-    """Of an HA pair one is away: the same credentials open the other."""
-    address, certificates = guarded
-    folder = secret(tmp_path, certificates)
-    pair = ("https://127.0.0.1:1", address)
-    own = OwnPrometheus(OwnPrometheusSettings(pair, credentials=str(folder)))
+    own = OwnPrometheus(OwnPrometheusSettings((*absent, address), credentials=str(folder)))
 
     assert [one.value for one in await requested(await own.endpoint())] == [1.0]
 

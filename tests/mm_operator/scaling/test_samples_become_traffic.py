@@ -121,7 +121,6 @@ def test_series_of_other_clusters_and_pods_are_left_out() -> None:
 
 
 def test_arrivals_of_a_pod_that_went_still_count() -> None:
-    """What came to a pod within the window came, although the pod is gone."""
     traffic = read([*samples(), *samples("gone")], READY, former=("gone",)).traffic
 
     assert (traffic.fast.requests, traffic.in_flight) == (4.0, 4.0)

@@ -177,7 +177,6 @@ async def test_encoders_are_queried_beside_servers(fleet: Fleet) -> None:
 
 
 async def test_silence_changes_nothing_and_the_pods_end_does(fleet: Fleet) -> None:
-    """A server that does not answer any more said what it said, until its pod is gone."""
     fills(fleet.serve(HERE))
     fleet.pod("a", HERE)
     await fleet.round()

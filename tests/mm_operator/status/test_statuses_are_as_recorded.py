@@ -68,7 +68,6 @@ def new(stage: Stage, **fields: Any) -> PodState:
 
 
 def frozen(stage: Stage) -> Stage:
-    """Return what a typo in the spec makes of a model that serves."""
     error = SpecError("InvalidSpec", "unknown field", "spec.x")
     status = derive(*stage, Outcome())
     return planned(replace(stage[0], spec=None, spec_error=error, status=status))
@@ -80,7 +79,6 @@ def full(pool: Pool = "cuda", *, times: int = 1, role: Role = Role.SERVER) -> Se
 
 
 def found_full(*servers: ServerState, pods: int = 3, changes: Any = None, **fields: Any) -> Stage:
-    """Return a model with so many pods, some of whose servers said something."""
     spec = {"replicas": pods, **(changes or {})}
     return serving(spec, ready=pods, wanted=pods, servers=servers, **fields)
 
@@ -116,7 +114,6 @@ def evaluated(
     of_this_engine: bool = True,
     before: EvaluationReport | None = None,
 ) -> Stage:
-    """Return a model with a text in its annotation, and what each of its pods reports."""
     changes = {"rollout": {"requireEvaluation": True}} if required else None
     number = max(1, len(pods))
     spec = {"replicas": number, **(changes or {})}

@@ -20,7 +20,6 @@ def _built(family: str, engine: dict[str, Any] | None = None, version: str = "1.
 
 
 def _argv(plan: BuildPlan) -> list[str] | None:
-    assert plan.trtllm
     return plan.trtllm.tokenizer_info.argv if plan.trtllm.tokenizer_info else None
 
 
@@ -39,7 +38,6 @@ def test_the_table_is_that_of_a_tokenizer_that_was_made() -> None:
     """Where the checkpoint has no file of one that servers read."""
     facts = facts_of("llava").model_copy(update={"sentence_piece_model": "tokenizer.model"})
     plan = planned("llava", version="1.2.1", facts=facts)
-    assert plan.build_plan
     assert "build/engines/tokenizer" in (_argv(plan.build_plan) or [])
 
 
@@ -59,7 +57,6 @@ def test_others_have_none(family: str, engine: dict[str, Any], version: str) -> 
 def test_engines_that_were_built_before_stay() -> None:
     """With a table and without: one fingerprint, so no engine is built again for it."""
     with_table = _built("llava")
-    assert with_table.trtllm
     before = with_table.model_copy(
         update={"trtllm": with_table.trtllm.model_copy(update={"tokenizer_info": None})}
     )
@@ -98,7 +95,6 @@ def test_trtllm_serve_has_the_option(guided: str, backend: str | None) -> None:
     engine = {"backend": "PyTorch", "guidedDecoding": guided}
     plan = planned("qwen2-vl", engine, version="1.2.1")
     assert plan.errors == []
-    assert plan.serve
     assert plan.serve.options.get("guided_decoding_backend") == backend
     assert (
         plan.fingerprint == planned("qwen2-vl", {"backend": "PyTorch"}, version="1.2.1").fingerprint

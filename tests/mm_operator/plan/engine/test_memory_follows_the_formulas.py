@@ -28,7 +28,6 @@ FAMILY = st.sampled_from(sorted({*FOLDERS} & {*WITH_ENGINES}))
 
 def memory_of(plan: ModelPlan) -> MemoryPlan:
     assert plan.errors == []
-    assert plan.memory is not None
     return plan.memory
 
 
@@ -264,7 +263,6 @@ def test_one_operation_stores_none(family: str) -> None:
 def test_images_of_many_scores_run_one_by_one() -> None:
     """32 of the largest images of Mistral Small 3.1 would take 1.2 TB."""
     vision, family = facts_of("mistral3").vision, FAMILIES["mistral3"]
-    assert vision is not None
 
     assert score_bytes(family, vision, "ONNXRuntime") == 16 * (110 * 110) ** 2 * 4
     assert entries_of_a_run(family, vision, "ONNXRuntime", 32) == 1
@@ -274,7 +272,6 @@ def test_images_of_many_scores_run_one_by_one() -> None:
 def test_images_of_few_scores_share_a_run() -> None:
     """As many as fit: LLaVA's have 577 positions."""
     vision, family = facts_of("llava").vision, FAMILIES["llava"]
-    assert vision is not None
     one = 16 * 577**2 * 4
 
     assert entries_of_a_run(family, vision, "ONNXRuntime", 32) == SCORES_OF_A_RUN // one == 12
