@@ -80,8 +80,6 @@ async def test_a_body_that_stands_still_is_given_up() -> None:
 
 
 async def test_a_body_that_comes_steadily_may_take_many_windows() -> None:
-    """Each window that brings enough is followed by another one."""
-
     async def receive() -> Message:
         await asyncio.sleep(0.7)
         return {"type": "http.request", "body": b"x" * 10, "more_body": next(left) > 0}

@@ -64,7 +64,6 @@ Engines = Callable[[], ScriptedEngine]
 async def setup(
     folder: Path, make: Engines = ScriptedEngine, **changes: Any
 ) -> AsyncIterator[Setup]:
-    """Run two gateways and a router."""
     async with AsyncExitStack() as stack:
         engines = {}
         running = {}
@@ -267,7 +266,6 @@ async def test_a_router_that_drains_ends_its_streams_first(tmp_path: Path) -> No
 
 
 def _outcome(answer: httpx.Response) -> str:
-    """Return what a client got: an answer, an error event or a clean 503."""
     if answer.status_code != 200:
         assert answer.json()["error"]["code"] == "replica_lost"
         return str(answer.status_code)

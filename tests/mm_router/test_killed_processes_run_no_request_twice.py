@@ -55,7 +55,6 @@ class Site:
 
 @contextmanager
 def site(folder: Path, replicas: int, routers: int = 1) -> Iterator[Site]:
-    """Run everything until the block ends."""
     logs = [folder / f"{number}.log" for number in range(replicas)]
     with ExitStack() as stack:
         # All at once: each takes seconds to import.

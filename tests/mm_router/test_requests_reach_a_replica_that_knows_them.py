@@ -98,7 +98,6 @@ async def test_requests_without_a_key_are_spread(tmp_path: Path) -> None:
 
 
 async def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
-    """The first token is with the client while the engine works on the second."""
     engine = ScriptedEngine(gate=asyncio.Event())
     async with (
         routed(tmp_path, engine) as (router, _),
@@ -122,7 +121,6 @@ async def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
 
 
 async def test_a_client_that_leaves_ends_its_generation(tmp_path: Path) -> None:
-    """The router closes its connection to the replica, which cancels."""
     engine = ScriptedEngine(gate=asyncio.Event())
     async with routed(tmp_path, engine) as (router, _), httpx.AsyncClient(timeout=60) as client:
         async with client.stream(

@@ -104,5 +104,4 @@ def test_requests_without_a_key(request_: dict[str, Any]) -> None:
     },
 )
 def test_damaged_parts_raise_nothing(part: Any) -> None:
-    """A damaged part is skipped, or is a key like another."""
     affinity_of(chat([part]))

@@ -102,7 +102,6 @@ def test_answers_without_text_cost_no_more_each_time(token: int) -> None:
 
 
 def test_decoding_costs_the_same_for_every_token() -> None:
-    """No token makes the text of the answer so far again."""
     lengths: list[int] = []
 
     def decode(ids: Sequence[int]) -> str:

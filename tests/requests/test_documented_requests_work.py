@@ -79,7 +79,6 @@ def test_every_section_has_an_example() -> None:
 
 @pytest.mark.parametrize("example", _ids(USUAL))
 def test_example(usual: Addresses, example: Example) -> None:
-    """The example's answer is the text that the page shows."""
     assert example.answer == example.run(usual)
 
 

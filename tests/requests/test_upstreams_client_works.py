@@ -169,7 +169,6 @@ def test_streams_are_refused_where_there_are_none(complete: Served, model: str) 
 def test_the_gateway_streams_all_the_same(
     built_engine: BuiltEngine, complete: Served, serving_at_once: Path, tmp_path: Path
 ) -> None:
-    """OpenAI's clients get their answer piece by piece from the same server."""
     engine = replace(built_engine, serving=serving_at_once)
     message = {"role": "user", "content": "Hello!"}
     with (

@@ -113,7 +113,6 @@ def test_no_image_is_above_the_bound(family: str, height: int, width: int) -> No
 
 @given(height=st.integers(1, 200), width=st.integers(1, 200))
 def test_shrunk_grids_stay_near_their_limit(height: int, width: int) -> None:
-    """Shrinking brings a grid below 1.1 times the side of its limit."""
     tokens = grid_tokens(height, width, side=27, limit=9)
 
     assert sqrt(max(0, tokens - height) / (9 * 27**2)) <= 1.1001

@@ -52,8 +52,6 @@ async def test_work_was_measured(real_http: httpx.AsyncClient) -> None:
 async def test_eight_clients_at_once_get_their_own_answers(
     real: RealGateway, real_client: AsyncOpenAI
 ) -> None:
-    """Streams run side by side and do not mix: each is answered as it is alone."""
-
     async def query(sample: Sample) -> str | None:
         answer = await real_client.chat.completions.create(
             model=real.model, messages=sample.messages, temperature=0

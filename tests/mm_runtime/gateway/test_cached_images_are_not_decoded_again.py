@@ -68,7 +68,6 @@ def test_the_number_of_images_counts() -> None:
 
 
 def test_salts_keep_tenants_apart() -> None:
-    """An image is known to the tenant that sent it, and to no one else."""
     known, decoder = DecodedImageCache(10 * BYTES), Decoder()
     for salt in ("ann", "bob", "ann", ""):
         through(known, decoder, 1, salt=salt)
@@ -76,7 +75,6 @@ def test_salts_keep_tenants_apart() -> None:
 
 
 def test_the_longest_unused_goes_first() -> None:
-    """Two have room: the third takes the place of the one that was not requested."""
     known, decoder = DecodedImageCache(2 * BYTES), Decoder()
     shades(known, decoder, 1, 2, 1, 3, 1, 2)
     assert decoder.requested == [1, 2, 3, 2]
@@ -165,7 +163,6 @@ async def test_large_images_are_known_too(kind: str) -> None:
 
 
 def test_details_keep_images_apart() -> None:
-    """An image that was sent in low detail is decoded again where it is wanted in another one."""
     tiles = TileProcessor(UNREDUCED.colours, side=28, tiles=4, positions=5)
     reference = ImageReference(data_url(encode(plain_image((60, 30)))), "messages[0]")
     with closing(Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))) as decoders:

@@ -112,7 +112,6 @@ async def test_a_question_without_image_is_text(
 async def test_sampling_is_what_the_client_requested(
     client: AsyncOpenAI, engine: ScriptedEngine
 ) -> None:
-    """Temperature, top-p, penalties and seed go to the engine as they are."""
     await client.chat.completions.create(
         model=MODEL,
         messages=_user(QUESTION),
@@ -135,7 +134,6 @@ async def test_sampling_is_what_the_client_requested(
 async def test_without_a_seed_every_request_gets_its_own(
     client: AsyncOpenAI, engine: ScriptedEngine
 ) -> None:
-    """Two samples of one prompt differ."""
     for _ in range(2):
         await client.chat.completions.create(model=MODEL, messages=_user(QUESTION))
     assert len({request.sampling.seed for request in engine.requests}) == 2

@@ -161,7 +161,6 @@ async def test_memory_ends(decoders: Decoders) -> None:
 
 @pytest.mark.parametrize("job", [breaking_jobs.crash, breaking_jobs.leave], ids=["crash", "exit"])
 async def test_a_decoder_that_breaks_is_replaced(decoders: Decoders, job: Job) -> None:
-    """Its file is refused, the next one is decoded."""
     with pytest.raises(DecoderEndedError, match="its decoder broke over it"):
         await _decode(decoders, job)
     assert await _process_of(decoders)
@@ -195,7 +194,6 @@ async def test_a_client_that_leaves_frees_its_decoder(decoders: Decoders, tmp_pa
 
 
 async def test_others_are_decoded_meanwhile(tmp_path: Path) -> None:
-    """One decoder is busy without end, the other one works on."""
     async for two in _decoders(120, count=2):
         async with _stuck(two, tmp_path) as stuck:
             for _ in range(5):
@@ -239,7 +237,6 @@ async def test_a_caller_that_leaves_gives_its_place_back(
 
 
 async def test_the_first_to_come_is_decoded_first(decoders: Decoders, tmp_path: Path) -> None:
-    """Those that wait for the one decoder have it in their order."""
     done: list[int] = []
 
     async def decode(number: int) -> None:

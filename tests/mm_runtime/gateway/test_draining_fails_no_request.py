@@ -64,7 +64,6 @@ async def test_a_request_that_was_there_before_is_sent_elsewhere(tmp_path: Path)
 
 
 async def test_a_drain_gives_up_at_its_deadline(tmp_path: Path) -> None:
-    """A stream that never ends does not hold the pod for ever."""
     gateway = toy_gateway(tmp_path, ScriptedEngine(gate=asyncio.Event()))
     async with client_of(gateway) as client:
         stream = asyncio.create_task(client.post("/v1/chat/completions", json=QUESTION))

@@ -82,7 +82,6 @@ async def test_an_answer_that_takes_too_long_is_cut(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 async def test_a_client_that_leaves_cancels_at_once(tmp_path: Path, *, stream: bool) -> None:
-    """Closing the connection frees the slot without waiting for the engine."""
     engine = ScriptedEngine(gate=asyncio.Event())
     body = json.dumps({**QUESTION, "stream": stream}).encode()
     async with serve(toy_gateway(tmp_path, engine)) as running:

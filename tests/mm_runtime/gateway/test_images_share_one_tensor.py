@@ -11,7 +11,6 @@ GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penal
 
 
 def shapes(*sizes: tuple[int, int]) -> dict[str, list[int]]:
-    """Return the shapes of a request's tensors of images, given as height and width."""
     request = EngineRequest(
         request_id="one",
         prompt="?",

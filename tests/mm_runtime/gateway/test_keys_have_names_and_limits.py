@@ -159,7 +159,6 @@ async def test_requests_above_a_limit_are_refused(tmp_path: Path) -> None:
 
 
 async def test_requests_at_one_time_are_bounded(tmp_path: Path) -> None:
-    """The second of one key at the same time is refused, that of another one runs."""
     gate = asyncio.Event()
     engine = ScriptedEngine(gate=gate)
     limit = KeyLimitPlan(name="*", concurrent_requests=1)
@@ -207,7 +206,6 @@ def test_a_late_key_does_not_wait_for_another_ones_queue() -> None:
 
 
 def test_shares_are_counted_in_tokens() -> None:
-    """Long requests come less often than short ones of another key."""
     queue = _queue(*[Ticket("a", tokens=2000)] * 40, *[Ticket("b", tokens=100)] * 400)
     got = _popped(queue, 200)
     tokens = {key: sum(one.tokens for one in got if one.key == key) for key in "ab"}
@@ -215,7 +213,6 @@ def test_shares_are_counted_in_tokens() -> None:
 
 
 def test_weights_are_shares() -> None:
-    """Weight 3 has three times the tokens while both wait."""
     heavy, light = Ticket("a", weight=3, tokens=256), Ticket("b", tokens=256)
     got = _popped(_queue(*[heavy] * 90, *[light] * 90), 80)
     assert [got.count(heavy), got.count(light)] == [60, 20]

@@ -48,7 +48,6 @@ async def test_a_full_queue_answers_429_and_the_rest_is_served(tmp_path: Path) -
 
 
 async def test_many_at_once_never_exceed_the_slots(tmp_path: Path) -> None:
-    """Forty requests through two slots: all answered, never more than two inside the engine."""
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine, max_concurrency=2, max_queue_size=64)
     async with client_of(gateway) as client:
@@ -79,8 +78,6 @@ async def test_bodies_that_never_end_hold_no_place(tmp_path: Path) -> None:
 
 
 class _Clock:
-    """Time that a test moves."""
-
     def __init__(self) -> None:
         self.now = 0.0
 

@@ -16,7 +16,6 @@ TEMPLATE = (
 
 
 async def _prompt(tmp_path: Path, **fields: object) -> tuple[int, str]:
-    """Return the status and what the engine was sent, or the refusal."""
     engine = ScriptedEngine()
     body = {"model": MODEL, "messages": [QUESTION], **fields}
     async with client_of(toy_gateway(tmp_path, engine, template=TEMPLATE)) as client:
@@ -43,7 +42,6 @@ async def _prompt(tmp_path: Path, **fields: object) -> tuple[int, str]:
     },
 )
 async def test_prompts(tmp_path: Path, fields: dict[str, object], prompt: str) -> None:
-    """The template is given what the client says."""
     assert await _prompt(tmp_path, **fields) == (200, prompt)
 
 

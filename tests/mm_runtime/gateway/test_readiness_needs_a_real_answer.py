@@ -47,7 +47,6 @@ async def test_not_ready_before_the_warm_up(tmp_path: Path) -> None:
 
 
 async def test_ready_after_one_image_and_question(tmp_path: Path) -> None:
-    """The warm-up sends an image, and readiness follows its answer."""
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:

@@ -80,7 +80,6 @@ def test_a_hostile_template_is_kept_in_its_box(attack: str) -> None:
 
 
 def test_text_of_users_is_never_a_template() -> None:
-    """Braces in a question are printed, not run."""
     rendered = ChatTemplate(PARTS, {}, PROMPT).render([Turn("user", ("{{ 7 * 7 }}",))])
     assert rendered == "user|{{ 7 * 7 }};assistant|"
 

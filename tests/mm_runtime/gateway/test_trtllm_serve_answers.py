@@ -97,7 +97,6 @@ async def test_a_stream_comes_in_pieces(openai: AsyncOpenAI) -> None:
 
 
 async def test_a_limit_of_tokens_is_reported(openai: AsyncOpenAI) -> None:
-    """The reason is the server's: the answer was cut."""
     answer = await openai.chat.completions.create(**body(order("none"), max_tokens=3))
     assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == (
         "A recorded answer",
@@ -147,7 +146,6 @@ async def test_bad_images_never_reach_the_server(
 async def test_a_stop_string_ends_the_servers_work(
     client: httpx.AsyncClient, server: RecordedServer
 ) -> None:
-    """The text is cut exactly, and the server stops generating for no one."""
     before = server.log.count(ABORTED)
     requested = body(order("count"), stop=" 5")
     answer = (await client.post("/v1/chat/completions", json=requested)).json()

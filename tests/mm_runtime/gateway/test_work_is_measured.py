@@ -155,7 +155,6 @@ async def test_a_ready_replica_measures(tmp_path: Path) -> None:
 
 
 async def test_readiness_does_not_wait_for_it(tmp_path: Path) -> None:
-    """A replica answers clients before it has measured anything."""
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
     watching = asyncio.create_task(gateway.warm_up.watch())
