@@ -6,12 +6,12 @@
 #   tensorrt-*  TensorRT 10.6.0: its libraries and its Python module (NVIDIA's licence: to measure,
 #               never to publish)
 #
-# Runs on Debian with root, network and `make programs` done; MM_PART_BYTES (50000000) is a part's size.
+# Runs on Debian with root, network and `make programs` done; MM_PART_BYTES (38500000) is a part's size.
 # There: setup.sh FOLDER, with the parts in one folder.
 set -euo pipefail
 root=$(readlink -f "$(dirname "$0")/../../..")
 folder=$(readlink -m "$1")
-part=${MM_PART_BYTES:-50000000}
+part=${MM_PART_BYTES:-38500000}
 cd "$root"
 . tools/uv.sh # sets UV
 mkdir -p "$folder/work/debs" "$folder/work/tensorrt/lib" "$folder/work/tensorrt/site"
