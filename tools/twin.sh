@@ -16,7 +16,7 @@ source tools/uv.sh
 # Packages that our code imports where an image has them, and what they themselves need.
 installed='accelerate|einops|llguidance|numpy|nvidia-modelopt|onnx|peft|pillow|psutil|pydantic|sentencepiece|setuptools|torch|torchvision|transformers|triton'
 # The day by which a release's open requirements are resolved: packages as its image found them.
-declare -A released=([1.2.1]=2026-04-01 [1.0]=2025-09-01 [0.21]=2025-08-25)
+declare -A released=([0.17]=2025-02-07 [1.2.1]=2026-04-01 [1.0]=2025-09-01 [0.21]=2025-08-25)
 
 version=$1
 names=tools/twins/$version.in pins=tools/twins/$version.txt

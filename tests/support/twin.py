@@ -24,6 +24,15 @@ def versions() -> list[str]:
     return sorted(found, key=lambda one: [int(part) for part in one.split(".")], reverse=True)
 
 
+def keeps_answers(version: str) -> bool:
+    """Return whether the image has the transformers that computes a checkpoint's own answers.
+
+    4.48 brought `AttentionInterface`, by which the Reference engine's attention is called.
+    """
+    parts = pinned(LISTS / f"{version}.txt")["transformers"].split(".")
+    return [int(part) for part in parts[:2]] >= [4, 48]
+
+
 def pinned(file: Path) -> dict[str, str]:
     found = re.findall(
         r"^([A-Za-z0-9._-]+)==([^ \\\n]+)", file.read_text(encoding="utf-8"), re.MULTILINE

@@ -14,7 +14,7 @@ from support.native.engines import checkpoint_of
 from support.needs import ROOT
 from support.trtllm_sites import trtllm_site
 from support.trtllm_tools.install import install
-from support.twin import Twin, normalised, pinned, versions
+from support.twin import Twin, keeps_answers, normalised, pinned, versions
 
 pytestmark = [pytest.mark.twin, pytest.mark.timeout(600)]
 
@@ -70,6 +70,8 @@ def test_models_inside_triton_are_imported(twin: Twin, name: str) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_of_builds_are_imported(twin: Twin, name: str) -> None:
     """A step of a build ends for a reason of its own, never for a module that is not there."""
+    if name == "checkpoint_answers" and not keeps_answers(twin.version):
+        pytest.skip("step `evaluation` says that it is skipped: see the tests of kept answers")
     done = twin.run("-c", f"import mm_runtime.engine_build.commands.{name}")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -91,6 +93,8 @@ def test_doctor_finds_what_the_image_has(twin: Twin, tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["llava", "qwen2-vl", "t5"])
 def test_engines_are_built_with_the_recorded_tools(twin: Twin, family: str, tmp_path: Path) -> None:
     """`mm-runtime build` in the supervisor's environment, its steps in the image's own."""
+    if (family, twin.version) == ("qwen2-vl", "0.17"):
+        pytest.skip("refused by name before a build: its backend is newer (FamilyNeedsNewer)")
     python = twin.python("engine")
     tools = install(tmp_path / "tools", f"{twin.version}", python=str(python))
     source = published(checkpoint_of(family, tmp_path / "new"), tmp_path / "published")
