@@ -48,9 +48,10 @@ MIB = 1 << 20
 
 
 class Load:
-    """Clients that send without pause, and what they get."""
+    """Clients that send without pause, or with one between requests, and what they get."""
 
-    def __init__(self, url: str, model: str) -> None:
+    def __init__(self, url: str, model: str, pause_seconds: float = 0.0) -> None:
+        self._pause = pause_seconds
         one = samples()[0]
         self._request = chat(url, model, one.question, [one.image.read_bytes()], tokens=24)
         self._right = one.answer
@@ -75,8 +76,7 @@ class Load:
                 except httpx.HTTPError as error:
                     said = type(error).__name__
                 self.seen.append((time.monotonic(), said, waits))
-                if said != "200":
-                    time.sleep(0.1)
+                time.sleep(self._pause if said == "200" else max(self._pause, 0.1))
 
     def wait_right(self, since: float) -> float:
         """Return when the first right answer after a moment came that errors do not follow."""

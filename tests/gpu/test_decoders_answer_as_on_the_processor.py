@@ -173,16 +173,12 @@ def test_a_prompt_without_memory_is_read_in_parts(caplog: pytest.LogCaptureFixtu
 ROWS, HIDDEN = 20, 128
 PROMPT = tuple(range(5, 15)) + tuple(range(VOCABULARY, VOCABULARY + ROWS)) + tuple(range(15, 35))
 IMAGE = np.random.default_rng(3).normal(size=(ROWS, HIDDEN)).astype(np.float16)
-WAYS = ("modules", "graphs", "fused")
+WAYS = ("modules", "fused")
 
 
 def loaded(way: str, reuse_bytes: int) -> LanguageModel:
     device = open_device("CUDA")
-    more: dict[str, object] = {}
-    if way == "graphs":
-        more = {"graphs": True}
-    elif way == "fused":
-        more = {"kernels": open_kernels(device)}
+    more: dict[str, object] = {"kernels": open_kernels(device)} if way == "fused" else {}
     given: dict[str, object] = {
         "folder": CHECKPOINT,
         "family": "llava",

@@ -116,7 +116,7 @@ def test_known_features_stay_on_the_gpu(model: Path) -> None:
     images = chance.integers(0, 256, (2, side, side, 3), dtype=np.uint8)
     wanted = session.run({"pixel_values": images})
     cache.settle()
-    for kept, _ in cache._entries.values():
+    for kept in cache._entries.values():
         assert not kept.is_cuda
         kept.zero_()
 

@@ -44,7 +44,7 @@ printf 'Metadata-Version: 2.4\nName: multimodal-operator\nVersion: 1\n' >"$site/
 # Built for numpy 2, and transformers loads them where they are: they would end every process.
 mv "$site"/scipy* "$site"/sklearn* "$site"/scikit_learn* "$to/aside/" 2>/dev/null || true
 programs=$(dirname "$(python3 -c 'import sys; print(sys.executable)')")
-for row in mmctl:mm_ctl.cli mm-runtime:mm_runtime.cli mm-operator:mm_operator.__main__ mm-devcluster:mm_devcluster.cli; do
+for row in mmctl:mm_ctl.cli mm-lab:mm_lab.cli mm-runtime:mm_runtime.cli mm-operator:mm_operator.__main__ mm-devcluster:mm_devcluster.cli; do
   printf '#!%s/python3\nimport sys\n\nfrom %s import main\n\nsys.exit(main())\n' "$programs" "${row#*:}" >"$programs/${row%%:*}"
   chmod +x "$programs/${row%%:*}"
 done

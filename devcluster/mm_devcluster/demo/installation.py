@@ -10,7 +10,7 @@ import helm_python
 import yaml
 
 from mm_api import labels as api_labels
-from mm_devcluster.demo import settings
+from mm_devcluster.demo import monitoring, settings
 from mm_devcluster.demo.graph import Report
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target, run_program
@@ -70,6 +70,8 @@ def install_operator(session: Session, report: Report) -> str:
         "operator": {"image": session.image_reference("operator")},
         "runtime": {"image": session.image_reference("runtime")},
     }
+    if host := monitoring.host_of(target):  # of the Prometheus of `make demo-autoscaling`
+        values["prometheus"] = {"allowedHosts": [host]}
     for one in session.options.family.images:
         values["runtime"][f"{one.name}Image"] = session.image_reference(one.name)
     report("helm")

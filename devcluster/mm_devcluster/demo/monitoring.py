@@ -20,7 +20,7 @@ from urllib.request import urlopen
 from mm_api.contract import GATEWAY_PORT
 from mm_api.hosts import host_port
 from mm_devcluster import packages
-from mm_devcluster.addresses import Address, network_of
+from mm_devcluster.addresses import network_of
 from mm_devcluster.demo.target import Target
 from mm_devcluster.errors import DevClusterError
 from mm_devcluster.layout import Layout
@@ -86,7 +86,12 @@ def running(target: Target, port: int = 0) -> Iterator[str]:
         DevClusterError: it does not start.
     """
     packages.install(packages.MONITORING_PACKAGES)
-    host = str(_host(target))
+    host = host_of(target)
+    if host is None:
+        raise DevClusterError(
+            f"{target.name} is not a development cluster: name your own Prometheus in the "
+            "spec instead"
+        )
     with TemporaryDirectory(prefix="mm-prometheus-") as folder:
         place = Path(folder)
         # JSON is YAML.
@@ -135,15 +140,10 @@ def _wait(process: "subprocess.Popen[bytes]", address: str, log: Path) -> None:
             time.sleep(0.1)
 
 
-def _host(target: Target) -> Address:
-    """Return the machine's end of the link to the cluster's node."""
+def host_of(target: Target) -> str | None:
+    """Return this machine's end of the link to the node; None: it is another's cluster."""
     record = Record.read(Layout(cluster_dir(target.name)))
-    if record is None:
-        raise DevClusterError(
-            f"{target.name} is not a development cluster: name your own Prometheus in the "
-            "spec instead"
-        )
-    return network_of(record.slot, record.ip_family).host_ip
+    return None if record is None else str(network_of(record.slot, record.ip_family).host_ip)
 
 
 def _free_port(host: str) -> int:
