@@ -24,13 +24,13 @@ def versions() -> list[str]:
     return sorted(found, key=lambda one: [int(part) for part in one.split(".")], reverse=True)
 
 
-def keeps_answers(version: str) -> bool:
-    """Return whether the image has the transformers that computes a checkpoint's own answers.
-
-    4.48 brought `AttentionInterface`, by which the Reference engine's attention is called.
-    """
-    parts = pinned(LISTS / f"{version}.txt")["transformers"].split(".")
-    return [int(part) for part in parts[:2]] >= [4, 48]
+KEPT = {
+    "1.2.1": ("llava", "llava-onevision", "vila", "blip2-opt", "mllama", "qwen2-vl", "t5", "bart"),
+    "1.0": ("llava", "llava-onevision", "vila", "blip2-opt", "qwen2-vl", "t5", "bart"),
+    "0.21": ("vila", "t5"),
+    "0.17": (),
+}
+"""Version -> families whose own answers its transformers computes (4.57, 4.53, 4.51, 4.47)."""
 
 
 def pinned(file: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from support.native.engines import checkpoint_of
 from support.needs import ROOT
 from support.trtllm_sites import trtllm_site
 from support.trtllm_tools.install import install
-from support.twin import Twin, keeps_answers, normalised, pinned, versions
+from support.twin import KEPT, Twin, normalised, pinned, versions
 
 pytestmark = [pytest.mark.twin, pytest.mark.timeout(600)]
 
@@ -70,7 +70,7 @@ def test_models_inside_triton_are_imported(twin: Twin, name: str) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_of_builds_are_imported(twin: Twin, name: str) -> None:
     """A step of a build ends for a reason of its own, never for a module that is not there."""
-    if name == "checkpoint_answers" and not keeps_answers(twin.version):
+    if name == "checkpoint_answers" and not KEPT[twin.version]:
         pytest.skip("step `evaluation` says that it is skipped: see the tests of kept answers")
     done = twin.run("-c", f"import mm_runtime.engine_build.commands.{name}")
     assert (done.returncode, done.stderr) == (0, "")

@@ -67,7 +67,8 @@ class LanguageModel(SlotModel):
         )
         config = parts.config
         self._model: Any = parts.model.eval()
-        self._model.set_attn_implementation(ATTENTION)
+        # The public method came with 4.57; images of TensorRT-LLM have older versions.
+        self._model.config._attn_implementation = ATTENTION  # noqa: SLF001
         self._head: Any = parts.head.eval()
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)

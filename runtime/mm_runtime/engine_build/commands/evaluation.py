@@ -5,6 +5,7 @@ Pods compare what they serve with them before they are ready.
 
 import logging
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 from mm_api.evaluation import evaluation_cost
@@ -51,7 +52,12 @@ def keep_evaluation(context: StepContext) -> None:
     except WeightsUnusableError:
         raise
     except Exception as error:  # noqa: BLE001 - a build does not fail for want of it; pods say so
-        log.warning("EvaluationSkipped: the checkpoint's answers were not computed: %s", error)
+        log.warning(
+            "EvaluationSkipped: the checkpoint's answers were not computed with transformers %s of"
+            " this image: %s",
+            version("transformers"),
+            error,
+        )
         return
     write_durably(path, evaluation.to_json())
     tokens = sum(len(prompt.steps) for prompt in evaluation.prompts)
