@@ -21,6 +21,10 @@ TOWER = re.compile(
 )
 """Where the module of CLIP's and SigLIP's towers was named once more; others' never was."""
 
+PLAIN = {"default", "axial"}
+NAMES_EVERY_ROTATION = {"mllama_text_model"}
+"""`MllamaRotaryEmbedding` reads `rope_scaling["rope_type"]`, and all published ones have it."""
+
 
 def published(checkpoint: Path, folder: Path) -> Path:
     """Copy a checkpoint that transformers 5 has written into a folder; return that."""
@@ -51,8 +55,9 @@ def as_published(config: Any) -> Any:
             rotation = rotation["full_attention"]
         if "rope_theta" in rotation:
             found["rope_theta"] = rotation.pop("rope_theta")
-        # What scales nothing had no name then.
-        if rotation.keys() - {"rope_type"} or rotation.get("rope_type") not in {"default", "axial"}:
+        # What scales nothing had no name then, except where the class reads one.
+        plain = rotation.keys() <= {"rope_type"} and rotation.get("rope_type") in PLAIN
+        if not plain or found.get("model_type") in NAMES_EVERY_ROTATION:
             found.setdefault("rope_scaling", rotation)
     return found
 

@@ -24,9 +24,10 @@ def versions() -> list[str]:
     return sorted(found, key=lambda one: [int(part) for part in one.split(".")], reverse=True)
 
 
-KEPT = {
-    "1.2.1": ("llava", "llava-onevision", "vila", "blip2-opt", "mllama", "qwen2-vl", "t5", "bart"),
-    "1.0": ("llava", "llava-onevision", "vila", "blip2-opt", "qwen2-vl", "t5", "bart"),
+ALL = ("llava", "llava-onevision", "vila", "blip2-opt", "mllama", "qwen2-vl", "t5", "bart")
+KEPT: dict[str, tuple[str, ...]] = {
+    "1.2.1": ALL,
+    "1.0": ALL,
     "0.21": ("vila", "t5"),
     "0.17": (),
 }
