@@ -67,8 +67,7 @@ class LanguageModel(SlotModel):
         )
         config = parts.config
         self._model: Any = parts.model.eval()
-        # The public method came with 4.57; images of TensorRT-LLM have older versions.
-        self._model.config._attn_implementation = ATTENTION  # noqa: SLF001
+        self._model.set_attn_implementation(ATTENTION)
         self._head: Any = parts.head.eval()
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)

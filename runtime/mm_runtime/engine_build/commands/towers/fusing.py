@@ -21,7 +21,7 @@ def fuse(module: torch.nn.Module) -> None:
     """
     for part in module.modules():
         if isinstance(part, transformers.PreTrainedModel):
-            part.config._attn_implementation = "sdpa"  # noqa: SLF001 - since 4.48
+            part.set_attn_implementation("sdpa")
         if isinstance(part, Attention):
             part.is_one_operation = True
         block: Any = part
