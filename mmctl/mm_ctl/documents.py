@@ -1,37 +1,17 @@
 """Reading MultimodalModel documents from files, for the commands that take `-f`."""
 
 import sys
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from mm_api import labels
+from mm_ctl.kubectl_yaml import load_all
 
 _LISTS = ("List", f"{labels.KIND}List")
 _SHOWN, _SHOWN_KINDS = 40, 5
 """Characters of a kind, and kinds, in a message."""
-
-
-class _Loader(yaml.SafeLoader):
-    """A SafeLoader that refuses a repeated key and, as kubectl, reads no dates."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 (PyYAML's)
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the mapping has the key {key.value} twice", key.start_mark
-                )
-            seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 class UsageError(Exception):
@@ -59,7 +39,7 @@ def read_models(name: str) -> list[dict[str, Any]]:
         UsageError: the file is no YAML or holds no MultimodalModel.
     """
     try:
-        found = list(yaml.load_all(read_text(name), Loader=_Loader))
+        found = load_all(read_text(name))
     except yaml.YAMLError as error:
         raise UsageError(f"{name} is not YAML: {error}") from error
     found = [item for document in found for item in _items(document)]
