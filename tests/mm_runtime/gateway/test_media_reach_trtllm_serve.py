@@ -144,18 +144,17 @@ async def test_texts_alone_are_the_servers(
 
 
 async def test_a_question_after_a_video(tmp_path: Path) -> None:
-    """Videos too, and images between them, which are videos of one frame to this server."""
+    """The conversation that follows a video is written with it."""
     for server in server_of("1.2.1", tmp_path / "recorded", FRAMES):
         async with toy_qwen_client(tmp_path, server, "1.2.1", FRAMES) as client:
             answer = await send(
                 *(client, user(frames(3), "what ?"), said("a dog")),
-                *(user("and", image(112), "?"), said("?"), user("where ?")),
+                user("where ?"),
             )
         assert answer.status_code == 200, answer.text
-        assert [one[:2] for one in server.requested[-1]["videos"]] == [[4, 84], [2, 112]]
+        assert [one[:2] for one in server.requested[-1]["videos"]] == [[4, 84]]
         assert server.prompts[-1] == (
             f"<|im_start|>user {VIDEO}what ? <|im_start|>assistant a dog "
-            f"<|im_start|>user and{VIDEO}? <|im_start|>assistant ? "
             "<|im_start|>user where ? ASSISTANT:"
         )
 
@@ -259,17 +258,6 @@ async def test_longer_videos_are_sampled_here_alone(
     assert (await posted(viewer, part, ORDER)).status_code == 200
     ((count, width, height, _, _),) = reader.requested[-1]["videos"]
     assert (count, width, height) == (4, 56, 56)
-
-
-async def test_media_keep_their_order(viewer: httpx.AsyncClient, reader: RecordedServer) -> None:
-    """Images are videos of one frame: a server of 1.2 would put those of all requests in front."""
-    one, two, three, four = map(still, range(4))
-    answer = await posted(viewer, row([one, two]), shown(three), ORDER, row([four]))
-
-    assert answer.status_code == 200, answer.text
-    reported = reader.requested[-1]
-    assert reported["videos"] == [seen(one, two), seen(three), seen(four)]
-    assert reported["images"] == []
 
 
 async def test_sizes_are_those_of_the_video_processor(
