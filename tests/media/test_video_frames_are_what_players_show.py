@@ -224,13 +224,13 @@ def _bright(level: float, curve: int) -> bytes:
     return file.getvalue()
 
 
-@cases("curve white paper", {"pq": (16, 1.0, 0.58), "hlg": (18, 1.0, 0.75)})
-def test_high_dynamic_range(curve: int, white: float, paper: float) -> None:
+@cases("curve white paper shown", {"pq": (16, 1.0, 0.58, 149), "hlg": (18, 1.0, 0.75, 168)})
+def test_high_dynamic_range(curve: int, white: float, paper: float, shown: int) -> None:
     """The brightest is white, white paper (203 cd/m2) is between, and black is black."""
     found = [int(np.asarray(_first(_bright(level, curve))).mean()) for level in (0.0, paper, white)]
 
     assert found[0] <= 3
-    assert 140 <= found[1] <= 215
+    assert abs(found[1] - shown) <= 2  # as FFmpeg 8 shows it; untouched they are 146 and 191
     assert found[2] >= 245
 
 
