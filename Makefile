@@ -81,7 +81,7 @@ env-vllm: ## The real vLLM on the processor, .venv-vllm: an environment of its o
 vllm-test: env ## What the real vLLM answers behind the real gateway, where `make env-vllm` has made it
 	$(PYTEST) -m vllm tests/vllm
 
-nightly: env ## All that `make test` leaves out, recorded in docs/nightly.json; SUITES="twin mutants" are these two
+nightly: env ## All that `make test` leaves out, recorded in docs/design/nightly.json; SUITES="twin mutants" are these two
 	@$(BIN)/python tools/nightly.py $(SUITES); code=$$?; $(BIN)/python tools/generate_nightly_page.py; exit $$code
 
 twin-test: env ## What runs in NVIDIA's images, in each twin that is here

@@ -1,4 +1,4 @@
-"""What each condition type and reason means and what to do: the texts of docs/conditions.md.
+"""What each condition type and reason means: the texts of docs/reference/conditions.md.
 
 `tests/mm_operator/status/test_conditions_are_documented.py` holds that every reason which the
 operator, a Job or an Event can set is here, and no other.
@@ -117,7 +117,7 @@ PLANNED: Final[dict[str, Advice]] = {
     ),
     InspectReason.UNKNOWN_FAMILY: Advice(
         "No family matches the checkpoint.",
-        "Set `spec.model.family`; docs/families.md lists them.",
+        "Set `spec.model.family`; docs/reference/families.md lists them.",
     ),
     InspectReason.FAMILY_MISMATCH: Advice(
         "`spec.model.family` is not the family of the checkpoint.", "Correct or remove the field."
@@ -233,7 +233,7 @@ ROLLOUT: Final[dict[str, Advice]] = {
     Reason.PODS_UNSCHEDULABLE: Advice(
         "No node accepts a pod.",
         "Add nodes, or change resources, selectors or tolerations. Where the message names pods of "
-        "the former revision: `spec.rollout` ([operations.md](operations.md#rollouts)).",
+        "the former revision: `spec.rollout` ([operations.md](../tasks/operations.md#rollouts)).",
     ),
     Reason.VOLUME_UNAVAILABLE: Advice(
         "A pod of a Job, a server or an encoder is on a node that cannot attach or mount "
@@ -310,7 +310,8 @@ SCALING: Final[dict[str, Advice]] = {
     Reason.WAITING_FOR_METRICS: Advice("The first evaluation is pending.", "Wait 15 s."),
     Reason.METRICS_MISSING: Advice(
         "Prometheus does not answer, or has no series of the pods. Replicas are kept.",
-        "Check the address and the scrape configuration, [observability.md](observability.md).",
+        "Check the address and the scrape configuration, "
+        "[observability.md](../tasks/observability.md).",
     ),
     Reason.CAPACITY_LIMITED: Advice(
         "More replicas are needed; no node has room for them.",

@@ -1,4 +1,4 @@
-"""Write docs/api.md from the schema of the CustomResourceDefinition.
+"""Write docs/reference/api.md from the schema of the CustomResourceDefinition.
 
 python tools/generate_api_reference.py           write
 python tools/generate_api_reference.py --check   exit 1 when the page is not what the types say
@@ -146,7 +146,7 @@ def _bounds(value: Schema) -> str:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    return settle({root / "docs" / "api.md": page()}, arguments, root)
+    return settle({root / "docs" / "reference" / "api.md": page()}, arguments, root)
 
 
 if __name__ == "__main__":

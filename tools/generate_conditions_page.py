@@ -1,4 +1,4 @@
-"""Write docs/conditions.md: every condition type and reason, what it means, what to do.
+"""Write docs/reference/conditions.md: every condition type and reason, what it means, what to do.
 
 python tools/generate_conditions_page.py           write
 python tools/generate_conditions_page.py --check   exit 1 when the page is not what its texts say
@@ -46,7 +46,7 @@ def page() -> str:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    return settle({root / "docs" / "conditions.md": page()}, arguments, root)
+    return settle({root / "docs" / "reference" / "conditions.md": page()}, arguments, root)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the column "needs" of docs/evidence.md from the markers of the tests that each row names.
+"""Write the column "needs" of docs/design/evidence.md from the markers of the tests of each row.
 
 python tools/generate_evidence.py           write
 python tools/generate_evidence.py --check   exit 1 when a row says something else than its tests
@@ -19,7 +19,7 @@ from typing import Final
 from generated_files import settle
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = Path("docs/evidence.md")
+PAGE: Final = Path("docs/design/evidence.md")
 NEEDS: Final = {
     "cluster": "control plane",
     "e2e": "cluster",

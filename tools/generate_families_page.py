@@ -1,4 +1,4 @@
-"""Write docs/families.md: family x backend x modality x version.
+"""Write docs/reference/families.md: family x backend x modality x version.
 
 python tools/generate_families_page.py           write
 python tools/generate_families_page.py --check   exit 1 when the page is not what the records say
@@ -35,9 +35,9 @@ _LAYOUTS: Final = """
 
 The Reference engine does not compute `gemma3`, `idefics3`, `internvl`, `mistral3`, `pixtral`,
 `qwen3-vl`, `smolvlm`, `qwen2-audio` and `qwen2-5-omni` (`BackendFamily`,
-[why](decisions/20261129-reference-is-small-again.md)). vLLM serves them, by a manifest such as this
-one; `mmctl plan` prints the command and the bytes. Of the last two, the image needs
-[packages for recordings](vllm.md#recordings).
+[why](../decisions/20261129-reference-is-small-again.md)). vLLM serves them, by a manifest such
+as this one; `mmctl plan` prints the command and the bytes. Of the last two, the image needs
+[packages for recordings](../tasks/vllm.md#recordings).
 
 ```yaml
 apiVersion: serving.multimodal.dev/v1alpha1
@@ -68,9 +68,9 @@ _CLASSES: Final = """
 ## Classes without a record
 
 `AutoModelForImageTextToText` of transformers {version}. A checkpoint that is of no family above is
-`generic` where its class is served ([how](serving.md#any-class-of-transformers)): answers of those
-are compared with transformers token for token by `pytest tests/families`. The others are refused at
-the inspection (`UnknownFamily`).
+`generic` where its class is served ([how](../design/serving.md#any-class-of-transformers)):
+answers of those are compared with transformers token for token by `pytest tests/families`. The
+others are refused at the inspection (`UnknownFamily`).
 
 | model_type | class | as `generic` |
 | --- | --- | --- |
@@ -141,7 +141,7 @@ def _row(*cells: str) -> str:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    return settle({root / "docs" / "families.md": page()}, arguments, root)
+    return settle({root / "docs" / "reference" / "families.md": page()}, arguments, root)
 
 
 if __name__ == "__main__":

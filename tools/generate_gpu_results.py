@@ -1,4 +1,4 @@
-"""Write docs/gpu-results.md and the pages beside it from bench/gpu/results.
+"""Write docs/design/gpu-results.md and the pages beside it from bench/gpu/results.
 
 python tools/generate_gpu_results.py           write
 python tools/generate_gpu_results.py --check   exit 1 when the page is not what the results say
@@ -21,10 +21,10 @@ from gpu_vllm_results import vllm
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "bench" / "gpu" / "results"
-PAGE: Final = ROOT / "docs" / "gpu-results.md"
-VLLM_PAGE: Final = ROOT / "docs" / "gpu-results-vllm.md"
-CLUSTER_PAGE: Final = ROOT / "docs" / "gpu-results-cluster.md"
-TWO_PAGE: Final = ROOT / "docs" / "gpu-results-two.md"
+PAGE: Final = ROOT / "docs" / "design" / "gpu-results.md"
+VLLM_PAGE: Final = ROOT / "docs" / "design" / "gpu-results-vllm.md"
+CLUSTER_PAGE: Final = ROOT / "docs" / "design" / "gpu-results-cluster.md"
+TWO_PAGE: Final = ROOT / "docs" / "design" / "gpu-results-two.md"
 MIB: Final = 1 << 20
 Rows = Callable[[dict[str, Any]], Iterator[str]]
 
@@ -218,7 +218,7 @@ def _speed(result: dict[str, Any]) -> Iterator[str]:
         )
     yield ""
     yield "Kernel by kernel and as a graph of torch's own kernels:"
-    yield "[the study](studies/decoding-steps.md)."
+    yield "[the study](../studies/decoding-steps.md)."
 
 
 def _speeds(result: dict[str, Any], took: str, over: str) -> list[list[object]]:

@@ -1,4 +1,4 @@
-"""Write docs/guides.md from tools/guides.yaml: the rows of the guides, and what shows each.
+"""Write docs/design/guides.md from tools/guides.yaml: the rows of the guides, and what shows each.
 
 python tools/generate_guides.py           write, and print the counts by verdict
 python tools/generate_guides.py --check   exit 1 when the page says something else
@@ -17,7 +17,7 @@ from generated_files import settle
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 ROWS: Final = Path("tools/guides.yaml")
-PAGE: Final = Path("docs/guides.md")
+PAGE: Final = Path("docs/design/guides.md")
 VERDICTS: Final = {
     "real": "works on real parts: a GPU, Triton, an API server, or a planner's numbers",
     "cpu": "works on processors only",

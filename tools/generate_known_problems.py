@@ -1,4 +1,4 @@
-"""Write docs/known-problems.md, and README's sentence about it, from tools/known_problems/.
+"""Write docs/design/known-problems.md, and README's sentence about it, from tools/known_problems/.
 
 python tools/generate_known_problems.py           write
 python tools/generate_known_problems.py --check   exit 1 when a page says something else
@@ -37,7 +37,7 @@ VERDICTS: Final = {
     "silent": "happens, and nothing says so",
     "unsupported": "not there; mostly refused by name",
 }
-PAGE: Final = Path("docs/known-problems.md")
+PAGE: Final = Path("docs/design/known-problems.md")
 README: Final = Path("README.md")
 _SENTENCE: Final = re.compile(r"Of \d+ problems that users of other servers reported in public, .*")
 _HEAD: Final = """\

@@ -1,4 +1,4 @@
-"""Write docs/parameters.md: which parameter acts on which backend, from the gateway's own table.
+"""Write docs/reference/parameters.md: which parameter acts on which backend, from the gateway.
 
 python tools/generate_parameters_page.py           write
 python tools/generate_parameters_page.py --check   exit 1 when the page is not what the table says
@@ -157,7 +157,7 @@ def _at(name: str) -> str:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    return settle({root / "docs" / "parameters.md": page()}, arguments, root)
+    return settle({root / "docs" / "reference" / "parameters.md": page()}, arguments, root)
 
 
 if __name__ == "__main__":

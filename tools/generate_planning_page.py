@@ -1,4 +1,4 @@
-"""Write docs/planning.md: the families, and how much memory each takes, from the planner itself.
+"""Write docs/design/planning.md: the families, and how much memory each takes, by the planner.
 
 python tools/generate_planning_page.py           write
 python tools/generate_planning_page.py --check   exit 1 when the page is not what the planner says
@@ -58,18 +58,18 @@ mmctl plan -f model.yaml --checkpoint DIR --gpu {GPU} -o json       for programs
 ```
 
 `DIR` is a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`, of which configurations and \
-headers of weights are read ([how](sources.md)).
+headers of weights are read ([how](../tasks/sources.md)).
 
 Exit codes: 0 fits, 2 the spec or the checkpoint cannot work, 3 does not fit. The JSON is \
-described by [model-plan.schema.json](schemas/model-plan.schema.json). A GPU that is not in the \
+described by [model-plan.schema.json](../schemas/model-plan.schema.json). A GPU that is not in the \
 list is given by `--gpu-memory` and `--compute-capability`; an image whose tag is not Triton's by \
 `--trtllm-version`.
 """
 
 _MEMORY_LIMIT: Final = """\
-Containers have [limits of memory](operations.md#memory-limits) from the plan: `plannedLimitBytes` \
-of the server and of each encoder, with `stepBytes`, `loadingBytes` and `processBytes`, which are \
-bounds where a step was not compared with what processes take.
+Containers have [limits of memory](../tasks/operations.md#memory-limits) from the plan: \
+`plannedLimitBytes` of the server and of each encoder, with `stepBytes`, `loadingBytes` and \
+`processBytes`, which are bounds where a step was not compared with what processes take.
 """
 
 _GUIDE: Final = """\
@@ -213,8 +213,9 @@ def _served() -> str:
         (
             "Several images and videos are the Reference engine's: what engines of TensorRT-LLM "
             "take is the table above, and which versions of trtllm-serve (backend PyTorch) are "
-            "given videos says [families.md](families.md). An image of a fixed number of features "
-            "costs that many tokens of the prompt; of the others it follows from the image's shape."
+            "given videos says [families.md](../reference/families.md). An image of a fixed number "
+            "of features costs that many tokens of the prompt; of the others it follows from the "
+            "image's shape."
         ),
         "",
     ]
@@ -323,7 +324,7 @@ def _codes() -> str:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    return settle({root / "docs" / "planning.md": page()}, arguments, root)
+    return settle({root / "docs" / "design" / "planning.md": page()}, arguments, root)
 
 
 if __name__ == "__main__":

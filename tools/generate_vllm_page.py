@@ -1,4 +1,4 @@
-"""Write docs/vllm-requests*.md: what vLLM's public tests request, and what this gateway answers.
+"""Write docs/reference/vllm-requests*.md: what vLLM's tests request, and what this gateway answers.
 
 python tools/generate_vllm_page.py           write
 python tools/generate_vllm_page.py --check   exit 1 when the pages are not what the table says
@@ -88,7 +88,7 @@ def _here(row: Row) -> str:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check; return the exit code."""
-    found = {root / "docs" / name: text for name, text in pages().items()}
+    found = {root / "docs" / "reference" / name: text for name, text in pages().items()}
     return settle(found, arguments, root)
 
 

@@ -1,4 +1,4 @@
-"""docs/gpu-results-cluster.md: the main job in a cluster with a GPU."""
+"""docs/design/gpu-results-cluster.md: the main job in a cluster with a GPU."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

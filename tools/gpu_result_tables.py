@@ -1,4 +1,4 @@
-"""What sections of docs/gpu-results.md have in common: tables, and whether a goal is met."""
+"""What sections of docs/design/gpu-results.md have in common: tables, and whether a goal is met."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Sections of docs/gpu-results.md about what clients of the gateway see."""
+"""Sections of docs/design/gpu-results.md about what clients of the gateway see."""
 
 import json
 from collections.abc import Iterator

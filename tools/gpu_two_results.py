@@ -1,4 +1,4 @@
-"""Section of docs/gpu-results.md about two GPUs of one host."""
+"""Section of docs/design/gpu-results.md about two GPUs of one host."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The page docs/gpu-results-vllm.md: vLLM's own server, and the gateway before it."""
+"""The page docs/design/gpu-results-vllm.md: vLLM's own server, and the gateway before it."""
 
 from collections.abc import Iterator
 from typing import Any, Final

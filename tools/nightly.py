@@ -3,9 +3,9 @@
 python tools/nightly.py              all, one after the other
 python tools/nightly.py twin mutants these
 
-Writes docs/nightly.json after each suite; `tools/generate_nightly_page.py` makes its page. Exits 1
-when a suite failed. Exit code 77 of a suite, and a run in which every test was skipped, mean that
-this machine lacks what the suite needs: nothing is recorded then.
+Writes docs/design/nightly.json after each suite; `tools/generate_nightly_page.py` makes its page.
+Exits 1 when a suite failed. Exit code 77 of a suite, and a run in which every test was skipped,
+mean that this machine lacks what the suite needs: nothing is recorded then.
 """
 
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-RECORD: Final = Path("docs/nightly.json")
+RECORD: Final = Path("docs/design/nightly.json")
 PYTEST: Final = ".venv/bin/pytest"
 SUITES: Final = {
     "faults": f"{PYTEST} -m slow tests/e2e",

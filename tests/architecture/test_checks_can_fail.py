@@ -87,7 +87,7 @@ def test_document_check_names_an_anchor_that_no_heading_has(tmp_path: Path) -> N
     {
         "at-the-limit": ("docs/a.md", 300, False),
         "above": ("docs/a.md", 301, True),
-        "exempt": ("docs/api.md", 301, False),
+        "exempt": ("docs/reference/api.md", 301, False),
         "study": ("docs/studies/a.md", 301, False),
         "elsewhere": ("README.md", 301, False),
     },

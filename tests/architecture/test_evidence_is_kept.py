@@ -1,4 +1,4 @@
-"""Each row of docs/evidence.md names a command that exists and that selects tests."""
+"""Each row of docs/design/evidence.md names a command that exists and that selects tests."""
 
 import re
 import shlex
@@ -32,7 +32,7 @@ def selects(root: Path, command: str) -> bool:
 
 @pytest.mark.parametrize("row", [pytest.param(one, id=one.claim[:60]) for one in ROWS])
 def test_each_claim_has_evidence(row: Any) -> None:
-    assert row.commands or "](../bench/" in row.shown_by
+    assert row.commands or "](../../bench/" in row.shown_by
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -51,13 +51,13 @@ def test_commands_that_show_nothing_are_found(command: str) -> None:
 
 def test_needs_follow_the_markers(tmp_path: Path) -> None:
     (tmp_path / "tests" / "one").mkdir(parents=True)
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "design").mkdir(parents=True)
     (tmp_path / "Makefile").write_text("x-test: env ## Tests\n\t$(PYTEST) tests/one\n")
     (tmp_path / "tests" / "one" / "test_a.py").write_text(
         "import pytest\npytestmark = [pytest.mark.triton, pytest.mark.slow]\n"
     )
     head = "| claim | shown by | needs |\n| --- | --- | --- |\n"
-    (tmp_path / "docs" / "evidence.md").write_text(
+    (tmp_path / "docs" / "design" / "evidence.md").write_text(
         f"{head}| A | `pytest tests` | |\n| B | `make x-test` | S3 |\n| C | `mmctl` | |\n"
     )
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "planning-sources.md"
+PAGE = ROOT / "docs" / "design" / "planning-sources.md"
 PLANNER = (ROOT / "operator" / "mm_operator" / "plan", ROOT / "crds" / "mm_api" / "families")
 _NAMED = re.compile(r"[(\s](#[a-z][a-z-]+)")
 

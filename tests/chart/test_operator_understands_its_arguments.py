@@ -53,7 +53,7 @@ def test_probes_reach_the_port_of_the_operator() -> None:
 
 def test_the_air_gapped_page_has_values_of_this_chart() -> None:
     """Its images, and the mirror for models that name none."""
-    page = (ROOT / "docs" / "how-to" / "air-gapped.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tasks" / "air-gapped.md").read_text(encoding="utf-8")
     values = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
     (deployment,) = of_kind("Deployment", values)
     pod = deployment["spec"]["template"]["spec"]

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.s3, pytest.mark.slow, pytest.mark.tim
 
 TOKEN = "hf_only_for_these_tests"
 STORE = "engines"
-AIR_GAPPED = ROOT / "docs" / "how-to" / "air-gapped.md"
+AIR_GAPPED = ROOT / "docs" / "tasks" / "air-gapped.md"
 
 
 @pytest.fixture(scope="module")

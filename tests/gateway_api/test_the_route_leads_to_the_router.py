@@ -123,7 +123,7 @@ def gateway_objects(home: str, port: int, *, routes: str) -> list[dict[str, Any]
 def release(
     cluster: ClusterInfo, home: str, gateways: str, models: str
 ) -> Iterator[dict[str, Any]]:
-    """Install the chart with the values of docs/router.md; yields the values."""
+    """Install the chart with the values of docs/tasks/router.md; yields the values."""
     route = {
         "enabled": True,
         "parentRefs": [{"name": "public", "namespace": gateways}],

@@ -1,4 +1,4 @@
-"""Each row of docs/guides.md names a test that exists, or why there is none."""
+"""Each row of docs/design/guides.md names a test that exists, or why there is none."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from support.scripts import ROOT, load_tool
 
 GUIDES, EVIDENCE = load_tool("generate_guides"), load_tool("generate_evidence")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-MEASURED = (ROOT / "docs" / "gpu-results-two.md").read_text(encoding="utf-8")
+MEASURED = (ROOT / "docs" / "design" / "gpu-results-two.md").read_text(encoding="utf-8")
 ROWS = [row for table in GUIDES.guides() for row in table["rows"]]
 WITHOUT_TEST = {"missing", "contradicts", "none"}
 

@@ -1,4 +1,4 @@
-"""`pytest tests/known_problems` runs the tests that rows of docs/known-problems.md name, by row.
+"""`pytest tests/known_problems` runs the tests that rows of the known problems name, by row.
 
 Those tests stay where their packages' are, so nothing is copied and `make test` runs nothing twice:
 among all tests this folder only compares the rows with what was collected. Given alone, it collects
@@ -20,7 +20,7 @@ OPTION = "known_problems"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of rows; it is known where this folder is given."""
-    parser.addoption("--row", type=int, action="append", help="of docs/known-problems.md")
+    parser.addoption("--row", type=int, action="append", help="of docs/design/known-problems.md")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,7 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def _chosen(numbers: list[int] | None) -> list[int]:
     known = [case.number for case in cases()]
     if unknown := sorted(set(numbers or ()) - set(known)):
-        raise pytest.UsageError(f"no row of docs/known-problems.md with tests has number {unknown}")
+        raise pytest.UsageError(
+            f"no row of docs/design/known-problems.md with tests has number {unknown}"
+        )
     return numbers or known
 
 
@@ -71,7 +73,7 @@ class Rows:
         """Deselect what no row names; a row without a test is an error."""
         ids = [item.nodeid for item in items]
         if missing := without_tests(self._chosen, ids):
-            raise pytest.UsageError(f"rows {missing} of docs/known-problems.md name no test")
+            raise pytest.UsageError(f"rows {missing} of docs/design/known-problems.md name no test")
         named = {one for one in ids if any(case.is_shown_by(one) for case in self._chosen)}
         config.hook.pytest_deselected(items=[one for one in items if one.nodeid not in named])
         items[:] = [one for one in items if one.nodeid in named]

@@ -1,4 +1,4 @@
-"""Rows of docs/known-problems.md are complete, and name tests that exist."""
+"""Rows of docs/design/known-problems.md are complete, and name tests that exist."""
 
 import re
 import subprocess
@@ -107,4 +107,4 @@ def test_the_folder_runs_the_tests_of_a_row(lanes: tuple[str, ...]) -> None:
 def test_an_unknown_row_is_refused() -> None:
     done = run("--row", "20", "--row", "1000")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "no row of docs/known-problems.md with tests has number [20, 1000]" in done.stderr
+    assert "no row of docs/design/known-problems.md with tests has number [20, 1000]" in done.stderr

@@ -34,7 +34,7 @@ FORMATS = [
     pytest.param("mjpeg", "mov", 18, id="mjpeg"),
 ]
 """Encoder, container, and of twenty damaged videos those that are refused at the least. The rest
-decode to other images: that is not seen (docs/media.md)."""
+decode to other images: that is not seen (docs/reference/media.md)."""
 
 
 def _is_refused(content: bytes) -> bool:

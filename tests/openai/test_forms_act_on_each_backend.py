@@ -143,7 +143,7 @@ FORMS: list[tuple[str, Mapping[str, Any], Callable[[Any], bool]]] = [
 def test_forms(
     served: tuple[str, Served], name: str, fields: Mapping[str, Any], acts: Callable[[Any], bool]
 ) -> None:
-    """As docs/parameters.md says it of the backend."""
+    """As docs/reference/parameters.md says it of the backend."""
     backend, model = served
     # The toy model before the recorded server has four tokens, and no blanks.
     if backend == PYTORCH.name:

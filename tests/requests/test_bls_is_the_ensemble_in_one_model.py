@@ -85,7 +85,7 @@ def test_log_probabilities_are_the_ensembles(served: Served) -> None:
         np.testing.assert_allclose(ensemble[name], bls[name], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow  # long streams, and the stall that docs/serving.md reports: once in 25 runs
+@pytest.mark.slow  # long streams, and the stall of docs/design/serving.md: once in 25 runs
 def test_concurrent_streams_interleave(served: Served) -> None:
     """Streams run side by side when there are several processes; all are answered."""
     order = order_of_streams(served.grpc_url, "tensorrt_llm_bls", STREAMS)

@@ -1,4 +1,4 @@
-"""Every example of docs/requests*.md runs as it stands there and prints what stands below it."""
+"""Every example of docs/tasks/requests*.md runs as written and prints the text below it."""
 
 import shutil
 from collections.abc import Iterator, Mapping

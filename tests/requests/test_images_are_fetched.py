@@ -28,7 +28,7 @@ from support.tiny_llava import IMAGES
 
 pytestmark = pytest.mark.triton
 
-PAGE = Path(__file__).parents[2] / "docs" / "request-errors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "request-errors.md"
 QUESTION = "What is in the image?"
 SECONDS = 60
 

@@ -1,4 +1,4 @@
-"""docs/request-errors.md is true: each mistake, by both models, every call, and at the gateway."""
+"""docs/reference/request-errors.md is true: each mistake, both models, every call, the gateway."""
 
 import base64
 import io
@@ -26,7 +26,7 @@ from support.tiny_llava import IMAGES, BuiltEngine
 
 pytestmark = pytest.mark.triton
 
-PAGE = Path(__file__).parents[2] / "docs" / "request-errors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "request-errors.md"
 QUESTION = "What is in the image?"
 SECONDS = 60
 RED = np.asarray(Image.open(IMAGES / "red-square.png"))

@@ -1,4 +1,4 @@
-"""Examples of docs/requests*.md: read from the pages and run as they stand."""
+"""Examples of docs/tasks/requests*.md: read from the pages and run as they stand."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 from support.ensemble import DEADLINE_SECONDS
 from support.tiny_llava import IMAGES
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "tasks"
 PAGES = tuple(
     DOCS / name for name in ("requests.md", "requests-tritonclient.md", "requests-openai.md")
 )

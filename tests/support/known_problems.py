@@ -1,4 +1,4 @@
-"""Rows of docs/known-problems.md as selections of tests: which test shows which problem."""
+"""Rows of docs/design/known-problems.md as selections of tests: which test shows which problem."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 Belongs here: one file per family with one `Family` record, and this registry, from which every
 other list of families follows. Must not: read a spec, decide, or know Kubernetes or torch. May
-import: `mm_api.documents`. `#name` is a section of docs/planning-sources.md.
+import: `mm_api.documents`. `#name` is a section of docs/design/planning-sources.md.
 """
 
 from mm_api.backends import DEFAULT

@@ -52,7 +52,7 @@ def _refuse_class(config: JsonObject) -> None:
         InspectReason.UNKNOWN_FAMILY,
         f"config.json is {a(CLASSES[kind]['class'])} (model_type {kind!r}), which is none of the"
         f" known families, and as `generic` it is not served: {why}.{_nearest(config)}"
-        " docs/families.md lists the classes that are."
+        " docs/reference/families.md lists the classes that are."
         f" Known families: {', '.join(FAMILIES)}.",
     )
 

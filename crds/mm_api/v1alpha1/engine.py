@@ -199,7 +199,8 @@ class EngineSpec(ApiModel):
         default=None,
         description="Backend PyTorch: options for the file of `trtllm-serve "
         "--extra_llm_api_options`, merged over the plan's. Which ones a version takes, and which "
-        "the plan sets itself, is in docs/serve-options.md; any other is refused by name.",
+        "the plan sets itself, is in docs/reference/serve-options.md; any other is refused by "
+        "name.",
     )
 
     @property

@@ -97,7 +97,7 @@ def controller_manager_arguments(plane: ControlPlane) -> list[str]:
             f"--cluster-cidr={plane.pods}",
             f"--service-cluster-ip-range={plane.services}",
             # Volumes for claims of the class `standard`, made as directories of the node: see
-            # docs/devcluster.md for what this provisioner can do and what it cannot.
+            # docs/design/devcluster.md for what this provisioner can do and what it cannot.
             "--enable-hostpath-provisioner=true",
         ]
         if plane.has_node

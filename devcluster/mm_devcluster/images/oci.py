@@ -2,7 +2,7 @@
 
 Layers are reproducible (sorted names, fixed times and owners) and compressed by zstd at level 1:
 containerd's cost is writing content, so a compressed layer loads three times as fast as a plain
-one (docs/devcluster.md). A layer that the store already has may be left out of an archive.
+one (docs/design/devcluster.md). A layer that the store already has may be left out of an archive.
 """
 
 import hashlib

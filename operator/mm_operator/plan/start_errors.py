@@ -39,7 +39,7 @@ _WORDS: Final = (Command.PROGRAM, "executable file", "not found")
 
 _TODO: Final = (
     "build one from runtime/Dockerfile, Dockerfile.cuda or Dockerfile.trtllm "
-    "(docs/how-to/first-model-on-a-gpu.md)"
+    "(docs/start/first-model-on-a-gpu.md)"
 )
 
 

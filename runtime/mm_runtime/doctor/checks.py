@@ -90,7 +90,7 @@ def _packages(need: Need, found: Found, image: str) -> Iterator[Finding]:
     native = need.backend.builds_engines and need.works
     tensorrt = "vision engines are built and run with it"
     if need.tensorrt and not native:
-        tensorrt += ", and runtime/Dockerfile.cuda has none: add it (docs/serving.md)"
+        tensorrt += ", and runtime/Dockerfile.cuda has none: add it (docs/design/serving.md)"
     trtllm = need.builds_engines or (need.serves and need.backend.uses_trtllm)
     for name, packages, needed, why in (
         ("httpx2", own, need.reads(HUB), "sources of the Hub are read with it"),

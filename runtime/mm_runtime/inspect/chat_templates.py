@@ -48,8 +48,8 @@ _USUAL = {
 """A template may refuse them, or fail on the form in which parts are given to it."""
 
 _ADVICE = (
-    "Expected what transformers renders (docs/checkpoints.md#chat-templates): correct it, or copy"
-    " the file that was published with the weights."
+    "Expected what transformers renders (docs/reference/checkpoints.md#chat-templates): correct "
+    "it, or copy the file that was published with the weights."
 )
 
 

@@ -42,7 +42,7 @@ GPU_GROWN_ROWS = 4 * GPU_PROMPT_ROWS
 """A longer part has a pass of its own and reads the weights again: a little longer it doubled the
 pause of every answer (7 billion parameters on an H100, p95: 15.1 ms, and 9.7 without such parts).
 That four times as many rows are worth it is an estimate, from 7.4 ms for 128 rows beside 8 tokens,
-and 5.3 + 14.2 ms for 8 tokens and then 600 rows (docs/gpu-results.md)."""
+and 5.3 + 14.2 ms for 8 tokens and then 600 rows (docs/design/gpu-results.md)."""
 
 _ROWS = {"cuda": (GPU_PROMPT_ROWS, GPU_GROWN_ROWS)}
 """Type of device -> rows, and those of grown parts."""

@@ -42,7 +42,11 @@ def test_classes_that_run_are_generic(kind: str) -> None:
         "own-generate": ({"model_type": "blip"}, ["a `generate` of its own", "'blip-2'"]),
         "not-compared": (
             {"model_type": "lfm3_vl"},
-            ["not compared with transformers' in this version", "'lfm2_vl'", "docs/families.md"],
+            [
+                "not compared with transformers' in this version",
+                "'lfm2_vl'",
+                "docs/reference/families.md",
+            ],
         ),
         "own-prompt": ({"model_type": "got_ocr2"}, ["its processor writes the prompt itself"]),
         "no-processor": ({"model_type": "mistral4"}, ["has no processor for it"]),

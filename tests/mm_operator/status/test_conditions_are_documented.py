@@ -1,4 +1,4 @@
-"""docs/conditions.md has every condition type and reason that can be set, and no other."""
+"""docs/reference/conditions.md has each condition type and reason that can be set, and no other."""
 
 import ast
 import re

@@ -22,7 +22,7 @@ from mm_runtime.gateway.api.responses import ResponsesRequest
 from mm_runtime.gateway.api.unused import INSTEAD
 from mm_runtime.gateway.errors import InvalidRequestError
 
-PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "parameters.md"
 QUESTION = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
 USED = {"min_p": 0.1, "logprobs": True, "top_logprobs": 2, "top_k": 3}
 

@@ -211,7 +211,7 @@ def test_text(served: Family) -> None:
         assert len(read) == complete.usage.prompt_tokens
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "request-errors.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "request-errors.md"
 
 
 def _rows(heading: str) -> dict[str, tuple[str, str, str]]:

@@ -1,6 +1,7 @@
 """The table: what vLLM's public tests of its API request, and what this gateway answers.
 
-`tests/openai` sends each row; `tools/generate_vllm_page.py` writes docs/vllm-requests*.md from it.
+`tests/openai` sends each row; `tools/generate_vllm_page.py` writes
+docs/reference/vllm-requests*.md from it.
 """
 
 from support.vllm_requests import calls, chats, completions, media, routes, transcriptions

@@ -26,7 +26,7 @@ class ImageLayout:
     """
 
     title: str
-    """In docs/planning.md."""
+    """In docs/design/planning.md."""
     processor: str
     """Key in `mm_runtime.serving.preprocess.processors`."""
     encoder: str | None

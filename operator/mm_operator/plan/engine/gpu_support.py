@@ -1,4 +1,4 @@
-"""Which GPUs a version of TensorRT-LLM runs on: #gpus of docs/planning-sources.md."""
+"""Which GPUs a version of TensorRT-LLM runs on: #gpus of docs/design/planning-sources.md."""
 
 from collections.abc import Iterator
 from typing import Any

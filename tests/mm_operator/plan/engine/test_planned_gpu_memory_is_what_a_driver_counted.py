@@ -46,7 +46,7 @@ def test_the_plan_holds_what_was_counted(name: str) -> None:
 
 @pytest.mark.parametrize("name", SIZES)
 def test_the_page_says_what_is_planned(name: str) -> None:
-    """docs/gpu-results.md is made from the result's own number."""
+    """docs/design/gpu-results.md is made from the result's own number."""
     assert SIZES[name]["planned_bytes"] == planned_bytes(SIZES[name])
 
 

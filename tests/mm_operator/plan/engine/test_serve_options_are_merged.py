@@ -15,7 +15,7 @@ from support.model_configs import planned, planned_on_pytorch
 from support.recorded_server import recorded_server
 
 VERSIONS = ("1.0.0", "1.1.0", "1.2.1", "1.3.0rc20")
-PAGE = Path(__file__).parents[4] / "docs/serve-options.md"
+PAGE = Path(__file__).parents[4] / "docs/reference/serve-options.md"
 
 EVERY: dict[str, Any] = {
     "stream_interval": 4,

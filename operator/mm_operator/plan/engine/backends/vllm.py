@@ -76,7 +76,7 @@ _ESTIMATE: Final = PlanWarning(
 _AUDIO: Final = PlanWarning(
     code="VllmAudio",
     message="vLLM's own image lacks the packages that read recordings: name one in "
-    "spec.runtime.image that was built with vllm[audio] (docs/vllm.md#recordings)",
+    "spec.runtime.image that was built with vllm[audio] (docs/tasks/vllm.md#recordings)",
 )
 
 
