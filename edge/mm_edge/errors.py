@@ -80,12 +80,7 @@ class UnknownModelError(InvalidRequestError):
 
 
 class RetryLaterError(GatewayError):
-    """The request was fine, the moment was not.
-
-    Attributes:
-        retry_after_seconds: full seconds after which a new attempt makes sense.
-        reason: label of `mm_requests_rejected_total`.
-    """
+    """The request was fine, the moment was not; `reason` labels `mm_requests_rejected_total`."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -107,11 +102,7 @@ class OverloadedError(RetryLaterError):
 
 
 class KeyLimitError(OverloadedError):
-    """The client's key has used up what it may use here.
-
-    Attributes:
-        key: its name.
-    """
+    """The client's key has used up what it may use here."""
 
     def __init__(
         self, message: str, *, key: str, retry_after_seconds: int, reason: str, code: str

@@ -104,11 +104,7 @@ class KeyLimits:
 
 
 class KeyClaim:
-    """What one request uses of its key's tokens.
-
-    Attributes:
-        used: tokens of prompt and answer so far.
-    """
+    """What one request uses of its key's tokens."""
 
     def __init__(
         self, name: str, limit: KeyLimitPlan, tokens: Budget | None, clock: Callable[[], float]

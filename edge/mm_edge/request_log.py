@@ -32,12 +32,9 @@ def note(scope: Scope, **fields: object) -> None:
 
 
 class RequestLog:
-    """ASGI application that gives requests their id, and writes a line when each has ended.
+    """Gives requests of an ASGI application their id, and writes a line when each has ended.
 
-    Args:
-        app: answers them. It sees the id in their header, and may note more for the line.
-        log: takes the lines.
-        silent: paths without a line: those of probes and scrapes, which come every second.
+    `silent`: paths without a line, of probes and scrapes, which come every second.
     """
 
     def __init__(self, app: App, log: logging.Logger, silent: frozenset[str] = frozenset()) -> None:

@@ -46,11 +46,7 @@ class RetryReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request as it is sent to a replica.
-
-    Attributes:
-        target: path and query.
-    """
+    """A request as it is sent to a replica; `target`: path and query."""
 
     model: Model
     affinity: bytes | None

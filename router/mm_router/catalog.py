@@ -21,13 +21,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, order=True)
 class Model:
-    """One MultimodalModel.
-
-    Attributes:
-        created: seconds since 1970.
-        size: of its requests, as its plan has it.
-        modalities: what requests may hold, as its plan has it; empty: not known.
-    """
+    """One MultimodalModel; `created` in seconds since 1970, no `modalities`: not known."""
 
     namespace: str
     name: str
@@ -51,11 +45,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request's `model` means.
-
-    Attributes:
-        served: the name by which the model's gateway knows it.
-    """
+    """What a request's `model` means; `served`: the name by which its gateway knows it."""
 
     model: Model
     served: str
@@ -63,12 +53,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One entry of `/v1/models`.
-
-    Attributes:
-        modalities: what requests may hold; empty: not known.
-        parent: the base model of an adapter.
-    """
+    """One entry of `/v1/models`; `parent`: the base model of an adapter."""
 
     id: str
     created: int

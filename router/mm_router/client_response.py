@@ -17,12 +17,7 @@ _STALLED_SECONDS = 30.0
 
 
 class ClientResponse:
-    """Sends an answer.
-
-    Attributes:
-        status: of the head; 0 until it is out.
-        complete: the last byte is out.
-    """
+    """Sends an answer; `status` is 0 until its head is out."""
 
     def __init__(self, send: Send, drain: Drain) -> None:
         self._send = send

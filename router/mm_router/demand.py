@@ -60,12 +60,7 @@ _ANSWER_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ModelSize:
-    """What a plan says of a model's requests; 0: not known.
-
-    Attributes:
-        sequence: tokens of prompt and answer together, at most.
-        image: tokens that an image becomes, at most.
-    """
+    """Most tokens of prompt and answer, and of an image, as a plan says; 0: not known."""
 
     sequence: int = 0
     image: int = 0
@@ -77,12 +72,7 @@ UNPLANNED = ModelSize()
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a replica has to do for one request, in tokens.
-
-    Attributes:
-        prompt: until the first token of the answer.
-        answer: after it.
-    """
+    """Tokens of one request at a replica, before the first of its answer and after."""
 
     prompt: int
     answer: int = 0
@@ -94,16 +84,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a request holds.
+    """What a request holds, text and audio in estimated tokens.
 
-    Attributes:
-        text: tokens, estimated.
-        images: pixels of each; 0: not known.
-        videos: their number.
-        audio: tokens of recordings, estimated.
-        answers: their number.
-        longest: tokens of an answer; None: the request does not say.
-        prompts: that text and answers are of, in equal parts.
+    `images`: pixels of each; 0: not known. `longest`: tokens of an answer; None: the request says
+    none. `prompts`: that text and answers are of, in equal parts.
     """
 
     text: int = 0

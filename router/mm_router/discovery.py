@@ -42,13 +42,7 @@ class Slice:
 
 
 class Discovery:
-    """Keeps a fleet equal to what the API server holds; after an outage it lists again.
-
-    Args:
-        client: of the API server.
-        fleet: what is filled.
-        namespaces: of models; empty: all.
-    """
+    """Keeps a fleet equal to what the API server holds, after an outage too; no namespaces: all."""
 
     def __init__(self, client: Client, fleet: Fleet, namespaces: Collection[str]) -> None:
         self._fleet = fleet
@@ -94,12 +88,7 @@ class Discovery:
 
 
 class _Held(Generic[T]):
-    """Objects of one kind as a reflector reports them.
-
-    Args:
-        read: returns what is held of an object; None: nothing.
-        changed: called with what came, changed or went, as it was and as it is.
-    """
+    """Objects of one kind as a reflector reports them; `read` returns None of what is not held."""
 
     def __init__(
         self, read: Callable[[dict[str, Any]], T | None], changed: Callable[[Collection[T]], None]

@@ -39,15 +39,7 @@ _IDLE = _Load()
 
 
 class Fleet:
-    """What the router knows.
-
-    Args:
-        metrics: counts placements and ejections.
-        clock: seconds that only go forward.
-
-    Attributes:
-        catalog: the models by their names.
-    """
+    """What the router knows."""
 
     def __init__(self, metrics: RouterMetrics, clock: Callable[[], float]) -> None:
         self._metrics = metrics
@@ -175,11 +167,7 @@ class Fleet:
 
 
 class Visit:
-    """One request at one replica, from its choice to the last byte.
-
-    Attributes:
-        replica: its address, HOST:PORT.
-    """
+    """One request at one replica (HOST:PORT), from its choice to the last byte."""
 
     def __init__(self, fleet: Fleet, model: ModelKey, replica: str, work: Work) -> None:
         self._fleet = fleet

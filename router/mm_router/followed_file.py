@@ -15,11 +15,7 @@ T = TypeVar("T")
 
 
 class FollowedFile(Generic[T]):
-    """Gives what a file says to `changed`, at once and whenever it says something else.
-
-    Args:
-        read: of its content; raises ValueError where that is wrong.
-    """
+    """Gives what a file says to `changed`, at once and whenever it says something else."""
 
     def __init__(
         self, path: Path, read: Callable[[bytes], T], changed: Callable[[T], None]

@@ -61,11 +61,7 @@ class RequestTimeoutError(GatewayError):
 
 
 class Forward:
-    """ASGI application behind one of the paths that replicas answer.
-
-    `read` reads its bodies, large ones in `reader`; `admit` lets requests in, by their header
-    Authorization.
-    """
+    """ASGI application behind one of the paths that replicas answer."""
 
     def __init__(
         self,

@@ -39,13 +39,7 @@ def share_of(limit: KeyLimitPlan, routers: int) -> KeyLimitPlan:
 
 
 class KeyAdmission:
-    """Admits requests by the tokens that they carry.
-
-    Args:
-        tokens: file with the tokens of clients and their names, read for every request.
-        routers: how many share the limits.
-        clock: seconds that only go forward.
-    """
+    """Admits requests by the tokens that they carry; their file is read for every request."""
 
     def __init__(
         self, tokens: Path, routers: int, metrics: RouterMetrics, clock: Callable[[], float]

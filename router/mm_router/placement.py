@@ -41,13 +41,7 @@ class Placement:
 
 
 def place(affinity: bytes | None, outstanding: Mapping[str, int], *, turn: int) -> Placement:
-    """Choose a replica.
-
-    Args:
-        affinity: the request's key, if it has one.
-        outstanding: tokens of the requests of each replica that may be chosen; at least one.
-        turn: number of the request, which decides between equals.
-    """
+    """Choose one of the replicas, of which there is one at least; `turn` decides between equals."""
     if affinity is None:
         replicas = sorted(outstanding)
         start = turn % len(replicas)

@@ -25,12 +25,7 @@ _MODEL = "`model` is missing: the name of a model, as /v1/models lists them."
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a request says about its way.
-
-    Attributes:
-        demand: what it holds, for the work that it is.
-        named: returns the body with another name of the model.
-    """
+    """What a request says about its way; `named` returns its body with another model's name."""
 
     model: str
     affinity: bytes | None

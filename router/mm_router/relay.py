@@ -16,11 +16,7 @@ _COMMENT = b":"
 
 
 class Received:
-    """An answer whose first bytes have come.
-
-    Attributes:
-        content: all of its body; None for a stream.
-    """
+    """An answer whose first bytes have come; `content`: all of its body, None for a stream."""
 
     def __init__(self, answer: Answer, content: bytes | None, first: bytes = b"") -> None:
         self._answer = answer

@@ -35,12 +35,7 @@ class _MethodError(InvalidRequestError):
 
 
 class Public:
-    """ASGI application for clients.
-
-    Args:
-        forwards: path -> who answers it. With a slash at the end it is the same, as at the gateway.
-        catalog: returns the models that there are now.
-    """
+    """ASGI application for clients; `forwards`: path -> who answers it, and it with a slash."""
 
     def __init__(
         self, forwards: Mapping[str, App], catalog: Callable[[], Catalog], drain: Drain

@@ -30,12 +30,7 @@ class SplitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One model of a split.
-
-    Attributes:
-        model: `NAMESPACE/NAME`, or an adapter's `NAMESPACE/NAME:ADAPTER`.
-        weight: relative to those of the other parts; 0: no new requests.
-    """
+    """One model of a split, `NAMESPACE/NAME` or `NAMESPACE/NAME:ADAPTER`; weight 0: nothing new."""
 
     __pydantic_config__ = _STRICT
     model: Annotated[str, Field(pattern=_MODEL)]

@@ -45,11 +45,7 @@ class BrokenError(Exception):
 
 
 class Answer:
-    """The head of an answer; its body follows.
-
-    Attributes:
-        headers: those that are passed on, names in lower case.
-    """
+    """The head of an answer, with the headers that are passed on; its body follows."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response

@@ -130,12 +130,7 @@ class GpuUnusableError(ServerFailedError):
 
 
 class ServerKilledError(ServerFailedError):
-    """A signal ended a server before it was ready: its own defect, or a kill from outside.
-
-    Args:
-        message: with its first errors, or its last lines.
-        code: its exit code, 128 and the signal's number.
-    """
+    """A signal ended a server before it was ready; `code`: 128 and the signal's number."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

@@ -93,10 +93,7 @@ memory until they are taken in order: 96 MB."""
 
 
 def parts(read: Callable[[int, int], list[Piece]], start: int, size: int) -> Iterator[Piece]:
-    """Yield the bytes of an object from an offset on, in order, read side by side.
-
-    `read`: Returns the bytes between two offsets, in pieces.
-    """
+    """Yield an object's bytes from an offset on, in order; `read` returns those between two."""
     with ThreadPoolExecutor(PARTS_AT_A_TIME) as pool:
         waiting: deque[Future[list[Piece]]] = deque()
         position = start
@@ -149,16 +146,11 @@ STORE_ERRORS = Errors(
 
 @contextmanager
 def explained(what: str, errors: Errors = SOURCE_ERRORS) -> Iterator[None]:
-    """Turn the client's errors into ours.
-
-    Args:
-        what: What was requested, as the message names it: an address without secrets.
-        errors: Which of our errors they become.
+    """Turn the client's errors into ours. `what` was requested: an address without secrets.
 
     Raises:
         PreconditionError: the object is another one than was listed; the caller knows what to do.
-        RuntimeCommandError: one of `errors`: no such bucket or key; wrong keys; anything else,
-            which is worth another try.
+        RuntimeCommandError: one of `errors`.
     """
     try:
         yield

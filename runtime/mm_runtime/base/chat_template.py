@@ -84,13 +84,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message: its role and its parts in order.
+    """One message: its role and its parts in order; none: it has no content, as a call of a tool.
 
-    Attributes:
-        parts: none: the message has no content, as where a tool is called.
-        calls: of tools, by the assistant.
-        answers: id of the call that a message of a tool answers.
-        name: of the tool.
+    `answers`: id of the call that a message of a tool answers. `name`: of the tool.
     """
 
     role: str
@@ -117,8 +113,6 @@ class PromptTemplate:
     ) -> None:
         """Compile the template.
 
-        `special_tokens`: variables by which it knows them. `now`: what its dates are made of.
-
         Raises:
             TemplateSyntaxError: it is not jinja, or names a filter or a test that there is not.
         """
@@ -139,12 +133,7 @@ class PromptTemplate:
     ) -> str:
         """Return the prompt, ending where the assistant's answer begins.
 
-        Args:
-            turns: the conversation.
-            tools: functions that the model may call.
-            variables: of the template, besides those that every template is given.
-            opens_answer: False: the prompt ends with the last turn.
-            continues: it ends with the text that ends the last turn, which the answer continues.
+        `opens_answer` False: it ends with the last turn; `continues`: with that turn's text.
 
         Raises:
             TemplateRefusedError: the template refuses the conversation or fails on it.

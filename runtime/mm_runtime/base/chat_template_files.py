@@ -57,10 +57,7 @@ def locate_chat_template(
 ) -> FoundTemplate | None:
     """Return a checkpoint's chat template, None where it has none.
 
-    Args:
-        processor: folder of the checkpoint's small files.
-        tokenizer: folder of its tokenizer's files, if elsewhere.
-        with_tools: of a tokenizer's several templates the one for tools, where there is one.
+    `with_tools`: of a tokenizer's several templates the one for tools, where there is one.
     """
     for name in _JSON_FILES:
         if (found := _in_json(processor / name, _DEFAULT)) is not None:
@@ -75,10 +72,6 @@ def locate_tools_template(processor: Path, tokenizer: Path | None = None) -> Fou
     """Return the template that a checkpoint's tokenizer takes for tools, None where it has none.
 
     `PreTrainedTokenizerBase.get_chat_template` of transformers: a processor's files do not count.
-
-    Args:
-        processor: folder of the checkpoint's small files.
-        tokenizer: folder of its tokenizer's files, if elsewhere.
     """
     if files := _jinja_file(processor) | named_files(processor):
         return _first(files, *_FOR_TOOLS)

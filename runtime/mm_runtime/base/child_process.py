@@ -32,13 +32,7 @@ READER_SECONDS = 5.0
 
 
 class ChildProcess:
-    """One child, started at once.
-
-    Args:
-        argv: Program and arguments; the program is found through PATH.
-        env: The child's complete environment.
-        on_line: Called with each line of stdout and stderr, from another thread.
-        folder: The child's working directory; None: this process's.
+    """One child, started at once; `on_line` gets each line of its output, in another thread.
 
     Raises:
         PermanentError: util-linux's setpriv, which sets the parent-death signal, is missing.
@@ -100,11 +94,7 @@ class ChildProcess:
     def wait_beside(
         self, others: Sequence[int], seconds: float | None = None, stop: StopSignal | None = None
     ) -> int | None:
-        """Wait for the end, or for one of other processes; return the descriptor of that one.
-
-        `others`: descriptors that become readable with the end of a process. `seconds`: to wait;
-        None: without end.
-        """
+        """Wait for the end, or for that behind one of `others`, descriptors; return which."""
         if self.exit_code is not None:
             return None
         watched = [self._pidfd, *others, *([stop.fd] if stop else [])]

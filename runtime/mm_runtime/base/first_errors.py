@@ -111,14 +111,7 @@ class FirstErrors:
         return self._found or self._rows
 
     def quoted(self, last_lines: Sequence[str]) -> str:
-        """Return what a message about the end of the server continues with.
-
-        Args:
-            last_lines: of its output, for an end without an error.
-
-        Returns:
-            Nothing where there is nothing to quote.
-        """
+        """Return how a message about the end continues: with errors, else with the last lines."""
         if self.found:
             return ": " + "\n  ".join(self.found)
         if not last_lines:

@@ -9,11 +9,7 @@ from mm_runtime.base.chat_template_files import read_object
 
 
 def own_style(prompt: PromptStyle, config: Path, processor: Path, tokenizer: Path) -> PromptStyle:
-    """Return how prompts of a class are written whose own processor reads the images.
-
-    `processor`: folder of the checkpoint's small files. `tokenizer`: folder of its tokenizer's
-    files.
-    """
+    """Return how prompts of a class are written whose own processor reads the images."""
     if prompt.audio:
         return replace(
             prompt,

@@ -26,10 +26,6 @@ class TimeLimit:
 
     A command that handles SIGTERM gets one first, and `GRACE_SECONDS`. The exit code is
     `ExitCode.TIMED_OUT` in any case.
-
-    Args:
-        seconds: how long; None: no limit.
-        grace_seconds: after SIGTERM.
     """
 
     def __init__(self, seconds: float | None, *, grace_seconds: float = GRACE_SECONDS) -> None:

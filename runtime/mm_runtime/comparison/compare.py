@@ -41,15 +41,7 @@ REFERENCE_DTYPE = "float32"
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """What is compared.
-
-    Attributes:
-        manifest: of the engine.
-        directory: of the engine's files.
-        serving: of the model's pods.
-        url: of the model, up to and with `/v1`.
-        token: that it requires; empty: none.
-    """
+    """What is compared; `url` of the model, up to and with `/v1`."""
 
     manifest: EngineManifest
     directory: Path
@@ -85,10 +77,7 @@ def _compared(options: CompareOptions, directory: EngineDirectory) -> Evaluation
 
 
 def _as_reference(options: CompareOptions, folder: Path) -> EngineDirectory:
-    """Return the engine's checkpoint as the Reference engine reads it.
-
-    `folder`: for links to it where the engine is of another backend.
-    """
+    """Return the checkpoint as the Reference engine reads it, by links in `folder` where needed."""
     plan, traits = options.manifest.plan, options.manifest.plan.engine.traits
     if traits.builds_engines:
         raise PermanentError(

@@ -28,13 +28,7 @@ _TASKS: Final = ("translate English to German: ", "summarize: ")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request.
-
-    Attributes:
-        path: below `/v1`.
-        body: as JSON.
-        question: the same for the checkpoint, its text as the gateway writes prompts.
-    """
+    """One request, its path below `/v1`, and the same as a prompt of the checkpoint."""
 
     path: str
     body: Mapping[str, Any]

@@ -17,13 +17,7 @@ _SHOWN = 300
 
 
 class Service:
-    """A served model.
-
-    Args:
-        url: up to and with `/v1`.
-        fingerprint: of the engine that must answer.
-        token: that it requires; empty: none.
-    """
+    """A served model; `url` up to and with `/v1`."""
 
     def __init__(self, url: str, fingerprint: str, token: str = "") -> None:
         parts = urlsplit(url)

@@ -58,10 +58,7 @@ def inspect_need(*sources: str) -> Need:
 
 
 def build_need(plan: BuildPlan, *addresses: str) -> Need:
-    """Return what a build needs.
-
-    `addresses`: of checkpoint, adapters and store.
-    """
+    """Return what a build needs."""
     traits, vision = plan.engine.traits, plan.engine.vision
     onnx = traits.runs_checkpoints and vision is not None and vision.engine != "Torch"
     tensorrt = vision is not None and vision.tensorrt is not None

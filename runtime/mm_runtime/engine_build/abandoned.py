@@ -13,13 +13,7 @@ KEPT_SECONDS = 24 * 3600.0
 
 
 def remove_abandoned(work: Path, locks: Path, *, now: float) -> None:
-    """Remove working directories that are old and that no process holds the lock of.
-
-    Args:
-        work: Directory of all working directories, one a fingerprint.
-        locks: Directory of the locks, with the same names.
-        now: Seconds since the epoch, by the clock that stamps the store's files.
-    """
+    """Remove old working directories whose lock no process holds; `now` by the store's clock."""
     for directory in work.iterdir():
         try:
             age = now - _touched(directory)

@@ -40,13 +40,9 @@ class BuildPaths:
     The working directory lies in the store too: the engine is moved to its final name by a rename,
     which is atomic only inside one file system, and a build that was killed finds what it had done.
 
-    Args:
-        store: directory of the store.
-        fingerprint: of the engine.
-        checkpoint: folder of the tree that the plan's commands read the checkpoint from. Empty:
-            none run, and the checkpoint's files are part of the engine.
-        staged: the engine is the checkpoint itself, every file of it in one folder.
-        keeps_pickles: the tools read pickles themselves: OpenAI's checkpoints are nothing else.
+    `checkpoint`: folder of the tree that the plan's commands read it from; empty: none run, and its
+    files are part of the engine. `staged`: the engine is the checkpoint itself, in one folder.
+    `keeps_pickles`: the tools read pickles themselves: OpenAI's checkpoints are nothing else.
     """
 
     def __init__(  # noqa: PLR0915 (one for each path)

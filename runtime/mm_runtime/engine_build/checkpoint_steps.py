@@ -57,10 +57,7 @@ def weights_steps(plan: BuildPlan, folder: str) -> Iterator[Step]:
 
 
 def vision_steps(plan: BuildPlan, folder: str) -> Iterator[Step]:
-    """Yield what compares all weights with their class, and exports and verifies the vision half.
-
-    `folder`: where the checkpoint's weights lie.
-    """
+    """Yield what compares all weights with their class, then exports and verifies the tower."""
     built = plan.engine.vision is not None and plan.engine.vision.tensorrt is not None
     yield module_step(
         plan,
@@ -102,10 +99,7 @@ def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:
 
 
 def tokenizer_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
-    """Return the step, or none.
-
-    `source`: where the checkpoint's own tokenizer lies, from the working directory.
-    """
+    """Return the step, or none."""
     made_of = plan.facts.sentence_piece_model or plan.facts.byte_pair_vocabulary
     if made_of is None and not FAMILIES[plan.engine.family].checkpoint.tokenizer.bytes_are_tokens:
         return ()
@@ -124,8 +118,6 @@ def evaluation_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
     """Return the step, or none: the plan leaves it out, or no build can run the checkpoint.
 
     It comes last: what can fail for good has failed before it.
-
-    `source`: where the checkpoint lies, from the working directory.
     """
     if evaluation_cost(plan.engine, plan.facts) is None:
         return ()

@@ -49,11 +49,7 @@ def locked(
 ) -> Iterator[None]:
     """Hold an exclusive lock on a file; it is given back by the kernel when the process dies.
 
-    Args:
-        path: the file; says who holds it.
-        stop: ends the waiting.
-        holder: what others read while they wait.
-        waiting: called with the holder of the lock at each report.
+    `holder`: what others read while they wait; `waiting` is called with it at each report.
 
     Raises:
         StoppedWhileWaitingError: a stop signal came first.

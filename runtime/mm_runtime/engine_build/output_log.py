@@ -18,13 +18,7 @@ kubelet's rotation, 50 MiB as a rule."""
 
 
 class OutputLog:
-    """A step's log file, repeated in this process's log, line by line.
-
-    Args:
-        path: the file.
-        step: name in front of each line of this process's log.
-        on_line: called with each line.
-    """
+    """A step's log file, repeated in this process's log, line by line."""
 
     def __init__(self, path: Path, step: str, on_line: Callable[[str], None]) -> None:
         self._file = path.open("w", encoding="utf-8", buffering=1)

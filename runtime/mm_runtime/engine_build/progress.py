@@ -51,12 +51,7 @@ def total_bytes_in(line: str) -> int | None:
 
 
 class Progress:
-    """The report of a build that has not ended.
-
-    Args:
-        path: the termination message's file; None: no message is written.
-        fingerprint: what is being built.
-    """
+    """The report of a build that has not ended."""
 
     def __init__(self, path: Path | None, fingerprint: str) -> None:
         self._path = path

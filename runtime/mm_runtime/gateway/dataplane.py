@@ -79,10 +79,6 @@ class ChatService:
     """Answers requests with one engine."""
 
     def __init__(self, preparation: Preparation, engine: Engine, admission: Admission) -> None:
-        """Connect the parts.
-
-        `preparation`: makes of requests what the engine needs.
-        """
         self.preparation = preparation
         self.engine = engine
         self.admission = admission

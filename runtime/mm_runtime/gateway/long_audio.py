@@ -29,12 +29,7 @@ from mm_runtime.serving.preprocess.audio.prefixes import START
 
 @dataclass(frozen=True, slots=True)
 class WindowText:
-    """What one window added to the text of all.
-
-    Attributes:
-        tokens: that the engine generated; some may be in no segment.
-        reason: set on the last one.
-    """
+    """What one window added to the text of all; `reason` is set on the last one."""
 
     text: str
     tokens: int
@@ -45,11 +40,7 @@ class WindowText:
 async def transcribed(
     engine: Engine, request: EngineRequest, windows: Windows
 ) -> AsyncGenerator[WindowText, None]:
-    """Read all windows, one after the other.
-
-    `engine`: one that keeps the rules of time stamps. `request`: its prompt is the prefix of each
-    window.
-    """
+    """Read all windows, one after the other; the request's prompt is the prefix of each."""
     prefixes, total = windows.prefixes, windows.total
     first_time = prefixes.first_time
     assert first_time is not None  # noqa: S101  # else there are no windows

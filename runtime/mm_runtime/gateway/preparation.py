@@ -83,15 +83,8 @@ class Preparation:
     ) -> None:
         """Connect the parts.
 
-        Args:
-            model: what is served.
-            images: loads media.
-            layout: counts tokens.
-            chat_prompt: None: the model continues texts and knows no conversations.
-            audio_reader: None: the model takes no audio.
-            forms: of the server.
-            isolates_salts: as `Capabilities`: a client's key is a salt of its own.
-            writer: checks texts and writes prompts: a template may take seconds.
+        `chat_prompt` None: the model continues texts and knows no conversations. `audio_reader`
+        None: it takes no audio. `writer` writes prompts: a template may take seconds.
         """
         self._forms = forms
         self._isolates_salts = isolates_salts

@@ -14,11 +14,7 @@ _SECONDS = 2.0
 
 
 class ServerMetrics:
-    """Reads the page of one server.
-
-    Args:
-        address: host:port of its metrics; empty: there is none.
-    """
+    """Reads the page of one server, at HOST:PORT; empty: there is none."""
 
     def __init__(self, address: str) -> None:
         self._url = f"http://{address}/metrics" if address else ""

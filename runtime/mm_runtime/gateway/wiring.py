@@ -115,16 +115,7 @@ def build_gateway(
     auth_token_file: Path | None,
     server_metrics: ServerMetrics = NO_SERVER,
 ) -> Gateway:
-    """Connect everything for one model.
-
-    Args:
-        manifest: of the engine.
-        serving: limits of this model's pods.
-        engine_dir: directory of the manifest; `processor/` lies in it.
-        engine: where prompts go.
-        backend: of the server there.
-        auth_token_file: bearer tokens, one a line; None admits every client.
-        server_metrics: of the server beside, for the gateway's page.
+    """Connect everything for one model; without a file of tokens it admits every client.
 
     Raises:
         OSError, KeyError, ValueError: a file of the processor is missing or unusable.

@@ -27,9 +27,7 @@ _NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 def why_not_public(text: str) -> str | None:
     """Return why an address must not be connected to, or None when it is public.
 
-    Args:
-        text: an IPv4 or IPv6 address in any spelling `ipaddress` reads; a zone (`%eth0`) means
-            link-local and is refused.
+    A zone (`%eth0`) means link-local and is refused.
 
     Raises:
         ValueError: not an IP address.

@@ -26,13 +26,7 @@ _GROUP = 4
 
 @dataclass(frozen=True, slots=True)
 class DataUrl:
-    """The parts of a `data:` URL.
-
-    Attributes:
-        media_type: in small letters, without parameters; empty: it states none.
-        body: the text after the comma, as it was sent.
-        is_base64: that is base64; bytes and escapes otherwise.
-    """
+    """The parts of a `data:` URL, the body as it was sent; an empty media type: none is stated."""
 
     media_type: str
     body: str

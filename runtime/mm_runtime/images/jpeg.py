@@ -36,16 +36,11 @@ class JpegDamageError(ValueError):
 def decode_jpeg(
     encoded: bytes, mode: str, size: tuple[int, int], *, progressive: bool
 ) -> Image.Image:
-    """Return the pixels of a JPEG.
+    """Return the pixels of a JPEG of the mode (L, RGB or CMYK) and size that its header says.
 
     Padding between segments, and a missing end behind the last row, are what cameras and
-    cut transfers leave of a complete image: they are repaired.
-
-    Args:
-        encoded: the file.
-        mode: L, RGB or CMYK, as its header says.
-        size: width and height, likewise; they were compared with limits.
-        progressive: a missing end may be missing scans, which refine the image.
+    cut transfers leave of a complete image: they are repaired. Of a progressive one a missing end
+    may be missing scans, which refine the image.
 
     Raises:
         JpegDamageError: libjpeg would conceal damage.

@@ -51,12 +51,7 @@ class PngDamageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Png:
-    """What a PNG's chunks say.
-
-    Attributes:
-        file: without chunks that browsers pass over as damaged.
-        chunks: content of the first of each kind before the pixels that this module knows.
-    """
+    """What a PNG's chunks say; `file` is without those that browsers pass over as damaged."""
 
     file: bytes
     chunks: dict[bytes, bytes]

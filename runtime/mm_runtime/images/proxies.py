@@ -42,11 +42,7 @@ class FetchProxies:
 
 
 def why_not_through_a_proxy(host: str) -> str | None:
-    """Return why a proxy must not be led to a host, or None.
-
-    Args:
-        host: lower case, without brackets and final dot.
-    """
+    """Return why a proxy must not be led to a host, in lower case without brackets, or None."""
     if entries := spelt_address(host):
         address = str(entries[0][4][0])
         if reason := why_not_public(address):

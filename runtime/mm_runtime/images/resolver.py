@@ -54,11 +54,7 @@ class Resolver:
         seconds: float = _SECONDS,
         look_up: LookUp = _look_up,
     ) -> None:
-        """Bound lookups.
-
-        `most`: at one time; one whose client has disconnected counts until it ends. `look_up`:
-        blocks; libc's.
-        """
+        """Bound lookups; one whose client has disconnected counts until it ends."""
         os.environ.setdefault("RES_OPTIONS", _LIBC_OPTIONS)  # libc reads it in each new thread
         self._free = asyncio.Semaphore(most)
         self._seconds = seconds

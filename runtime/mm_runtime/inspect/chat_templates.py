@@ -59,8 +59,6 @@ def check_chat_template(source: Path, family: Family, dimensions: Dimensions) ->
     A template may refuse a system's message, or a question without an image. What every chat of
     the family needs must stand in the prompt.
 
-    `source`: folder of the checkpoint.
-
     Raises:
         InspectRefusedError: `ConfigMissing`: there is no template; `ConfigInvalid`.
     """

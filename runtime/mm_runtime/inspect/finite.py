@@ -34,11 +34,7 @@ _NAMED = 3
 
 
 def refuse_not_finite(files: Iterable[Path], owner: str = "checkpoint") -> None:
-    """Look at every number of safetensors files.
-
-    Args:
-        files: their headers are valid; others than safetensors are not looked at.
-        owner: whose they are, in a message.
+    """Look at every number of safetensors files whose headers are valid; others are passed over.
 
     Raises:
         WeightsUnusableError: tensors have NaN or infinity; it names the first.

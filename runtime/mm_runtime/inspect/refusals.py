@@ -16,10 +16,7 @@ from mm_runtime.errors import (
 
 @contextmanager
 def with_reasons(otherwise: InspectReason) -> Iterator[None]:
-    """Raise failures of a source as those of an inspection.
-
-    Args:
-        otherwise: the reason where it is neither the server, its certificate nor the credentials.
+    """Raise failures of a source as those of an inspection; `otherwise`: the reason of all others.
 
     Raises:
         InspectRefusedError: another try would end the same way.

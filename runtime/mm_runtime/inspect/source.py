@@ -20,9 +20,8 @@ def inspect_source(
 ) -> ModelFacts:
     """Return the facts of the checkpoint at an address.
 
-    `text`: The value of `--source`. `environment`: Endpoints and credentials; None means this
-    process's. `compare`: compares configurations and headers with the checkpoint's class, by torch;
-    it returns why it could not.
+    `compare` compares configurations and headers with the checkpoint's class; it returns why it
+    could not.
 
     Raises:
         InspectRefusedError: it cannot be served; the message says why and what to do.

@@ -43,8 +43,6 @@ def check_tokenizer(
 ) -> None:
     """Refuse a tokenizer that servers could not read, or that is another checkpoint's.
 
-    `source`: folder of the checkpoint.
-
     Raises:
         InspectRefusedError: `ConfigInvalid`.
     """

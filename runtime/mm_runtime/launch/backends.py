@@ -51,9 +51,6 @@ CONTAINER = Path("/opt/tritonserver")
 def find_installation(root: Path = CONTAINER) -> Installation:
     """Return the container's server, or the wheel's where this is no such container.
 
-    Args:
-        root: where a container's server would lie.
-
     Raises:
         PermanentError: the wheel or libpython is not installed; says what to install.
     """

@@ -15,10 +15,7 @@ _SECONDS = 1.0
 
 
 def read_report(host: str, port: int) -> EvaluationReport | None:
-    """Return the gateway's report; None: there is no gateway, no answer or nothing compared.
-
-    `port`: its port; 0: there is none.
-    """
+    """Return the gateway's report; None: there is no gateway, no answer or nothing compared."""
     answer = get(host, port, GATEWAY_EVALUATION, seconds=_SECONDS) if port else None
     if answer is None or answer[0] != http.client.OK:
         return None
@@ -29,10 +26,7 @@ def read_report(host: str, port: int) -> EvaluationReport | None:
 
 
 def read_warm_up_problem(host: str, port: int) -> str | None:
-    """Return why the gateway's warm-up fails each time; None: it does not, or says nothing.
-
-    `port`: its port; 0: there is none.
-    """
+    """Return why the gateway's warm-up fails each time; None: it does not, or says nothing."""
     answer = get(host, port, GATEWAY_READY, seconds=_SECONDS) if port else None
     if answer is None or answer[0] != http.client.SERVICE_UNAVAILABLE:
         return None

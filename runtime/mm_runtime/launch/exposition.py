@@ -88,17 +88,7 @@ def _server(opened: socket.socket, handler: type[BaseHTTPRequestHandler]) -> Thr
 class Exposition:
     """Answers `GET /metrics` and `GET /state` while the context is open, also when no server runs.
 
-    Args:
-        shown: what is scraped.
-        inner: where the server shows its own metrics, on loopback.
-        pools: what the server was configured to reserve.
-        model: name of the MultimodalModel.
-        page: path of the server's metrics.
-        ready: says whether the server is.
-        alive: says whether the server answers at all.
-        role: what the pod is there for.
-        evaluation: returns what the gateway found when it compared answers; None: nothing yet.
-        warm_up_problem: returns why the gateway's warm-up fails each time; None: it does not.
+    `inner`: where the server shows its own metrics, on loopback, at `page`.
 
     Raises:
         ServerFailedError: the port is taken.

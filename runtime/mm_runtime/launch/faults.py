@@ -9,11 +9,7 @@ NAME = "gpu-fault.json"
 
 
 class ServerFaults:
-    """The file of one server at a time.
-
-    Args:
-        folder: the server's own.
-    """
+    """The file of one server at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME

@@ -17,12 +17,7 @@ _BOUND = re.compile(r'(?:^|,)le="(?P<bound>[^"]*)"')
 
 
 def with_histograms(text: str, metrics: Iterable[Metric]) -> str:
-    """Return the text with these metrics as histograms, after everything else.
-
-    Args:
-        text: in Prometheus' text format 0.0.4.
-        metrics: the histograms that may be in it; those that are not stay absent.
-    """
+    """Return the text with these metrics as histograms, after everything else."""
     wanted = {metric.name: metric for metric in metrics}
     kept: list[str] = []
     buckets: dict[str, dict[str, dict[float, float]]] = {name: defaultdict(dict) for name in wanted}

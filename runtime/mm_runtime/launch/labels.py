@@ -16,12 +16,7 @@ _TRITONS_MODEL = re.compile(r'(?P<before>^|,)\s*model="')
 
 
 def one_label_set(text: str, model: str) -> str:
-    """Return a Prometheus text whose every sample says whose it is.
-
-    Args:
-        text: comments and samples, in Prometheus' text format 0.0.4.
-        model: name of the MultimodalModel; a Kubernetes name, so nothing in it needs escaping.
-    """
+    """Return a Prometheus text whose every sample says whose it is."""
     return "".join(f"{_labelled(line, model)}\n" for line in text.splitlines())
 
 

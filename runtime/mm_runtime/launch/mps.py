@@ -29,9 +29,7 @@ class MpsUnavailableError(Exception):
 class MpsDaemon:
     """Runs the control daemon while the context is open.
 
-    Args:
-        folder: for pipes and logs; made when it does not exist. Its path must stay below 80
-            characters, because the pipes are Unix sockets.
+    The path of its folder must stay below 80 characters, because the pipes are Unix sockets.
 
     Raises:
         MpsUnavailableError: on entering, when the program is missing or does not start.

@@ -26,10 +26,8 @@ def listening_address(address: str) -> str:
 def one_family(address: str, hosts: str, hostname: str) -> str:
     """Return the address to listen on: of everywhere, that of the pod's primary family.
 
-    Services have one family by default, and that is the primary one of cluster and pods.
-
-    `address`: what was requested; another one than everywhere stays as it is. `hosts`: text of
-    `HOSTS`.
+    Services have one family by default, and that is the primary one of cluster and pods. `hosts`:
+    text of `HOSTS`.
     """
     if address not in EVERYWHERE:
         return address

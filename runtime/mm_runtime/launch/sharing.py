@@ -73,10 +73,7 @@ def log_time_slices(reason: str) -> None:
 
 @contextmanager
 def shared(plan: GpuSharing | None, folder: Path) -> Iterator[Sharing]:
-    """Start the daemon that the plan requires; it ends with the context.
-
-    `plan`: None: nothing is shared. `folder`: for the daemon's pipes and logs.
-    """
+    """Start the daemon that the plan requires; it ends with the context."""
     if plan is None:
         yield Sharing(Mode.NONE)
         return

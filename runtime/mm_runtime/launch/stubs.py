@@ -16,11 +16,7 @@ from mm_runtime.launch.backends import STUB
 
 
 class Stubs:
-    """Every stub below a server, as it is now; readable by its descriptor once it has ended.
-
-    Args:
-        server: the process id of the server, or of what started it.
-    """
+    """Every stub below a server, as it is now; readable by its descriptor once it has ended."""
 
     def __init__(self, server: int) -> None:
         self._names: dict[int, str] = {}

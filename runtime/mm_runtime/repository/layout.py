@@ -71,16 +71,7 @@ def layout(
     sources: Mapping[str, str],
     role: Role = Role.SERVER,
 ) -> dict[str, str]:
-    """Return path -> content of the repository, paths relative to it.
-
-    Args:
-        manifest: The engine.
-        serving: How it is served.
-        engine_dir: Directory of the manifest, as the models reach it.
-        serving_plan: The serving plan's file, as the models reach it.
-        adapters: Where LoRA adapters will lie by their ids, if the engine has any.
-        sources: Name of a Python model -> its `model.py`.
-        role: What the pod is there for.
+    """Return path -> content of the repository; folders are given as the models reach them.
 
     Raises:
         PermanentError: the engine's dtype cannot be served, its plan does not say how, or an

@@ -117,8 +117,6 @@ def values_of(
 ) -> RepositoryValues:
     """Return the values for one engine served under one plan.
 
-    `adapters`: Where LoRA adapters will lie by their ids, if the engine has any.
-
     Raises:
         PermanentError: an engine dtype that a prompt embedding table cannot have, or a
             TensorRT-LLM engine whose plan lacks what its backend needs.

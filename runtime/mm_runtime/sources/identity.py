@@ -72,12 +72,7 @@ def source_files(source: Path) -> dict[str, Path]:
 
 
 def chosen_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
-    """Return the names of those files that make up a checkpoint: without other copies of weights.
-
-    Args:
-        names: relative to the checkpoint, with slashes.
-        read: returns the first `INDEX_LIMIT_BYTES` of one.
-    """
+    """Return the names that make up a checkpoint, with slashes: without other copies of weights."""
     folders: dict[str, dict[str, str]] = defaultdict(dict)
     for name in filter(_is_source_file, names):
         folder, _, last = name.rpartition("/")

@@ -42,8 +42,4 @@ class RemoteSource(Protocol):
         """Return bytes of a file; fewer only at its end."""
 
     def download(self, file: RemoteFile, partial: Path) -> str:
-        """Append to `partial` what it lacks; on return it has the file's size.
-
-        Returns:
-            The SHA-256 of `partial`.
-        """
+        """Append to `partial` what it lacks; return the SHA-256 of all of it."""

@@ -35,13 +35,8 @@ def collect(
 ) -> CollectResult:
     """Remove engines, and what abandoned builds have left.
 
-    Args:
-        store: of the engines.
-        now: of the caller's clock.
-        remove: these go at once.
-        keep: all others go once they have been outside of it for `unused_for`, as the store itself
-            notes. None: nothing goes that `remove` does not name.
-        unused_for: see `keep`.
+    Those in `remove` go at once. All that are not in `keep` go once they have been outside of it
+    for `unused_for`, as the store itself notes; None: none of them go.
     """
     removed, busy, size, kept = [], [], 0, 0
     for fingerprint in store.fingerprints():

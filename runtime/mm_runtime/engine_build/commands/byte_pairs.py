@@ -23,12 +23,7 @@ MERGES = "merges.txt"
 
 
 def converted(vocabulary: Path, config: Path) -> tuple[str, dict[str, Any]]:
-    """Return `tokenizer.json` and the special tokens of a vocabulary with merges beside it.
-
-    Args:
-        vocabulary: vocab.json; merges.txt, tokenizer_config.json and its like beside it.
-        config: config.json of the checkpoint, which names the tokenizer's class where
-            tokenizer_config.json does not.
+    """Return `tokenizer.json` and the special tokens of a vocab.json with merges.txt beside it.
 
     Raises:
         PermanentError: the files are cut, or their conversion splits texts in another way.

@@ -90,11 +90,8 @@ class Question:
 def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> Evaluation:
     """Return the prompts of a family with the checkpoint's answers.
 
-    Args:
-        plan: of the build, or of the checkpoint as the Reference engine would serve it.
-        folder: holds the checkpoint as the Reference engine reads it. Its vision half lies there
-            where `runs_exported`; else it is the checkpoint's own, in torch.
-        streamed: layers are read from disk for each pass; a folder for what that has to write.
+    The vision half is in `folder` where `runs_exported`; else it is the checkpoint's own, in torch.
+    `streamed`: as of `in_process`.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.

@@ -9,14 +9,7 @@ from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, TOKENIZER_FOLDER
 def link_parts(
     folder: Path, checkpoint: Path, tokenizer: Path, adapters: Path | None = None
 ) -> None:
-    """Make a folder with the parts of an engine, each a link; those that do not exist are left out.
-
-    Args:
-        folder: is made; what was there goes.
-        checkpoint: its own files are all in one folder, which is both weights and processor.
-        tokenizer: that was made of the checkpoint's.
-        adapters: one folder a name; None: without.
-    """
+    """Make a new folder, with a link to each part of an engine that exists."""
     shutil.rmtree(folder, ignore_errors=True)  # of a step that was killed
     folder.mkdir(parents=True)
     parts = {"llm": checkpoint, "processor": checkpoint, TOKENIZER_FOLDER: tokenizer}

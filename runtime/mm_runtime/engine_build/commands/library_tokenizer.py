@@ -30,11 +30,8 @@ rule for those differs between versions of transformers itself."""
 def made_by_transformers(model: Path, config: Path, *others: str) -> Any:
     """Return the tokenizer that transformers makes of a checkpoint's own files.
 
-    Args:
-        model: the file that is named in messages, tokenizer_config.json and its like beside it.
-        config: config.json of the checkpoint, which names the tokenizer's class where
-            tokenizer_config.json does not.
-        others: names of files beside `model` that belong to it and are no JSON.
+    `config`: config.json, which names the class where tokenizer_config.json does not. `others`:
+    names of files beside `model` that belong to it and are no JSON.
 
     Raises:
         PermanentError: transformers makes none.

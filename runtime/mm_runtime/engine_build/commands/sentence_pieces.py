@@ -28,9 +28,6 @@ TIE = 1e-4
 def converted(model: Path, config: Path) -> tuple[str, dict[str, Any]]:
     """Return `tokenizer.json` and the special tokens of a SentencePiece model.
 
-    `model`: the file, its tokenizer_config.json and its like beside it. `config`: config.json of
-    the checkpoint, which names the tokenizer's class where tokenizer_config.json does not.
-
     Raises:
         PermanentError: it is no such model, or its conversion splits texts in another way.
     """

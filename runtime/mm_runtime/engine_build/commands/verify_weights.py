@@ -65,8 +65,6 @@ def _release() -> int:
 def compare_with_class(facts: ModelFacts, folder: Path) -> None:
     """Load the class of a checkpoint, or of its language model, onto no device.
 
-    `folder`: of the checkpoint as the Reference engine reads it.
-
     Raises:
         WeightsUnusableError: as `load_weights`.
     """
@@ -84,12 +82,7 @@ def compare_with_class(facts: ModelFacts, folder: Path) -> None:
 def refuse_other_class(facts: ModelFacts, folder: Path) -> str | None:
     """Refuse a checkpoint that its class does not load, from configurations and headers alone.
 
-    Args:
-        facts: of its inspection.
-        folder: of its small files and headers; the numbers may be a hole.
-
-    Returns:
-        Why the two could not be compared, and what does it.
+    Returns why the two could not be compared, and what does it; None: they were.
 
     Raises:
         InspectRefusedError: `WeightsInvalid`: weights are missing, left over, or have another

@@ -32,12 +32,7 @@ class DrainRate:
             self._full_since = self._clock()
 
     def ended(self, tokens: int, *, waiting: bool) -> None:
-        """Note that a request gave its slot back.
-
-        Args:
-            tokens: of its ticket; 0: its time does not count either.
-            waiting: whether another one takes the slot at once.
-        """
+        """Note that a request gave its slot back; without tokens its time does not count either."""
         if self._full_since is None:
             return
         now = self._clock()

@@ -20,12 +20,8 @@ _QUANTUM = 256
 class Ticket:
     """What decides when a request is next.
 
-    Attributes:
-        key: name of its token.
-        weight: share of its key.
-        tokens: of prompt, features and longest answer; 0: not counted.
-        deadline: when its time is up, on the clock of the queue; None: never.
-        counted: whether it belongs to the load that others go by.
+    `tokens`: of prompt, features and longest answer; 0: not counted. `deadline`: on the clock of
+    the queue; None: never. `counted`: whether it belongs to the load that others go by.
     """
 
     key: str = ""

@@ -8,10 +8,6 @@ def salt_of(key: str, given: str) -> str:
 
     Clients of different keys share nothing, whatever they send: a salt that another client knows,
     or guesses, is not enough to find what its requests have left.
-
-    Args:
-        key: name of the client's key; empty: the gateway knows no keys.
-        given: by the client; empty: it gives none.
     """
     if not key:
         return given

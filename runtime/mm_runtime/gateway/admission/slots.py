@@ -35,12 +35,7 @@ class Load:
 
 
 class Admission:
-    """Bounded concurrency with a bounded, fair queue.
-
-    Attributes:
-        capacity: requests that run or wait at one time, at most.
-        queue: those that wait for a slot.
-    """
+    """Bounded concurrency with a bounded, fair queue."""
 
     def __init__(
         self,

@@ -56,15 +56,7 @@ def budget_tokens(
     wanted: int | None,
     param: str = "messages",
 ) -> TokenBudget:
-    """Return the tokens of a request.
-
-    Args:
-        limits: of the engine.
-        text_tokens: tokens of the prompt without the features of its images.
-        image_tokens: features of all images.
-        images: number of images, for messages.
-        wanted: most tokens to generate; None means what is left of the sequence.
-        param: the part of the request that holds the prompt.
+    """Return the tokens of a request; `wanted` None: an answer takes what is left of the sequence.
 
     Raises:
         InvalidRequestError: prompt, or prompt and answer, do not fit.

@@ -18,14 +18,7 @@ class CallingCompletion(ChatCompletion):
     def __init__(
         self, *, dialect: ToolDialect, most: int | None, request_id: str, **shape: Any
     ) -> None:
-        """Begin an answer.
-
-        Args:
-            dialect: how calls are written.
-            most: calls of one choice; those after it are left out.
-            request_id: of which the calls' ids are made.
-            shape: as `ChatCompletion`.
-        """
+        """Begin an answer; calls of one choice after the first `most` are left out."""
         super().__init__(request_id=request_id, **shape)
         self._dialect = dialect
         self._most = most

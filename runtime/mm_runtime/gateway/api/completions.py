@@ -86,11 +86,7 @@ class Shapes(Protocol):
     ) -> list[bytes]:
         """Return the JSON of the events with some text; most often there is one for each token.
 
-        Args:
-            text: empty only where there are scores.
-            usage: so far, of a stream that says it in every chunk; else None.
-            index: of the choice.
-            scores: of the text's tokens, where they are wanted.
+        `text`: empty only where there are scores. `usage`: of a stream that says it in every chunk.
         """
 
     def ended(self, index: int, reason: FinishReason, usage: Usage) -> list[Event]:
@@ -119,17 +115,7 @@ class Completion(ABC):
         choices: int = 1,
         likeliest: int | None = None,
     ) -> None:
-        """Begin an answer.
-
-        Args:
-            model: that answers.
-            requested: its name, as the client spelt it.
-            request_id: of which the answer's id is made.
-            created: seconds since 1970.
-            form: of a stream.
-            choices: of all prompts.
-            likeliest: how many others each token's score has beside it; None: no scores.
-        """
+        """Begin an answer; `created` in seconds since 1970, `likeliest` None: no scores."""
         self._head = {
             "id": f"{self.prefix}-{request_id}",
             "created": created,
@@ -251,14 +237,9 @@ class TextCompletion(Completion):
     full_object = chunk_object = "text_completion"
 
     def __init__(self, *, echoes: Sequence[str] = (), **shape: Any) -> None:
-        """Begin an answer.
-
-        Args:
-            echoes: stand before its choices, one for each; empty: nothing does.
-            shape: as `Completion`.
-        """
         super().__init__(**shape)
         self._echoes = echoes
+        """Stand before the choices, one for each, where there are any."""
 
     def opening(self, usage: Usage) -> list[Event]:
         """Return the chunk of each choice with the prompt, where it is repeated."""

@@ -28,13 +28,7 @@ _NOT_TENSORRT = _ALL - {TENSORRT.name}
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter.
-
-    Attributes:
-        acts: backends on which it does what it says.
-        says: what it does; of one that acts nowhere which value is accepted.
-        unused: values besides null that mean that a client does not use it.
-    """
+    """One parameter: where it acts, and values besides null of clients that do not use it."""
 
     acts: frozenset[str]
     says: str = ""

@@ -21,13 +21,7 @@ _TOOL = re.compile(r"tools\[(\d+)\]\.function")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a message of the chat stands in the request.
-
-    Attributes:
-        name: of the item, or of the field that is all of the message.
-        content: of its text or parts.
-        thought: of the reasoning before it.
-    """
+    """Where a message of the chat, its content, and the thought before it are in the request."""
 
     name: str
     content: str
@@ -35,10 +29,7 @@ class Place:
 
 
 def rename(error: InvalidRequestError, places: Sequence[Place]) -> None:
-    """Let an error about a chat name parts of the request that means it.
-
-    `places`: of the chat's messages, in order.
-    """
+    """Let an error about a chat name parts of the request; `places`: of the messages, in order."""
 
     def placed(found: re.Match[str]) -> str:
         at, inside = int(found[1]), found[2]

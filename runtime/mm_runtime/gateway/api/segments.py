@@ -23,13 +23,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part as clients see it.
-
-    Attributes:
-        seek: frame at which the window begins.
-        mean_log_prob: of the window's tokens; None: not known.
-        no_speech: how likely it is that nothing is said in the window; None: not known.
-    """
+    """A part as clients see it; `seek`: frame at which its window begins. None: not known."""
 
     part: Part
     text: str
@@ -44,11 +38,7 @@ def parts_of(
 ) -> tuple[list[Part], int]:
     """Return the parts of the answer to one window, and the frames that it is done with.
 
-    Args:
-        answer: tokens; the end token is none of them.
-        first_time: token of the time 0.00.
-        seek: frame at which the window begins.
-        frames: of the window that hold audio.
+    `first_time`: token of the time 0.00. `frames`: of the window that hold audio.
     """
     offset = seek / FRAMES_A_SECOND
 

@@ -14,20 +14,10 @@ from mm_runtime.gateway.api.tool_dialects import ToolDialect
 class ServedModel:
     """The one model behind this gateway.
 
-    Attributes:
-        backend: of the engine.
-        family: as people call it.
-        vocabulary_size: ids of tokens are smaller.
-        created: seconds since the epoch, when its engine was built.
-        max_video_frames: of a request; 0: the model takes none.
-        max_features: of images and videos together; None: no request has more.
-        audio: bounds of recordings in conversations; None: the model takes none.
-        temperature: used when a request gives none; the checkpoint's generation config says.
-        top_p: the same.
-        adapters: name of each LoRA adapter -> its id.
-        dialect: how it writes calls of tools; None: it knows none.
-        calls_missing: why calls of earlier answers do not reach the prompt, and what to do, as a
-            sentence; empty: they do.
+    `created`: seconds since the epoch, when its engine was built. `max_video_frames` 0, `audio` and
+    `dialect` None: it takes no videos, recordings, tools. `max_features`: of images and videos
+    together; None: no request has more. `temperature`, `top_p`: used when a request gives none.
+    `calls_missing`: why calls of earlier answers do not reach the prompt; empty: they do.
     """
 
     name: str

@@ -37,13 +37,7 @@ class JsonSchema:
 
 @dataclass(frozen=True, slots=True)
 class StatedForm:
-    """A form, and where the request has it.
-
-    Attributes:
-        form: what the answer must be.
-        param: the parameter that states it.
-        inner: the place in it of a schema.
-    """
+    """A form, the parameter that states it, and the place in it of a schema."""
 
     form: Pattern | Choice | AnyObject | JsonSchema
     param: str

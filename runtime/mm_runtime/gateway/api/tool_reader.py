@@ -60,11 +60,7 @@ Part = Said | CallBegan | CallArguments
 
 
 class CallReader:
-    """Reads one answer.
-
-    Attributes:
-        calls: how many have begun.
-    """
+    """Reads one answer; `calls`: how many have begun."""
 
     def __init__(self, dialect: ToolDialect, *, most: int | None = None) -> None:
         """Begin an answer; calls after the first `most` are left out."""

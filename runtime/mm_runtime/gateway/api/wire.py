@@ -76,12 +76,7 @@ class Wire(BaseModel):
 
 
 class ReadAs:
-    """Annotates a field of which other spellings are read, too.
-
-    Args:
-        read: a value as it was sent -> as the field has it.
-        others: what the document says of those spellings.
-    """
+    """Annotates a field with other spellings that are read, and what the document says of them."""
 
     def __init__(self, read: Callable[[Any], Any], others: Rule) -> None:
         self._read, self._others = read, others

@@ -105,10 +105,7 @@ def _form_of(request: AnyRequest) -> StreamForm:
 def shapes_of(
     request: AnyRequest, model: ServedModel, request_id: str, echoes: Sequence[str] = ()
 ) -> Shapes:
-    """Return the objects that carry the answer to a request.
-
-    `echoes`: what stands before the answers to each prompt; empty: nothing does.
-    """
+    """Return the objects that carry the answer to a request, behind `echoes` of its prompts."""
     if isinstance(request, TranscriptionRequest):
         return Transcript(request)
     shape: dict[str, Any] = {

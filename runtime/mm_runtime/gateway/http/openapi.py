@@ -51,10 +51,7 @@ _ERROR: dict[str, object] = {
 
 
 def refused_paths(*, chats: bool, continues: bool, tasks: Collection[str]) -> frozenset[str]:
-    """Return the paths that a model does not serve, whatever a request holds.
-
-    `tasks`: what it does with audio: transcribe, translate.
-    """
+    """Return the paths that a model does not serve, whatever a request holds."""
     served = {
         "/v1/chat/completions": chats,
         "/v1/completions": continues,
@@ -67,10 +64,7 @@ def refused_paths(*, chats: bool, continues: bool, tasks: Collection[str]) -> fr
 
 @cache
 def openapi_document(model: str, refused: frozenset[str] = frozenset()) -> Mapping[str, object]:
-    """Return the document, which takes a sixth of a second of a core.
-
-    `refused`: paths that the model of this name does not serve.
-    """
+    """Return the document without refused paths; it takes a sixth of a second of a core."""
     served = {path: one for path, one in _BODIES.items() if path not in refused}
     kinds = [kind for kind, _, _ in served.values()]
     _, schemas = models_json_schema(

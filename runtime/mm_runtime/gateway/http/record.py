@@ -10,12 +10,7 @@ from mm_runtime.gateway.prepared import PreparedRequest
 
 
 class ExchangeRecord:
-    """Times and counts of one request, from its arrival to its last byte.
-
-    Attributes:
-        started: monotonic seconds of the arrival.
-        status: what the request ended with; until it is set, the client counts as disconnected.
-    """
+    """Times and counts of one request; before its status is set, its client counts as gone."""
 
     def __init__(self, metrics: GatewayMetrics, request_id: str) -> None:
         self._metrics = metrics

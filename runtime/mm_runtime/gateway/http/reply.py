@@ -30,14 +30,8 @@ _COMMENT = b": keep-alive\n\n"
 class Reply:
     """The one answer of one request.
 
-    Args:
-        send: of ASGI.
-        headers: returns those of every answer; called when it begins.
-        completed: called when the last byte is out, before the event loop does anything else.
-
-    Attributes:
-        started: headers are out; an error can only be an event from here on.
-        complete: the last byte is out.
+    `headers` is called when it begins, `completed` when its last byte is out, before the event loop
+    does anything else. Once it has started, an error can only be an event.
     """
 
     def __init__(

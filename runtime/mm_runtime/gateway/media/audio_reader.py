@@ -37,15 +37,9 @@ _MOST_BEFORE = 2
 class Windows:
     """Audio that is read window by window.
 
-    Attributes:
-        frames: float32 [frames, bins] of all of it; audio of one window is padded to it.
-        total: frames that hold audio.
-        spectrogram: of one window.
-        prefixes: with the tokens of times.
-        most_tokens: of the answer to one window.
-        scored: how likely it is that nothing is said in a window is computed with its answer.
-        most_in_all: of all windows together, those included that a later window repeats; None: as
-            many as it takes.
+    `frames`: float32 [frames, bins] of all of it, at least one window; `total`: those with audio.
+    `most_tokens`: of the answer to one window; `most_in_all`: of all together, those included that
+    a later window repeats; None: as many as it takes. `scored`: with how likely nothing is said.
     """
 
     frames: NDArray[np.float32]
@@ -70,14 +64,8 @@ class Windows:
 class AudioReader:
     """What requests to a model that takes audio are made of.
 
-    Attributes:
-        prefixes: what its decoder begins with.
-        spectrogram: of a window, what it takes at a time.
-        decoders: few, since one takes memory.
-        may_detect: the engine returns the logits of a token.
-        may_time: the engine keeps the rules of time stamps.
-        prefix_limit: tokens that a prefix may have.
-        most_tokens: places of the decoder.
+    `may_detect`: the engine returns the logits of a token. `may_time`: it keeps the rules of time
+    stamps. `prefix_limit`: tokens that a prefix may have. `most_tokens`: places of the decoder.
     """
 
     prefixes: Prefixes
@@ -109,13 +97,7 @@ class AudioReader:
     def prefix(
         self, language: str | None, task: str = TRANSCRIBE, *, timed: bool = False, before: str = ""
     ) -> tuple[str, int]:
-        """Return the prefix of a language and a task, and its number of tokens.
-
-        Args:
-            language: None: the default.
-            task: one of `Prefixes.write`.
-            timed: the answer has time stamps.
-            before: as `before` returns it.
+        """Return the prefix of a task and a language, None: the default, and its number of tokens.
 
         Raises:
             InvalidRequestError: the checkpoint does not know the language, or does not translate.

@@ -16,14 +16,7 @@ def with_options(
     *,
     video: bool,
 ) -> ImageProcessor | None:
-    """Return the processor of a request that sets options.
-
-    Args:
-        processor: of the model; None: it sees no images.
-        family: its name, for messages.
-        options: names of the checkpoint's own processor, and values.
-        param: the field that holds them.
-        video: the request has one.
+    """Return the processor of a request that sets options, by their names in the checkpoint's own.
 
     Raises:
         InvalidRequestError: an option that does not act, or a value that is not allowed.

@@ -11,11 +11,7 @@ _MB = 1_000_000
 
 
 class EncodingMemory:
-    """Memory for files that are made and sent; who finds none waits in a row.
-
-    Args:
-        most_bytes: of all such files, with what their encoders take.
-    """
+    """Memory for files that are made and sent; who finds none waits in a row."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = self._left = most_bytes

@@ -54,13 +54,9 @@ class Conversation:
 class ChatPrompt:
     """How one model's conversations are written.
 
-    Attributes:
-        begin: text of the begin token, empty when the tokenizer has none.
-        control: finds what becomes a control token: with it a text could end its own turn and
-            begin another role's. None: the tokenizer has none.
-        dialect: how calls of tools are written; None: no tools can be offered.
-        with_tools: template of conversations in which tools are offered.
-        drops_names: the server that writes the prompt leaves out the names of messages of tools.
+    `begin`: text of the begin token; empty: there is none. `control`: finds what becomes a control
+    token: with it a text could end its own turn and begin another role's. `dialect` None: no tools
+    can be offered. `drops_names`: the server that writes the prompt leaves out the names of tools.
     """
 
     template: ChatTemplate

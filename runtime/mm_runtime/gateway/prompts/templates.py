@@ -85,15 +85,7 @@ class ChatTemplate(PromptTemplate):
 def load_template(
     processor: Path, style: PromptStyle, tokenizer: Path | None = None, *, with_tools: bool = False
 ) -> ChatTemplate:
-    """Read the chat template from an engine's processor directory.
-
-    Searched as `locate_chat_template` says; the family's own template is the last resort.
-
-    Args:
-        processor: where the checkpoint's small files lie.
-        style: of the family.
-        tokenizer: where those of its tokenizer lie, if elsewhere.
-        with_tools: of a tokenizer's several templates the one for tools, where there is one.
+    """Read the chat template of an engine; the family's own template is the last resort.
 
     Raises:
         ValueError: there is none.
@@ -116,9 +108,6 @@ def load_tools_template(
 
     It takes the tokenizer's for them and the processor's for all else (`resolve_hf_chat_template`
     of tensorrt_llm/inputs/utils.py).
-
-    `processor`: where the checkpoint's small files lie. `tokenizer`: where those of its tokenizer
-    lie, if elsewhere.
     """
     found = locate_tools_template(processor, tokenizer)
     if found is None:

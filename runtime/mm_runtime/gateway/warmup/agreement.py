@@ -49,10 +49,7 @@ class Agreement:
 
 
 def compare(prompt: EvaluationPrompt, served: Served, *, bound: float) -> Agreement:
-    """Return how a greedy answer of as many tokens compares with the checkpoint's.
-
-    `bound`: see `near_tie_bound`.
-    """
+    """Return how a greedy answer of as many tokens compares with the checkpoint's."""
     before, apart = "", list[float]()
     log_probs = _of_the_vocabulary(served.log_probs)
     for number, step in enumerate(prompt.steps, 1):

@@ -26,13 +26,7 @@ _OWN_ALONE = 0
 
 
 class Answers:
-    """Sends prompts past the dataplane.
-
-    Args:
-        service: the path.
-        seconds: for one answer.
-        question: writes the prompt of a message; None: the server does, whatever it is sent.
-    """
+    """Sends prompts past the dataplane; without `question` the server writes that of a message."""
 
     def __init__(
         self,

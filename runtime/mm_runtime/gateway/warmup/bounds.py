@@ -23,11 +23,7 @@ rounded as each format rounds them (simulated on the processor) leads changed by
 
 
 def near_tie_bound(engine_dtype: str, answers_dtype: str, quantization: str | None = None) -> float:
-    """Return below which distance two tokens are nearly tied, or two log probabilities equal.
-
-    `answers_dtype`: what the checkpoint's answers were computed in. `quantization`: of the engine's
-    weights, as `spec.engine.quantization` names it.
-    """
+    """Return below which distance two tokens are nearly tied, or two log probabilities equal."""
     widest = max(NEAR_TIE.values())
     bound = max(NEAR_TIE.get(one, widest) for one in (engine_dtype, answers_dtype))
     if quantization is None:

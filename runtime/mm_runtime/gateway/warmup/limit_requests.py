@@ -33,10 +33,7 @@ class Probe:
 
 
 def probes(preparation: Preparation, *, most_pixels: int) -> Iterator[Probe]:
-    """Yield the requests of a model, each made when it is wanted: images take memory.
-
-    `most_pixels`: of one image, as the gateway accepts.
-    """
+    """Yield the requests of a model, each made when it is wanted: images take memory."""
     if preparation.accepts_audio:  # every recording takes the encoder's full window
         return
     if preparation.chats and preparation.model.max_images:

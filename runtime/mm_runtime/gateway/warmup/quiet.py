@@ -21,11 +21,7 @@ more than one in so long does."""
 
 
 class Quiet:
-    """Knows whether a client's request is inside.
-
-    Args:
-        load: of the replica; what this runs does not count in it.
-    """
+    """Knows whether a client's request is inside; what it runs itself does not count."""
 
     def __init__(self, load: Load) -> None:
         self._empty, self._arrived = asyncio.Event(), asyncio.Event()

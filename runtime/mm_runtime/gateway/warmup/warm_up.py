@@ -53,15 +53,7 @@ class WarmUpFailedError(Exception):
 
 
 class WarmUp:
-    """Knows whether the path was tested end to end since Triton was last unavailable.
-
-    Args:
-        service: the path.
-        metrics: receives the phase.
-        most_pixels: of one image, as the gateway accepts.
-        request_seconds: what a user's request may take.
-        comparison: with the checkpoint's own answers; None: the engine has none.
-    """
+    """Knows whether the path was tested end to end since Triton was last unavailable."""
 
     def __init__(
         self,

@@ -65,14 +65,7 @@ class Probe:
 
 
 class WorkBenchmark:
-    """Measures the costs of one replica and puts them into its metrics.
-
-    Args:
-        service: answers.
-        metrics: receives `mm_work_seconds`.
-        slots: requests that run at a time.
-        quiet: when to measure.
-    """
+    """Measures the costs of one replica and puts them into its metrics."""
 
     def __init__(
         self, service: ChatService, metrics: GatewayMetrics, *, slots: int, quiet: Quiet
@@ -178,14 +171,7 @@ class WorkBenchmark:
 def probes_of(
     *, slots: int, max_input_len: int, max_seq_len: int, images: bool
 ) -> dict[str, Probe]:
-    """Return the probes: each but the first has more of one kind of work.
-
-    Args:
-        slots: requests that run at a time.
-        max_input_len: tokens of a prompt at most; a word may take several.
-        max_seq_len: tokens of prompt and answer at most.
-        images: whether requests may have images.
-    """
+    """Return the probes: each but the first has more of one kind of work."""
     few = min(slots, _PREFILL_AT_ONCE)
     short = len(_WORDS)
     words = max(short, min(_MOST_WORDS, max_input_len // 4))

@@ -87,11 +87,7 @@ def grid_tower(
 ) -> Tower:
     """Return the vision half of a family whose images keep their shape.
 
-    Args:
-        visual: the checkpoint's own vision model.
-        module: the same, ready for the exporter.
-        facts: of the checkpoint.
-        grids: of the samples: batch, then patches down and across.
+    `grids`: of the samples: batch, then patches down and across.
     """
     assert facts.vision is not None  # noqa: S101 (the family has one)
     assert facts.vision.max_pixels is not None  # noqa: S101 (read with the rest)

@@ -115,11 +115,7 @@ def square_tower(
 ) -> Tower:
     """Return a vision half that reads `pixel_values` [batch, 3, side, side] and nothing else.
 
-    Args:
-        module: as `Tower` has it.
-        vision: of the checkpoint.
-        features: the model's own way from pixels to features [batch, rows, hidden].
-        extras: as `Tower` has them.
+    `features`: the model's own way from pixels to features [batch, rows, hidden].
     """
     side = vision.image_size
     return Tower(

@@ -57,12 +57,7 @@ class DecoderFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DecoderLimits:
-    """What one file may take of a decoder.
-
-    Attributes:
-        memory_bytes: of the process, its own included.
-        wall_seconds: from its first byte to the last of the answer, however busy the machine is.
-    """
+    """What one file may take of a decoder, from its first byte to the last of the answer."""
 
     memory_bytes: int
     wall_seconds: float
