@@ -162,7 +162,6 @@ def _set_up_logging() -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    for name in ("uvicorn", "httpx"):  # a line a request, beside our own
-        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # a line a request, beside our own
     # A warning for each connection that sends no HTTP: port scans would fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -4,14 +4,16 @@ What a request says is each backend's own: servers refuse fields that they do no
 """
 
 import asyncio
+import io
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, nullcontext, suppress
 from functools import partial
+from http import HTTPStatus
 from math import inf
 from typing import Any, Protocol
 
-import httpx
+import aiohttp
 import pybase64
 
 from mm_runtime.backends.openai_server.body import ChatBody, MediaFile
@@ -24,6 +26,7 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
+from mm_runtime.gateway.media.as_sent import sent_bytes
 from mm_runtime.gateway.media.encoding_memory import EncodingMemory
 
 _PATH = "/v1/chat/completions"
@@ -36,7 +39,11 @@ _IDLE_SECONDS = 2.0
 that is used again just then would fail its request."""
 MESSAGE_CHARACTERS = 300
 """Characters of an error's message that are passed on: upstream's can hold an entire request."""
-_DONE = "[DONE]"
+_DATA, _DONE = b"data:", b"[DONE]"
+_END_SECONDS = 0.05
+"""From the last event until the answer's end: a connection that has seen it is used again."""
+_AT_ONCE_BYTES = 256 * 1024
+"""A body of so much media and text is made in half a millisecond, less than a thread costs."""
 _SENT_BYTES = 3 << 16
 """Bytes of a file at one time: base64 of them needs no filling, and the loop not a millisecond."""
 
@@ -44,8 +51,13 @@ _SENT_BYTES = 3 << 16
 class Dialect(Protocol):
     """What only one server understands or says."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether `body` waits for others, or writes a prompt by a checkpoint's template."""
+        ...
+
     def body(self, request: EngineRequest) -> ChatBody:
-        """Return what the server is sent of a request; called in a thread.
+        """Return what the server is sent of a request; of a large one called in a thread.
 
         Raises:
             InvalidRequestError: it serves no such request.
@@ -77,25 +89,30 @@ class OpenAiServerEngine:
     ) -> None:
         self._dialect = dialect
         self._memory = EncodingMemory(encoding_bytes)
-        self._client = httpx.AsyncClient(
-            base_url=f"http://{address}",
-            timeout=httpx.Timeout(request_seconds, connect=_CONNECT_SECONDS),
+        self._session = aiohttp.ClientSession(
+            f"http://{address}",
             # Admission bounds them; a connection more never waits for one less.
-            limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_SECONDS),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=_CONNECT_SECONDS, sock_read=request_seconds
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("accept", "accept-encoding", "user-agent"),
             trust_env=False,  # no proxy stands between two processes of one pod
         )
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._session.close()
 
     async def is_ready(self) -> bool:
         """Return whether the server answers: it listens when the model is loaded."""
+        deadline = aiohttp.ClientTimeout(total=_PROBE_SECONDS)
         try:
-            answer = await self._client.get("/health", timeout=_PROBE_SECONDS)
-        except httpx.TransportError:
+            async with self._session.get("/health", timeout=deadline) as answer:
+                return answer.status == HTTPStatus.OK
+        except (aiohttp.ClientError, OSError):  # one of them is TimeoutError
             return False
-        return answer.status_code == httpx.codes.OK
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Yield the text of each chunk, then how it ended.
@@ -103,12 +120,15 @@ class OpenAiServerEngine:
         Closing the iterator closes the connection, which is how upstream detects a cancellation:
         it checks once a second.
         """
-        making = asyncio.ensure_future(asyncio.to_thread(self._dialect.body, request))
-        try:
-            body = await asyncio.shield(making)
-        except asyncio.CancelledError:  # a thread cannot be ended
-            making.add_done_callback(_left)
-            raise
+        if self._dialect.waits or _size_of(request) > _AT_ONCE_BYTES:
+            making = asyncio.ensure_future(asyncio.to_thread(self._dialect.body, request))
+            try:
+                body = await asyncio.shield(making)
+            except asyncio.CancelledError:  # a thread cannot be ended
+                making.add_done_callback(_left)
+                raise
+        else:
+            body = self._dialect.body(request)
         answered = False
         try:
             async with aclosing(self._answered(body)) as events:
@@ -131,16 +151,19 @@ class OpenAiServerEngine:
             async with (
                 # Closed by itself: the server may answer without having read it all.
                 aclosing(self._sent(body)) as content,
-                self._client.stream(
-                    "POST", _PATH, content=content if body.files else body.first, headers=headers
+                self._session.post(
+                    _PATH,
+                    data=content if body.files else io.BytesIO(body.first),
+                    headers=headers,
+                    allow_redirects=False,
                 ) as answer,
             ):
-                if answer.status_code != httpx.codes.OK:
-                    raise _refused(answer.status_code, await answer.aread())
-                async with aclosing(self._events(answer.aiter_lines())) as events:
+                if answer.status != HTTPStatus.OK:
+                    raise _refused(answer.status, await answer.read())
+                async with aclosing(self._events(answer.content)) as events:
                     async for event in events:
                         yield event
-        except httpx.TransportError as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise engine_unavailable() from error
 
     async def _sent(self, body: ChatBody) -> AsyncGenerator[bytes, None]:
@@ -154,12 +177,13 @@ class OpenAiServerEngine:
 
     async def _base64(self, file: MediaFile) -> AsyncGenerator[bytes, None]:
         """Yield a file as base64."""
-        async with self._memory.of(file.memory_bytes, partial(file.encode, file.values)) as encoded:
+        make, size = partial(file.encode, file.values), file.memory_bytes
+        async with self._memory.of(size, make) if size else nullcontext(make()) as encoded:
             encoded.seek(0)
             while piece := encoded.read(_SENT_BYTES):
                 yield pybase64.b64encode(piece)
 
-    async def _events(self, lines: AsyncIterator[str]) -> AsyncGenerator[Text | Ended, None]:
+    async def _events(self, content: aiohttp.StreamReader) -> AsyncGenerator[Text | Ended, None]:
         """Yield what server-sent events hold, up to the last one.
 
         Raises:
@@ -167,43 +191,61 @@ class OpenAiServerEngine:
         """
         reason: FinishReason | None = None
         tokens: int | None = None
-        async for line in lines:
-            data = line.removeprefix("data:").strip()
-            if data == _DONE:
-                break
-            if not data or data == line.strip():  # between two events, or no field of ours
-                continue
-            chunk = self._parsed(data)
-            for choice in chunk.get("choices", ()):
-                text, ids = choice["delta"].get("content"), choice.get("token_ids")
-                # The first chunk names the role, and has no token.
-                if ids is not None or text or (text is not None and "role" not in choice["delta"]):
-                    scores = _scores(choice.get("logprobs"))
-                    count = 1 if ids is None else len(ids)
-                    yield Text(text or "", tokens=count, scores=scores, ids=tuple(ids or ()))
-                if choice.get("finish_reason"):
-                    reason = _reason(choice["finish_reason"])
-            if usage := chunk.get("usage"):
-                tokens = usage["completion_tokens"]
+        left, done = b"", False
+        while not done and (part := await content.readany()):
+            *lines, left = (left + part).split(b"\n")
+            for line in lines:
+                data = line[len(_DATA) :].strip() if line.startswith(_DATA) else b""
+                if not data:  # between two events, or no field of ours
+                    continue
+                if done := data == _DONE:
+                    break
+                chunk = self._parsed(data)
+                for choice in chunk.get("choices", ()):
+                    if text := _text(choice):
+                        yield text
+                    if choice.get("finish_reason"):
+                        reason = _reason(choice["finish_reason"])
+                if usage := chunk.get("usage"):
+                    tokens = usage["completion_tokens"]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await content.read()
         if reason is None or tokens is None:
             raise engine_failed()
         yield Ended(reason, tokens)
 
-    def _parsed(self, data: str) -> dict[str, Any]:
+    def _parsed(self, data: bytes) -> dict[str, Any]:
         try:
             chunk = json.loads(data)
         except ValueError as error:
             raise engine_failed() from error
         if isinstance(chunk, dict) and "choices" in chunk:
             return chunk
-        if reason := self._dialect.refusal(data):
+        if reason := self._dialect.refusal(data.decode()):
             raise InvalidRequestError(reason)
         raise engine_failed()
+
+
+def _size_of(request: EngineRequest) -> int:
+    form = 0 if request.form is None else len(request.form.text)
+    pixels = (video.pixels for video in request.videos)
+    return len(request.prompt) + form + sent_bytes(*request.images, *request.recordings, *pixels)
 
 
 def _left(making: "asyncio.Future[ChatBody]") -> None:
     if not making.cancelled() and making.exception() is None:
         making.result().release(False)  # noqa: FBT003
+
+
+def _text(choice: dict[str, Any]) -> Text | None:
+    """Return what a chunk adds to the text; the first one names the role, and has no token."""
+    text, ids = choice["delta"].get("content"), choice.get("token_ids")
+    if ids is None and not text and (text is None or "role" in choice["delta"]):
+        return None
+    count = 1 if ids is None else len(ids)
+    scores = _scores(choice.get("logprobs"))
+    return Text(text or "", tokens=count, scores=scores, ids=tuple(ids or ()))
 
 
 def _scores(logprobs: dict[str, Any] | None) -> tuple[TokenScore, ...]:
@@ -238,10 +280,10 @@ def _reason(word: str) -> FinishReason:
 
 def _refused(status: int, content: bytes) -> GatewayError:
     """Translate an answer that is no stream. Upstream answers 400 to whatever goes wrong."""
-    if status == httpx.codes.BAD_REQUEST:
+    if status == HTTPStatus.BAD_REQUEST:
         message = message_of(content)
         return InvalidRequestError(f"The model refused the request: {message}.")
-    if status in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}:
+    if status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}:
         return engine_unavailable()
     return engine_failed()
 

@@ -54,6 +54,10 @@ class TrtllmServeDialect:
     as_videos: bool = False
     write: WriteTurns | None = None
 
+    @property
+    def waits(self) -> bool:
+        return self.write is not None
+
     def body(self, request: EngineRequest) -> ChatBody:
         """Return the body of a request; images are pixels and videos FFV1: both lose nothing.
 

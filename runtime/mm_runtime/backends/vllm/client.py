@@ -61,6 +61,10 @@ class VllmDialect:
     adapters: Mapping[int, str] = field(default_factory=dict)
     features: HandOver | None = None
 
+    @property
+    def waits(self) -> bool:
+        return self.features is not None
+
     def body(self, request: EngineRequest) -> ChatBody:
         """Return the body of a request; images and recordings are sent as they were decoded."""
         files = Files()

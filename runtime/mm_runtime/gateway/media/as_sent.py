@@ -25,6 +25,11 @@ class _Held(Protocol):
     def nbytes(self) -> int: ...
 
 
+def sent_bytes(*media: NDArray[Any]) -> int:
+    """Return the size of files; of what has none, that of its values."""
+    return sum((len(one.file) if isinstance(one, AsSent) else 0) or one.nbytes for one in media)
+
+
 def held_bytes(media: _Held) -> int:
     """Return the memory of pixels or samples, and of their file."""
     return media.nbytes + (len(media.file) if isinstance(media, AsSent) else 0)
