@@ -169,12 +169,6 @@ NODES: tuple[Permission, ...] = (
 CLUSTER: tuple[Permission, ...] = (
     *NODES,
     Permission(
-        "",
-        "persistentvolumes",
-        ("get",),
-        "Whether the stores of two namespaces are one, from the volumes of their claims.",
-    ),
-    Permission(
         "coordination.k8s.io",
         "leases",
         ("get",),

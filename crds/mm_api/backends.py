@@ -15,18 +15,12 @@ Name = Literal["TensorRT", "PyTorch", "VLLM", "Reference"]
 class Traits:
     """Facts of one backend.
 
-    Attributes:
-        name: as the API has it.
-        builds_engines: a build runs TensorRT-LLM's commands on the GPU that serves.
-        stages: the engine is the checkpoint's own files, and its server reads images and writes
-            prompts itself.
-        runs_checkpoints: the engine computes what the checkpoint itself answers, with its vision
-            half exported.
-        uses_trtllm: the image has TensorRT-LLM, and the plan is for its version.
-        uses_triton: tritonserver serves it.
-        supervised: the server's container runs our program, which starts the server.
-        needs_gpu: pods request a GPU, whatever the spec says.
-        has_cpu_builds: unless its image is a build for CPUs.
+    `builds_engines`: by TensorRT-LLM's commands, on the GPU that serves. `stages`: the engine is
+    the checkpoint's files, and its server reads images and writes prompts. `runs_checkpoints`: it
+    computes what the checkpoint answers, with its vision half exported. `uses_trtllm`: the image
+    has TensorRT-LLM, and the plan is for its version. `supervised`: the server's container runs our
+    program, which starts the server. `needs_gpu`: pods request a GPU, unless the image is a build
+    for CPUs (`has_cpu_builds`).
     """
 
     name: Name

@@ -38,9 +38,5 @@ class Document(ApiModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Parse a document.
-
-        Raises:
-            pydantic.ValidationError: the text is not JSON or not this document.
-        """
+        """Parse a document. ValidationError: the text is not JSON or not this document."""
         return cls.model_validate_json(text)

@@ -63,11 +63,7 @@ _ROUNDED = 1.05
 
 
 def encoding_bytes(plan: GatewayPlan) -> int:
-    """Return the memory of media that are encoded and sent on at one time; one image always fits.
-
-    Args:
-        plan: of a gateway in front of trtllm-serve.
-    """
+    """Return the memory of media encoded at one time for trtllm-serve; one always fits."""
     if not plan.max_video_frames:
         return int(plan.max_image_pixels * _CHANNELS * IMAGE_COPIES * _ROUNDED)
     frame = min(plan.max_image_pixels, _MOST_FRAME_PIXELS) * _CHANNELS

@@ -76,7 +76,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric(
         "mm_key_requests_total",
         _C,
-        "Requests that were let in, by the name of their token.",
+        "Requests that were admitted, by the name of their token.",
         ("model", "key"),
     ),
     Metric(

@@ -130,9 +130,5 @@ def _types_below(root: type[ApiModel]) -> set[type[ApiModel]]:
 
 
 def structural(root: type[ApiModel], rules_of: RulesOf) -> Schema:
-    """Return the structural schema of a type with everything below it inlined.
-
-    Raises:
-        UnknownSchemaError: a field's type has no structural form.
-    """
+    """Return a type's structural schema, all inlined; UnknownSchemaError: a field has none."""
     return _Converter(root, rules_of).root()

@@ -42,12 +42,7 @@ def kubectl_options(options: argparse.Namespace) -> list[str]:
 
 @asynccontextmanager
 async def connection(options: argparse.Namespace) -> AsyncIterator[Connection]:
-    """Yield a connection.
-
-    Raises:
-        UsageError: there is no kubeconfig, or not the requested context.
-        ClusterError: the configuration is damaged.
-    """
+    """Yield a connection; UsageError: no kubeconfig or context. ClusterError: a damaged one."""
     _refuse_what_is_not_there(options)
     api = await connect(options.kubeconfig, options.context)
     client = Client(api, timeout_seconds=REQUEST_SECONDS)

@@ -19,11 +19,7 @@ class UsageError(Exception):
 
 
 def read_text(name: str) -> str:
-    """Return a file's text; `-` is standard input.
-
-    Raises:
-        UsageError: the file cannot be read or is no UTF-8.
-    """
+    """Return a file's text, UTF-8; `-` is standard input. UsageError: it cannot be read."""
     if name == "-":
         return sys.stdin.read()
     try:
@@ -33,11 +29,7 @@ def read_text(name: str) -> str:
 
 
 def read_models(name: str) -> list[dict[str, Any]]:
-    """Return the MultimodalModel documents of a YAML file and of lists in it; others are skipped.
-
-    Raises:
-        UsageError: the file is no YAML or holds no MultimodalModel.
-    """
+    """Return the MultimodalModels of a YAML file and of its lists; UsageError: there is none."""
     try:
         found = load_all(read_text(name))
     except yaml.YAMLError as error:
@@ -62,11 +54,7 @@ def _items(document: object) -> list[dict[str, Any]]:
 
 
 def read_model(name: str) -> dict[str, Any]:
-    """Return the one MultimodalModel document of a YAML file.
-
-    Raises:
-        UsageError: the file is no YAML, or holds none or several.
-    """
+    """Return the one MultimodalModel of a YAML file; UsageError: no YAML, none, or several."""
     documents = read_models(name)
     if len(documents) > 1:
         raise UsageError(f"{name} holds {len(documents)} resources: give one")

@@ -12,11 +12,7 @@ import yaml
 
 
 def load_all(text: str) -> list[Any]:
-    """Return the documents of a text.
-
-    Raises:
-        yaml.YAMLError: it is no YAML, or a mapping has a key twice.
-    """
+    """Return a text's documents; yaml.YAMLError: it is no YAML, or a mapping has a key twice."""
     return list(yaml.load_all(text, Loader=_Loader))
 
 

@@ -19,11 +19,7 @@ NUMBERS = {
 
 
 def request_of(options: Namespace) -> tuple[str, dict[str, Any]]:
-    """Return path and JSON body of a request.
-
-    Raises:
-        UsageError: a file cannot be read, or the protocol has no such input.
-    """
+    """Return path and JSON body; UsageError: an unreadable file, or no input of the protocol."""
     numbers = {name: getattr(options, name) for name in ("max_tokens", *NUMBERS)}
     body = {"stream": options.streaming}
     body |= {name: value for name, value in numbers.items() if value is not None}
@@ -53,11 +49,7 @@ def request_of(options: Namespace) -> tuple[str, dict[str, Any]]:
 
 
 def text_of(answer: Mapping[str, Any], name: str, status: int = 0) -> str:
-    """Return the text of an answer with an HTTP status, or of one piece of a stream.
-
-    Raises:
-        ClusterError: it is an error of the model with that name.
-    """
+    """Return the text of an answer, or of a piece of a stream; ClusterError: it is an error."""
     if error := answer.get("error"):
         message = error["message"] if isinstance(error, dict) else str(error)
         raise ClusterError(status, "", name, message)
@@ -68,11 +60,7 @@ def text_of(answer: Mapping[str, Any], name: str, status: int = 0) -> str:
 
 
 def read_file(name: str) -> bytes:
-    """Return what a file holds.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
+    """Return what a file holds. UsageError: it cannot be read."""
     try:
         return Path(name).read_bytes()
     except OSError as error:

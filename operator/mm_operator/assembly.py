@@ -30,7 +30,6 @@ from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.rollout_turns import RolloutTurns
-from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.cluster.version import minor_version
 from mm_operator.control.controller import Controller
 from mm_operator.control.queue import WorkQueue
@@ -211,13 +210,12 @@ class Operator:
         self, client: Client, diagnostics: PodDiagnostics, applier: Applier
     ) -> Controller[Key]:
         settings = self._settings
-        stores, claims = StoreIdentities(client), ClaimModes(client)
+        claims = ClaimModes(client)
         observer = Observer(
             self._models,
             self._cache,
             self._nodes,
             diagnostics=diagnostics,
-            stores=stores,
             claims=claims,
             settings=settings.planning,
             claims_missing=self._cache_sync.claims_missing,
@@ -228,7 +226,6 @@ class Operator:
             models=self._models,
             observer=observer,
             diagnostics=diagnostics,
-            stores=stores,
             claims=claims,
             namespaces=self._namespaces,
             turns=self._turns,

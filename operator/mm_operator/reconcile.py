@@ -30,7 +30,6 @@ from mm_operator.cluster.refusals import stage_error
 from mm_operator.cluster.resources import MODEL
 from mm_operator.cluster.rollout_turns import RolloutTurns
 from mm_operator.cluster.status_writer import write_status
-from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.control.controller import RetryLaterError
 from mm_operator.errors import ClusterError
 from mm_operator.model import (
@@ -61,25 +60,7 @@ _NAME_TAKEN_SECONDS = 15.0
 
 
 class Reconciler:
-    """Brings the children and the status of one model to what its spec says.
-
-    Args:
-        client: for writes and for the few reads that caches cannot answer.
-        models: the custom resources as last seen.
-        observer: makes snapshots from the caches.
-        diagnostics: logs and events of failing Jobs.
-        stores: which stores of users are one.
-        claims: which claims of users one node may attach.
-        namespaces: which namespaces are this installation's.
-        turns: which models may roll out what the operator changed.
-        applier: the only server-side apply.
-        clock: the current time, aware of its zone.
-        on_error: called with the stage of each refused request.
-        events: posts the transitions.
-        scaling: what the autoscaler last said about a model, by its uid.
-        servers: what servers of a model last said that its status depends on.
-        on_status: called with the former and the new status, each time that one was written.
-    """
+    """Brings the children and the status of one model to what its spec says."""
 
     def __init__(
         self,
@@ -88,7 +69,6 @@ class Reconciler:
         models: ModelCache,
         observer: Observer,
         diagnostics: PodDiagnostics,
-        stores: StoreIdentities,
         claims: ClaimModes,
         namespaces: ServedNamespaces,
         turns: RolloutTurns,
@@ -104,7 +84,6 @@ class Reconciler:
         self._models = models
         self._observer = observer
         self._diagnostics = diagnostics
-        self._stores = stores
         self._claims = claims
         self._namespaces = namespaces
         self._turns = turns
@@ -119,10 +98,9 @@ class Reconciler:
         self._askers: dict[str, Key] = {}
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one model; return seconds until it is requeued, None for events only.
+        """Reconcile one model; return seconds until the next time, None for events only.
 
-        Raises:
-            RetryLaterError: the API server refused something.
+        Raises RetryLaterError where the API server refused something.
         """
         try:
             return await self._reconcile_admitted(key)
@@ -192,7 +170,6 @@ class Reconciler:
         """Read what a decision needs beside the caches; afterwards nothing is awaited until it."""
         record = self._models.find(key)
         if record:
-            await self._stores.gather(record)
             await self._claims.gather(record)
         jobs = self._observer.jobs_of(record) if record else ()
         pods = self._observer.pods_of(record) if record else ()

@@ -141,12 +141,9 @@ class Settings:
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Return the settings of `mm-operator run`: flags over defaults.
+    """Return the settings of `mm-operator run`: flags over defaults; SystemExit(2): a wrong flag.
 
     Of the environment the name of the pod and KUBECONFIG are read.
-
-    Raises:
-        SystemExit: a flag is unknown or damaged; the message names it (exit code 2).
     """
     parsed = vars(build_parser(environment).parse_args(arguments))
     given: dict[str, Any] = {

@@ -33,12 +33,7 @@ def hold_signals() -> None:
 
 
 def stop_on_signal(stop: Callable[[], object], *, seconds: float = DEADLINE_SECONDS) -> None:
-    """Start the thread.
-
-    Args:
-        stop: requests the end; called in the thread at the first signal.
-        seconds: after them the process is left, with exit code 1.
-    """
+    """Start the thread that calls `stop` at the first signal, and exits with 1 `seconds` later."""
 
     def wait() -> None:
         first = signal.sigwait(SIGNALS)

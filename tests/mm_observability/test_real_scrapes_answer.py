@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mm_api.labels import APP_COMPONENT, Component
-from mm_observability.upstream import TRITON
 from support.empty_queries import EMPTY_DASHBOARDS, LEGITIMATELY_EMPTY
 from support.eventually import eventually
 from support.installed import Installed, Space, model_space
@@ -24,6 +23,7 @@ from support.promql import metrics_in, substituted
 from support.queries import every_alert, every_query
 from support.scripts import ROOT, load_tool
 from support.tiny_llava import CHECKPOINT
+from support.upstream_metrics import TRITON
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -17,9 +17,9 @@ from mm_api.metrics import (
 )
 from mm_api.v1alpha1.definition import definition
 from mm_observability.dashboards.all import every_dashboard
-from mm_observability.upstream import UPSTREAM
 from support.queries import every_alert
 from support.scripts import ROOT
+from support.upstream_metrics import UPSTREAM
 
 FOLDER = ROOT / "docs" / "runbooks"
 PAGES = sorted(FOLDER.glob("*.md"))

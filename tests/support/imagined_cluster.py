@@ -61,7 +61,6 @@ class ImaginedCluster:
         self.pods: dict[str, tuple[PodState, ...]] = {}
         self.plans: dict[str, Plan] = {}
         self.log: list[str] = []
-        self.identity = ""
         """What identifies the volume of the models' stores."""
         self._uids = 0
 
@@ -257,7 +256,6 @@ class ImaginedCluster:
             now=self.now,
             observed=self._observed(model),
             store_leavers=frozenset(one["uid"] for one in owners) - sharers,
-            store_identity=self.identity,
         )
 
     def conditions(self, name: str) -> dict[str, str]:

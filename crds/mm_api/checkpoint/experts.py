@@ -8,12 +8,9 @@ from mm_api.documents.model_facts import ExpertFacts
 
 
 def experts_of(kind: str, text: JsonObject) -> ExpertFacts | None:
-    """Return the experts of a text model; None: it has none, or its class is not known here.
+    """Return the experts of a text model; None: none, or of an unknown class.
 
     `text`: its section, with the defaults of its class.
-
-    Raises:
-        CheckpointError: a value of a wrong type or out of range.
     """
     if kind == "llama4_text":
         return _llama4(text)

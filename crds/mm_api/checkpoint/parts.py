@@ -36,14 +36,7 @@ def processor_of(read: Callable[[str], JsonObject]) -> JsonObject:
     """Return the configuration of image processor and feature extractor; empty: there is none.
 
     transformers reads the sections of `processor_config.json` before `preprocessor_config.json`,
-    and versions before 5 read the second alone.
-
-    Args:
-        read: returns a JSON file by its name in the checkpoint, empty where there is none.
-
-    Raises:
-        CheckpointError: both files state a key, and not the same: answers would depend on the
-            reader's version.
+    and versions before 5 read the second alone: a CheckpointError where they differ.
     """
     joined, own = read(JOINED), read(PROCESSOR)
     audio, images = (section(joined, one) or {} for one in ("feature_extractor", "image_processor"))

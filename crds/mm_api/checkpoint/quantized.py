@@ -47,11 +47,7 @@ class Counted:
 
 
 def counted(entries: Mapping[str, Mapping[str, Any]]) -> Counted:
-    """Return what the headers of all files hold: name of a tensor -> dtype and shape.
-
-    Raises:
-        CheckpointError: a scale is missing, or has another shape than its matrix needs.
-    """
+    """Return name -> dtype and shape of all headers; CheckpointError: scales that do not fit."""
     quantized: dict[str, int] = {}
     kinds, kept = set[str](), Counter[str]()
     for name, entry in entries.items():
@@ -87,11 +83,7 @@ def _check_scales(
 
 
 def stored_quantization(settings: JsonObject, found: Counted) -> StoredQuantization:
-    """Return how the weights are stored, as hf_quant_config.json says and the headers agree.
-
-    Raises:
-        CheckpointError: a format that is not served here, or one that the headers contradict.
-    """
+    """Return how weights are stored, by hf_quant_config.json; CheckpointError: untrue."""
     said = section(settings, "quantization") or {}
     algorithm, cache = said.get("quant_algo"), said.get("kv_cache_quant_algo")
     if algorithm not in _READ:
@@ -156,12 +148,9 @@ _DEEPEST = 4
 
 
 def check_method(config: JsonObject, *, exported: bool) -> None:
-    """Refuse weights that are quantized in a way that no backend here reads.
+    """Refuse (CheckpointError) weights quantized in a way that no backend here reads.
 
     `config`: of the checkpoint, with every section.
-
-    Raises:
-        CheckpointError: `ConfigInvalid`, or `ConfigMissing`: Model-Optimizer's file is not there.
     """
     for where, stated in _quantizations(config, "", _DEEPEST):
         method = _method(stated)
@@ -226,15 +215,10 @@ _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
 
 def check_floats(entries: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse scales and packed numbers where no file says how they are read.
+    """Refuse (CheckpointError) scales and packed numbers where no file says how they are read.
 
-    transformers leaves such tensors out, or reads the packed numbers as weights.
-
-    Args:
-        entries: name of a tensor -> dtype and shape, of a checkpoint without hf_quant_config.json.
-
-    Raises:
-        CheckpointError: `WeightsInvalid`.
+    transformers leaves such tensors out, or reads the packed numbers as weights. `entries`: name of
+    a tensor -> dtype and shape.
     """
     for name, entry in entries.items():
         last = name.rpartition(".")[2]

@@ -45,11 +45,7 @@ model that is not here must name every key itself."""
 
 
 def text_facts(section: JsonObject, *, where: str = "text_config", **more: Any) -> TextFacts:
-    """Return the dimensions of a text model.
-
-    Raises:
-        CheckpointError: `ConfigInvalid`.
-    """
+    """Return the dimensions of a text model; CheckpointError: `ConfigInvalid`."""
     kind = str(section.get("model_type", "llama"))
     size = Sizes(section, TEXT_DEFAULTS.get(kind, {}), where)
     hidden, heads, head_size = size.heads("hidden_size", "num_attention_heads")
@@ -68,12 +64,9 @@ def text_facts(section: JsonObject, *, where: str = "text_config", **more: Any) 
 
 
 def beside_tower(config: JsonObject, text: JsonObject, vision: VisionFacts | None) -> Dimensions:
-    """Return the parts of a checkpoint whose decoder stands beside a tower.
+    """Return the parts of a checkpoint whose decoder is beside a tower; CheckpointError as above.
 
     `text`: the section of the decoder, or `config` where there is none.
-
-    Raises:
-        CheckpointError: `ConfigInvalid`.
     """
     tied = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
     where = "" if text is config else "text_config"

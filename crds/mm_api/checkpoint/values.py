@@ -30,11 +30,7 @@ def invalid(message: str) -> CheckpointError:
 
 
 def section(config: JsonObject, key: str) -> JsonObject | None:
-    """Return an object inside a configuration, None when it is not there.
-
-    Raises:
-        CheckpointError: it is there and no object.
-    """
+    """Return an object inside a configuration; None: not there. CheckpointError: no object."""
     value = config.get(key)
     if value is None or isinstance(value, dict):
         return value
@@ -47,11 +43,7 @@ _COLOURS = 3
 
 
 def check_numbers(file: str, stated: JsonObject, place: str = "") -> None:
-    """Refuse numbers of a file that would make every answer NaN, or images of other colours.
-
-    Raises:
-        CheckpointError: one is no finite number, or not above zero where it divides.
-    """
+    """Refuse (CheckpointError) numbers that would make every answer NaN, or other colours."""
     for key, value in stated.items():
         if isinstance(value, dict):
             check_numbers(file, value, f"{place}{key}.")
@@ -91,11 +83,7 @@ class Sizes:
     where: str = ""
 
     def __call__(self, key: str, default: int | None = None, *, smallest: int = 1) -> int:
-        """Return one number; `default` wins over the table's.
-
-        Raises:
-            CheckpointError: missing without a default, of a wrong type, or out of range.
-        """
+        """Return one number; `default` wins over the table's. CheckpointError: none, or wrong."""
         value: object = self.values.get(key)
         name = f"{self.where}.{key}" if self.where else key
         if value is None:
@@ -111,11 +99,7 @@ class Sizes:
         return int(value)  # type: ignore[call-overload,no-any-return]
 
     def heads(self, hidden_key: str, heads_key: str) -> tuple[int, int, int]:
-        """Return hidden size, heads and head size.
-
-        Raises:
-            CheckpointError: the heads do not divide the hidden size and no head_dim says more.
-        """
+        """Return hidden size, heads, head size; CheckpointError: the first is no multiple."""
         hidden, heads = self(hidden_key), self(heads_key)
         stated = self.defaults.get("head_dim")
         if self.values.get("head_dim") is None and stated is None and hidden % heads:

@@ -22,12 +22,9 @@ SIGLIP = tower_sizes(1152, 4304, 27, 16, 384, 14)
 
 
 def tower_facts(size: Sizes, *, heads: str = "num_attention_heads", **more: Any) -> VisionFacts:
-    """Return the dimensions of a tower whose keys have their usual names.
+    """Return the dimensions of a tower whose keys have their usual names; CheckpointError: not so.
 
     `size`: the section of the tower with its defaults. `heads`: key of the number of heads.
-
-    Raises:
-        CheckpointError: a value is missing, of a wrong type or out of range.
     """
     image, patch = size("image_size"), size("patch_size")
     if image < patch:
@@ -57,11 +54,7 @@ def image_token(config: JsonObject) -> int | None:
 
 
 def grids_of(pinpoints: Any) -> list[tuple[int, int]]:
-    """Return the heights and widths that `image_grid_pinpoints` lists.
-
-    Raises:
-        CheckpointError: it lists something else.
-    """
+    """Return heights and widths of `image_grid_pinpoints`; CheckpointError: it lists others."""
     grids = [pair for pair in pinpoints if _is_pair(pair)] if isinstance(pinpoints, list) else []
     if not grids or len(grids) != len(pinpoints):
         raise invalid(f"image_grid_pinpoints is {str(pinpoints)[:80]}; expected pairs of pixels")

@@ -31,9 +31,7 @@ def weight_files(
 ) -> tuple[str | None, tuple[str, ...]]:
     """Return the index, if it is one that names them, and the files of the weights.
 
-    Args:
-        names: of the files of one folder.
-        read: returns a JSON file of it, empty where it cannot be read.
+    `names`: of one folder's files. `read`: a JSON file of it, empty where it cannot be read.
     """
     named = read("config.json").get("transformers_weights") if "config.json" in names else None
     ordered = (named, *_CHOICES) if isinstance(named, str) else _CHOICES

@@ -27,16 +27,10 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
 
 
 def twin_dimensions(config: JsonObject, size: Sizes, hidden_key: str, ffn_key: str) -> Dimensions:
-    """Return the dimensions of an encoder and a decoder of one width.
+    """Return the dimensions of an encoder and a decoder of one width, or a CheckpointError.
 
-    Args:
-        config: with the keys of BART for heads, layers and the decoder's feed-forward layers.
-        size: the same values, with the defaults of missing ones.
-        hidden_key: key of the width.
-        ffn_key: key of the width of the encoder's feed-forward layers.
-
-    Raises:
-        CheckpointError: a value is missing, of a wrong type or out of range.
+    `size`: `config` with the defaults of missing values. The keys: of the width, and of the width
+    of the encoder's feed-forward layers.
     """
     hidden, heads, head_size = size.heads(hidden_key, "decoder_attention_heads")
     positions = size("max_position_embeddings")

@@ -67,11 +67,7 @@ def _nearest(config: JsonObject) -> str:
 
 
 def resolve(config: JsonObject, requested: str | None) -> str:
-    """Return the family to use: what config.json says, which must be what the user requested.
-
-    Raises:
-        CheckpointError: `UnknownFamily` or `FamilyMismatch`.
-    """
+    """Return the family of config.json, which must be the requested one, or a CheckpointError."""
     known = ", ".join(FAMILIES)
     if requested is not None and requested not in FAMILIES:
         raise CheckpointError(

@@ -28,12 +28,7 @@ WINDOW = 4096
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a Gemma 3 checkpoint with a vision tower.
-
-    Raises:
-        CheckpointError: the language model is another one's, or computes what Gemma 3's does not;
-            features are no square that divides the tower's patches; images are cut up.
-    """
+    """Return the parts of a Gemma 3 checkpoint with a tower; CheckpointError: another one's."""
     text = section(config, "text_config") or {}
     kind = text.get("model_type", "gemma3_text")
     if kind != "gemma3_text":

@@ -40,11 +40,7 @@ def is_known(config: JsonObject) -> bool:
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the sizes of a checkpoint's language model, and estimates of its tower.
-
-    Raises:
-        CheckpointError: a size is missing, of a wrong type or out of range.
-    """
+    """Return the language model's sizes, and estimates of its tower; CheckpointError: wrong ."""
     kind = str(config["model_type"])
     known = CLASSES[kind]
     text = section(config, "text_config") if "textType" in known else config

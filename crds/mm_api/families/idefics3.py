@@ -23,12 +23,7 @@ LARGEST_SIDE = 4096
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of an Idefics3 or SmolVLM checkpoint.
-
-    Raises:
-        CheckpointError: the language model is not Llama's; tiles are of another size than the
-            tower's images, or images no multiple of them; features do not divide the patches.
-    """
+    """Return the parts of an Idefics3 or SmolVLM checkpoint; CheckpointError: of other parts."""
     text = section(config, "text_config") or {}
     kind = text.get("model_type", "llama")
     if kind != "llama":

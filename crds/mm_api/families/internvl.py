@@ -30,12 +30,7 @@ MERGED = 2
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of an InternVL checkpoint.
-
-    Raises:
-        CheckpointError: the language model is none of `DECODERS` or attends to a window of tokens
-            only; the tower's features are chosen or merged in another way than InternVL 3's.
-    """
+    """Return the parts of an InternVL checkpoint; CheckpointError: not as InternVL 3's."""
     text = section(config, "text_config") or {}
     kind = text.get("model_type", "qwen2")
     if kind not in DECODERS:

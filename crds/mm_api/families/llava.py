@@ -36,11 +36,7 @@ IMAGE_TOKEN_DEFAULT = 32000
 
 
 def read(config: JsonObject, _: JsonObject) -> Dimensions:
-    """Return text model, vision tower and the id of the image token.
-
-    Raises:
-        CheckpointError: `ConfigInvalid`: a value of a wrong type or range, or the original layout.
-    """
+    """Return text model, tower and id of the image token; CheckpointError: `ConfigInvalid`."""
     if "mm_vision_tower" in config:
         raise invalid(
             "config.json has mm_vision_tower: this is LLaVA's original layout, which loads"

@@ -27,12 +27,7 @@ PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a LLaVA-NeXT checkpoint, whose images are tiled by their shape.
-
-    Raises:
-        CheckpointError: the class token is kept, which no grid of tiles has room for; the language
-            model's blocks are not LLaMA's, or attend to a window of tokens only.
-    """
+    """Return the parts of a LLaVA-NeXT checkpoint, of tiled images; CheckpointError: others."""
     text = section(config, "text_config") or {}
     kind = text.get("model_type", "llama")
     if kind not in TEXTS:

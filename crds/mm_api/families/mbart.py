@@ -13,12 +13,7 @@ one, translates into one language."""
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return decoder and encoder of mBART.
-
-    Raises:
-        CheckpointError: a many-to-many checkpoint: TensorRT-LLM's converter has no way to set the
-            language of each answer.
-    """
+    """Return decoder and encoder of mBART; CheckpointError: a many-to-many checkpoint."""
     forced, start = config.get("forced_bos_token_id"), config.get("decoder_start_token_id")
     if forced is None and not (isinstance(start, int) and start >= FIRST_LANGUAGE):
         raise invalid(

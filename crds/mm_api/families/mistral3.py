@@ -26,11 +26,7 @@ LONGEST_EDGE = 1024
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a Mistral Small 3.1 checkpoint.
-
-    Raises:
-        CheckpointError: as `parts_of`.
-    """
+    """Return the parts of a Mistral Small 3.1 checkpoint; CheckpointError as `parts_of`."""
     merged = Sizes(config, {})("spatial_merge_size", 2)
     return parts_of(config, processor, merged=merged, model="Mistral-Small-3.1 or -3.2")
 
@@ -38,12 +34,8 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
 def parts_of(config: JsonObject, processor: JsonObject, *, merged: int, model: str) -> Dimensions:
     """Return the parts of a checkpoint with Pixtral's tower and a language model of Mistral's.
 
-    `merged`: patches a side that become one feature. `model`: to use where this one is refused.
-
-    Raises:
-        CheckpointError: the language model is none of Mistral's or attends to a window of tokens
-            only; the tower's features are chosen in another way; images are larger than the tower
-            has positions for, or no multiple of what becomes a feature.
+    `merged`: patches a side that become one feature. `model`: to use where this one is refused,
+    with a CheckpointError.
     """
     text = section(config, "text_config") or {}
     kind = text.get("model_type", "mistral")
@@ -66,12 +58,9 @@ def parts_of(config: JsonObject, processor: JsonObject, *, merged: int, model: s
 
 
 def lines_of(config: JsonObject, processor: JsonObject, *, merged: int) -> VisionFacts:
-    """Return the dimensions of Pixtral's tower for the largest image of a checkpoint.
+    """Return the dimensions of Pixtral's tower for the largest image; CheckpointError: wrong sizes.
 
     `merged`: patches a side that become one feature.
-
-    Raises:
-        CheckpointError: a value of a wrong type or range, or sizes that do not fit together.
     """
     size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
     patch, unit = size("patch_size"), size("patch_size") * merged

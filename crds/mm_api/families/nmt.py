@@ -18,10 +18,7 @@ _FLAGS = (
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return decoder and encoder of FairSeq's transformer.
-
-    From its args namespace, which TensorRT-LLM's converter reads, or from transformers' FSMT.
-    """
+    """Return decoder and encoder of FairSeq's transformer, of its args or of transformers' FSMT."""
     if config.get("model_type") == "fsmt":
         return bart.read(config | {"vocab_size": config.get("tgt_vocab_size")}, processor)
     dictionary = config.get("dictionary")

@@ -21,11 +21,7 @@ def has_tower(config: JsonObject) -> bool:
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a Pixtral checkpoint.
-
-    Raises:
-        CheckpointError: as Mistral Small 3.1, or features are left out.
-    """
+    """Return the parts of a Pixtral checkpoint; CheckpointError as Mistral Small 3.1's."""
     chosen = config.get("vision_feature_select_strategy", "default")
     if chosen != "full":
         raise invalid(

@@ -19,16 +19,9 @@ _PATCHES = {"patch_size": "patch_size", "merge_size": "merge_size"}
 
 
 def check_processor(family: Family, vision: VisionFacts | None, processor: JsonObject) -> None:
-    """Refuse the file of another checkpoint's processor.
+    """Refuse (CheckpointError) the file of another checkpoint's processor of images.
 
-    Args:
-        family: of the checkpoint, in the layout of its class.
-        vision: its tower; None: it has none.
-        processor: of images; empty: there is no file.
-
-    Raises:
-        CheckpointError: it cuts images in another family's way, or into other sizes than the tower
-            has positions for.
+    `family`: in the layout of the checkpoint's class. `processor`: empty: there is no file.
     """
     if vision is None or not processor or not family.has_tower:
         return
@@ -61,17 +54,9 @@ _OF_BOTH = {"temporal_patch_size": "temporal_patch_size", "max_image_tiles": "ma
 def check_tower(
     family: Family, vision: VisionFacts | None, config: JsonObject, processor: JsonObject
 ) -> None:
-    """Refuse a tower whose numbers contradict each other, or those of its processor.
+    """Refuse (CheckpointError) a tower whose numbers contradict each other, or its processor's.
 
-    Args:
-        family: of the checkpoint, in the layout of its class.
-        vision: its tower; None: it has none.
-        config: config.json.
-        processor: of images; empty: there is no file.
-
-    Raises:
-        CheckpointError: its heads do not share its width, so that no shape shows their number, or
-            both files state another number.
+    Heads that do not share its width show their number in no shape.
     """
     if vision is None or not family.architectures:
         return
@@ -99,13 +84,7 @@ _SAMPLES = 16_000
 
 
 def check_extractor(encoder: EncoderFacts | None, extractor: JsonObject) -> None:
-    """Refuse the file of features of another encoder's recordings.
-
-    `extractor`: of features; empty: there is no file.
-
-    Raises:
-        CheckpointError: it states another number than the encoder of config.json has.
-    """
+    """Refuse (CheckpointError) the file of features of another encoder's recordings."""
     if encoder is None or encoder.mel_bins is None:
         return
     expected = {"feature_size": encoder.mel_bins, "sampling_rate": _SAMPLES}
@@ -128,16 +107,7 @@ _JOINED = {
 
 
 def check_joined(family: Family, vision: VisionFacts | None, processor: JsonObject) -> None:
-    """Refuse the processor of text and images of another checkpoint.
-
-    Args:
-        family: of the checkpoint, in the layout of its class.
-        vision: its tower; None: it has none.
-        processor: processor_config.json; empty: there is no file.
-
-    Raises:
-        CheckpointError: it would give an image another number of tokens, or another token.
-    """
+    """Refuse (CheckpointError) a processor that gives images other tokens, or another number."""
     if vision is None or family.prompt is None or not family.has_tower:
         return
     written = family.prompt.framed or family.prompt.placeholder

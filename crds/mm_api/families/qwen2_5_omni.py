@@ -28,12 +28,7 @@ SECONDS = 30
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of the thinker of a Qwen2.5-Omni checkpoint.
-
-    Raises:
-        CheckpointError: a size of a wrong type or out of range, or audio at another rate than it is
-            decoded to.
-    """
+    """Return the parts of a Qwen2.5-Omni checkpoint's thinker; CheckpointError: wrong sizes."""
     thinker = section(config, "thinker_config") or {}
     text = TEXT_SIZES | (section(thinker, "text_config") or {})
     tower = Sizes(section(thinker, "vision_config") or {}, TOWER, "vision_config")

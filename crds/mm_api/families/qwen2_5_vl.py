@@ -28,11 +28,7 @@ TOWER = {
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a Qwen2.5-VL checkpoint: images keep their size, within bounds.
-
-    Raises:
-        CheckpointError: the language model attends to a window of tokens only.
-    """
+    """Return the parts of a Qwen2.5-VL checkpoint; CheckpointError: its attention has a window."""
     size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
     text = section(config, "text_config") or config
     if text.get("use_sliding_window"):

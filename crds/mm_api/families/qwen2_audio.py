@@ -40,11 +40,7 @@ def audio_features(samples: int) -> int:
 
 
 def check_extractor(processor: JsonObject) -> Sizes:
-    """Return the sizes of a checkpoint's WhisperFeatureExtractor.
-
-    Raises:
-        CheckpointError: it reads samples at another rate than audio is decoded to.
-    """
+    """Return the sizes of a WhisperFeatureExtractor; CheckpointError: it has another rate."""
     reads = Sizes(processor, EXTRACTOR, "preprocessor_config.json")
     for name in ("sampling_rate", "hop_length"):
         if reads(name) != EXTRACTOR[name]:
@@ -55,12 +51,7 @@ def check_extractor(processor: JsonObject) -> Sizes:
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a Qwen2-Audio checkpoint.
-
-    Raises:
-        CheckpointError: its processor reads another number of frames than its encoder, or samples
-            at another rate than audio is decoded to.
-    """
+    """Return the parts of a Qwen2-Audio checkpoint; CheckpointError: of other frames or rate."""
     size = Sizes(section(config, "audio_config") or {}, AUDIO, "audio_config")
     reads = check_extractor(processor)
     samples = reads("chunk_length") * reads("sampling_rate")

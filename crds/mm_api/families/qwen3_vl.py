@@ -34,11 +34,7 @@ SECTIONS = 3
 
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a dense Qwen3-VL checkpoint: images keep their size, within bounds.
-
-    Raises:
-        CheckpointError: the language model is another one's, or does not say how it is rotated.
-    """
+    """Return the parts of a dense Qwen3-VL checkpoint; CheckpointError: another language model."""
     values = section(config, "vision_config") or {}
     size = Sizes(values, TOWER, "vision_config")
     text = section(config, "text_config") or {}

@@ -62,17 +62,10 @@ def check_stored(
     *,
     packed: bool = False,
 ) -> None:
-    """Refuse weights of other layers, or in other shapes, than config.json says.
+    """Refuse weights of other layers or shapes than config.json says (CheckpointError).
 
-    Args:
-        entries: name of a tensor -> dtype and shape, of all files; in folders behind their name.
-        config: config.json.
-        family: of the checkpoint, in the layout of its class.
-        dimensions: that its configurations say.
-        packed: several numbers may lie in one, so shapes say nothing.
-
-    Raises:
-        CheckpointError: `WeightsInvalid`.
+    `entries`: name of a tensor -> dtype and shape, of all files; in folders behind their name.
+    `packed`: several numbers may lie in one, so shapes say nothing.
     """
     shapes = {
         name: tuple(entry["shape"])

@@ -42,11 +42,7 @@ def vision_parameters(vision: VisionFacts, text: TextFacts) -> int:
 
 
 def read(config: JsonObject, _: JsonObject) -> Dimensions:
-    """Return the parts of a VILA 1.5 checkpoint: 2 x 2 patches become a feature, rounded up.
-
-    Raises:
-        CheckpointError: images are seen at several scales, or features are made in another way.
-    """
+    """Return the parts of VILA 1.5: 2 x 2 patches become a feature; CheckpointError: others."""
     tower = section(config, "vision_tower_cfg") or {}
     projector = str((section(config, "mm_projector_cfg") or {}).get("mm_projector_type", ""))
     if config.get("s2"):

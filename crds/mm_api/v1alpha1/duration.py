@@ -26,11 +26,7 @@ _PARTS: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?"
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse(text: str) -> timedelta:
-    """Return the duration a text means.
-
-    Raises:
-        ValueError: the text is not a duration above zero.
-    """
+    """Return the duration a text means. ValueError: the text is not a duration above zero."""
     match = _PARTS.fullmatch(text)
     if match is None or not text or not re.fullmatch(PATTERN, text, re.ASCII):
         raise ValueError(

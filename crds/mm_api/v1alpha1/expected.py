@@ -22,10 +22,7 @@ _KINDS: Final = {
 
 
 def what_is_expected(place: Sequence[str | int]) -> str:
-    """Return what a field takes, with an example where its description has one.
-
-    Empty where the schema says nothing about the type.
-    """
+    """Return what a field takes, with its description's example; empty: its type says nothing."""
     field, description = _field(place)
     kind = _number(field) if field.get("type") == "integer" else _KINDS.get(field.get("type", ""))
     return f"{kind}{_example(description)}" if kind else ""

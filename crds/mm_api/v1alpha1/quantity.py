@@ -22,11 +22,7 @@ _PARTS: Final = re.compile(r"([0-9.]+)([a-zA-Z]*)")
 
 
 def number_of(quantity: int | str) -> Decimal:
-    """Return the exact value of a quantity: bytes for memory, cores for CPU.
-
-    Raises:
-        ValueError: the text is not a quantity of this API (see `PATTERN`).
-    """
+    """Return a quantity exactly, in bytes or cores; ValueError: it does not match `PATTERN`."""
     text = str(quantity)
     match = _PARTS.fullmatch(text) if re.fullmatch(PATTERN, text, re.ASCII) else None
     if match is None or len(text) > MAX_LENGTH:
@@ -38,11 +34,7 @@ def number_of(quantity: int | str) -> Decimal:
 
 
 def bytes_of(quantity: int | str) -> int:
-    """Return a quantity in bytes, rounded up as Kubernetes does.
-
-    Raises:
-        ValueError: the text is not a quantity of this API.
-    """
+    """Return a quantity in bytes, rounded up as Kubernetes does; ValueError as `number_of`."""
     return int(number_of(quantity).to_integral_value("ROUND_CEILING"))
 
 

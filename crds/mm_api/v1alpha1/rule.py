@@ -5,13 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule on one type.
-
-    Attributes:
-        cel: the rule as the API server evaluates it; `self` is the object of the type.
-        message: what is wrong and what to do.
-        field: field (wire name) the message is about; empty: the object itself.
-    """
+    """One rule on one type: `self` is its object, `field` (wire name) what the message is about."""
 
     cel: str
     message: str

@@ -16,15 +16,11 @@ Scalar = str | int | bool
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """One field that must keep one of a few values.
+    """One field, by its path below `spec`, that must keep one of a few values.
 
-    Attributes:
-        path: the field below `spec`, by its names on the wire.
-        allowed: values that work; empty means that the field must be absent or empty.
-        what: what a user would have wanted from another value.
-        instead: what to do now.
-        backends: backends without the behaviour; empty means all of them.
-        without_gpu: only where `runtime.gpu.count` is 0.
+    `allowed`: empty: the field must be absent or empty. `what`: what a user would have wanted from
+    another value; `instead`: what to do now. `backends`: those without the behaviour; empty: all.
+    `without_gpu`: only where `runtime.gpu.count` is 0.
     """
 
     path: str

@@ -23,12 +23,7 @@ _NOT_A_QUANTITY = "{!r} is not a quantity: write a whole number or text such as 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong.
-
-    Attributes:
-        path: where, for example `spec.engine.maxInputLen` or `spec.gateway.allowedHosts[1]`.
-        message: what is wrong and what to do.
-    """
+    """One thing that is wrong, where, as `spec.gateway.allowedHosts[1]`, and what to do."""
 
     path: str
     message: str
@@ -40,9 +35,7 @@ class Problem:
 def validate(document: Mapping[str, Any], *, to_serve: bool = True) -> list[Problem]:
     """Return every problem of a MultimodalModel, in the order of paths; none means valid.
 
-    Args:
-        document: the resource as read from YAML, with apiVersion, kind and metadata.
-        to_serve: also refuse fields without behaviour yet; planning covers more than serving.
+    `to_serve`: also refuse fields without behaviour yet; planning covers more than serving.
     """
     document = _without_nulls(document)
     try:

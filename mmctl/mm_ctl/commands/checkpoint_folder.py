@@ -36,17 +36,11 @@ def facts_of_checkpoint(
     mirror: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ModelFacts:
-    """Return what the inspect Job of a model would say of a checkpoint.
+    """Return what the inspect Job would say of a checkpoint; UsageError: refused, or unreadable.
 
-    Args:
-        place: a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`.
-        options: what the spec allows.
-        mirror: of the Hub, that the spec names. The environment's comes first: a mirror within the
-            cluster may not be reached from here.
-        environment: endpoints, keys, tokens; None: this process's.
-
-    Raises:
-        UsageError: the checkpoint is refused, or cannot be read.
+    `place`: a folder, `hf://ORG/NAME@REVISION` or `s3://BUCKET/PREFIX`. `mirror`: of the Hub, that
+    the spec names. The environment's comes first: a mirror within the cluster may not be reached
+    from here. `environment`: endpoints, keys, tokens; None: this process's.
     """
     variables = dict(os.environ if environment is None else environment)
     if mirror and not variables.get("HF_ENDPOINT"):
@@ -58,11 +52,7 @@ def facts_of_checkpoint(
 
 
 def facts_of_folder(folder: Path, options: InspectOptions) -> ModelFacts:
-    """Return the facts of a folder of configurations; of one with weights, an inspection's.
-
-    Raises:
-        UsageError: no configuration there, or a checkpoint that is refused; says why.
-    """
+    """Return the facts of a folder's configurations, or of all its files; UsageError: refused."""
     if any(path.suffix in SUFFIXES for path in folder.rglob("*")):
         return facts_of_checkpoint(str(folder), options)
     with _usage(str(folder)), refusing():

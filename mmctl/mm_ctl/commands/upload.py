@@ -80,11 +80,7 @@ def _copy(options: list[str], pod: str, directory: Path, target: str, local: dic
 
 
 def local_digests(directory: Path) -> dict[str, str]:
-    """Return relative path -> SHA-256 of every file below a directory.
-
-    Raises:
-        UsageError: it is no directory, or holds no file.
-    """
+    """Return relative path -> SHA-256 of every file below a directory; UsageError: none there."""
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory: give the one with config.json in it")
     files = sorted(path for path in directory.rglob("*") if path.is_file())
@@ -99,11 +95,7 @@ def local_digests(directory: Path) -> dict[str, str]:
 
 
 def target_directory(path: str) -> str:
-    """Return the directory inside the pod.
-
-    Raises:
-        UsageError: the path leaves the claim.
-    """
+    """Return the directory inside the pod; UsageError: the path leaves the claim."""
     wanted = PurePosixPath(path)
     if wanted.is_absolute() or ".." in wanted.parts:
         raise UsageError(f"--path {path} leaves the claim: write it relative, without ..")

@@ -31,14 +31,7 @@ _NAME_LENGTH: Final = 40
 def compare_pod(
     deployment: Mapping[str, Any], url: str, *, memory: str, seconds: int
 ) -> dict[str, Any]:
-    """Return the pod.
-
-    Args:
-        deployment: of the model.
-        url: of the model, up to and with `/v1`.
-        memory: limit and request of the container.
-        seconds: after which the pod ends, whatever it does.
-    """
+    """Return the pod that compares a Deployment, at a `url` up to and with `/v1`, in `seconds`."""
     metadata, template = deployment["metadata"], deployment["spec"]["template"]
     spec = template["spec"]
     gateway = next(one for one in spec["containers"] if one["name"] == _GATEWAY)

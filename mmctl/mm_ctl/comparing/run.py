@@ -24,14 +24,9 @@ class CompareFailedError(Exception):
 async def run_to_end(
     client: Client, pod: dict[str, Any], seconds: float, progress: Callable[[str], None]
 ) -> EvaluationReport:
-    """Create the pod, wait for its end, delete it and return its report.
+    """Create the pod, wait for its end, delete it and return its report; CompareFailedError: none.
 
-    `pod`: as `compare_pod` makes it. `progress`: is called with the phase, and why the pod waits,
-    whenever they have changed.
-
-    Raises:
-        CompareFailedError: it failed, or did not end in time.
-        ClusterError: the API server refused.
+    `progress`: called with the phase, and why the pod waits, whenever they have changed.
     """
     metadata = pod["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]

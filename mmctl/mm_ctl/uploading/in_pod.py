@@ -25,16 +25,8 @@ def run_receiver(
 ) -> dict[str, str]:
     """Run the receiver and return relative path -> SHA-256 of what it reports.
 
-    Args:
-        options: of kubectl, which choose cluster and namespace.
-        pod: its name.
-        arguments: of the receiver.
-        directory: on this machine.
-        names: of files in it, which are sent as a tar stream.
-
-    Raises:
-        UsageError: there is no kubectl.
-        ClusterError: a file or the connection went away, or the receiver failed; with last words.
+    `options`: of kubectl. `names`: of files in `directory`, sent as a tar stream. UsageError: there
+    is no kubectl. ClusterError: a file or the connection went away, or it failed; with last words.
     """
     words = ["kubectl", *options, "exec", "-i", pod, f"--container={CONTAINER}", "--"]
     words += ["python3", "-c", _RECEIVER, *arguments]

@@ -77,11 +77,7 @@ def upload_pod(
 
 
 async def start(client: Client, pod: dict[str, Any], timeout_seconds: float) -> str:
-    """Create the pod, wait until it runs, and return its name.
-
-    Raises:
-        UsageError: the claim does not exist, or the pod did not run in time; it is deleted then.
-    """
+    """Create the pod, wait until it runs, return its name; UsageError: no claim, or not in time."""
     metadata = pod["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
     claim = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]

@@ -35,7 +35,6 @@ class Panel:
     dashed: str = ""
     """Regular expression of the series that are targets or bounds, drawn as dashed lines."""
     stacked: bool = False
-    least: float | None = 0
     most: float | None = None
     runbook: str = ""
     """Name of the alert whose runbook helps."""

@@ -99,7 +99,7 @@ _TOKENS = Row(
         ),
         Panel(
             "Requests by key",
-            "Requests per second that were let in, and refused for the limits of their key.",
+            "Requests per second that were admitted, and refused for the limits of their key.",
             (
                 Query(traffic.key_requests(CHOSEN), f"{WHO} {{{{key}}}}"),
                 Query(traffic.key_rejected(CHOSEN), f"{WHO} {{{{key}}}} {{{{reason}}}}"),

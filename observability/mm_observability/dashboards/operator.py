@@ -107,7 +107,7 @@ _COST = Row(
             runbook="MultimodalOperatorLoopStalls",
         ),
         Panel(
-            "Event loop stands still",
+            "Event loop blocked",
             "Share of the time for which one coroutine holds up all the others.",
             (Query(operator.loop_stalled_share()),),
             "percentunit",

@@ -72,9 +72,7 @@ def _panel(panel: Panel, width: int) -> _Builder:
     built = _of_kind(panel)
     built.title(panel.title).description(panel.description).datasource(DATASOURCE)
     built.span(panel.width or width).height(STAT_HEIGHT if panel.kind == "stat" else HEIGHT)
-    built.unit(panel.unit).no_value("no data")
-    if panel.least is not None:
-        built.min(panel.least)
+    built.unit(panel.unit).no_value("no data").min(0)
     if panel.most is not None:
         built.max(panel.most)
     if panel.steps:

@@ -70,7 +70,7 @@ _REQUESTS = Row(
         Panel(
             "Canaries",
             "Requests per second by the name of a split and by model; fallback: the model "
-            "stands in for one without replicas.",
+            "answers for one without replicas.",
             (Query(router.splits(), f"{{{{split}}}}: {_MODEL} {{{{by}}}}"),),
             "reqps",
             width=FULL,

@@ -209,7 +209,7 @@ def _operator() -> tuple[Alert, ...]:
             "MultimodalOperatorTwoLeaders",
             f"{operator.leaders()} > 1 and on () count({pods}) == 1",
             "{{ $value }} replicas of one operator lead",
-            "Two replicas write at the same time; a replica whose clock stands still looks so too.",
+            "Two replicas write at the same time; a replica whose clock has stopped looks so too.",
             severity="critical",
             lasts="2m",
         ),
@@ -244,7 +244,7 @@ def _operator() -> tuple[Alert, ...]:
         Alert(
             "MultimodalOperatorLoopStalls",
             f"{operator.loop_stalled_share(window='10m')} > 0.1",
-            "The operator's event loop stands still",
+            "The operator's event loop is blocked",
             "{{ $value | humanizePercentage }} of the time one computation holds up all others.",
             lasts="10m",
         ),

@@ -84,18 +84,10 @@ def build_server(
 ) -> Manifest:
     """Return the container that runs Triton, or trtllm-serve.
 
-    Args:
-        spec: the model's spec.
-        image: the runtime image.
-        manifest: path of the engine's manifest inside the pod.
-        gpu: GPUs of the pod.
-        host_bytes: what the plan's terms take.
-        start_seconds: what it gets to start before it is started again.
-        memory_limit: bytes that the container may use where the spec states none; None: any.
-        process_bytes: what the processes take on top of it.
-        resources: the spec's; None: those of the language model's pods.
-        role: arguments of a server that does not answer complete requests.
-        listening: who reaches it; None: as the spec of the language model's pods says.
+    `host_bytes`: what the plan's terms take; `process_bytes`: the processes on top of it.
+    `start_seconds`: what it gets to start before it is started again. `memory_limit`: where the
+    spec states none; None: any. `resources`, `listening`: None: as of the language model's pods.
+    `role`: arguments of a server that does not answer complete requests.
     """
     listening = listening or server_listening(spec)
     memory = pod.mebibytes(host_bytes + process_bytes)

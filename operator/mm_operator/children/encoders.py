@@ -99,10 +99,7 @@ def build_encoders(
     rollout: RolloutDecision,
     template: dict[str, Any] | None,
 ) -> tuple[Manifest, ...]:
-    """Return policy, Service, Deployment and, where there are several, the budget of encoders.
-
-    `template`: of their pods; None: they have none.
-    """
+    """Return policy, Service, Deployment and, of several, the budget of encoders."""
     if template is None:
         return ()
     name = names.encoders(snapshot.name)

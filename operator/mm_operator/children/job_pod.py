@@ -49,21 +49,12 @@ def build_job_pod(
     gpu: RuntimeGpu | None = None,
     claims: Manifest | None = None,
 ) -> Manifest:
-    """Return the pod's spec.
+    """Return the pod's spec, of one container `name`.
 
-    Args:
-        snapshot: of the model.
-        spec: of the model.
-        name: of the container.
-        limit_seconds: how long the program may run.
-        arguments: of `mm-runtime`, without where it reports.
-        environment: besides that of every container.
-        resources: of the container.
-        mounts: besides /tmp.
-        attached: volumes that serving pods may hold on one node.
-        documents: volumes of the operator's own documents.
-        gpu: whose product the node must have; None: none.
-        claims: what the pod's spec says of claims for devices; None: nothing.
+    `arguments`: of `mm-runtime`, without where it reports. `environment`, `mounts`: besides those
+    of every container. `attached`: volumes that serving pods may hold on one node; `documents`: of
+    the operator's. `gpu`: whose product the node must have. `claims`: what the pod says of claims
+    for devices.
     """
     container: Manifest = {
         "name": name,

@@ -19,9 +19,7 @@ def build_pull(
 ) -> list[Manifest]:
     """Return the container when the store is a bucket: every byte is checked on its way.
 
-    A damaged engine ends it with the exit code that leads to a rebuild.
-
-    `role`: arguments for a pod that opens only a part of it.
+    A damaged engine ends it with the code of a rebuild. `role`: of a pod that opens a part of it.
     """
     store = store_of(spec)
     if not store.bucket:

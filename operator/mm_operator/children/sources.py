@@ -58,12 +58,7 @@ def store_environment(spec: MultimodalModelSpec) -> list[Manifest]:
 
 
 def bucket_environment(role: str, bucket: S3Source) -> list[Manifest]:
-    """Return the variables that lead to a bucket.
-
-    Args:
-        role: SOURCE or STORE: a build may use one of each.
-        bucket: where it is, and which Secret opens it.
-    """
+    """Return the variables that lead to a bucket, as SOURCE or STORE; builds may use both."""
     prefix = f"MM_{role}_"
     variables: list[Manifest] = []
     if bucket.endpoint:

@@ -14,13 +14,7 @@ steps run; it fails for good when the engine's process is gone."""
 
 
 def stock_server(server: Manifest, serve: VllmServe, manifest: str) -> Manifest:
-    """Return the container with the command of the plan, and checks from inside.
-
-    Args:
-        server: as ours is built.
-        serve: how the server is called.
-        manifest: path of the engine's manifest inside the pod.
-    """
+    """Return our server's container with the command of the plan, and checks from inside."""
     start = server["startupProbe"]
     seconds = start["periodSeconds"] * start["failureThreshold"]
     check = {

@@ -84,10 +84,7 @@ def beside_servers(
     """Return the preference to run where serving pods hold a claim that one node may attach.
 
     A preference only: a build may need a GPU of another node, and then waits until the claim is
-    free. An affinity of the user's counts instead.
-
-    `snapshot`: says which claims of the user's are such, and whose pods hold them. `attached`:
-    volumes of the pod that shall run there.
+    free. An affinity of the user's counts instead. `attached`: volumes of the pod that shall run.
     """
     if spec.build.affinity:
         return {}

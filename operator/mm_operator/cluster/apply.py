@@ -69,14 +69,9 @@ class Applied:
 
 
 class Applier:
-    """Applies objects in rank order.
+    """Applies objects in rank order; the answers to our own writes go into the cache at once.
 
-    Args:
-        client: sends the requests.
-        cache: what is there; the answers to our own writes go into it at once.
-        models: the owners that exist.
-        wake: requests that a model be reconciled.
-        owners_delay_seconds: see `mm_operator.cluster.owners`; 0 writes owners at once.
+    `owners_delay_seconds`: see `mm_operator.cluster.owners`; 0 writes owners at once.
     """
 
     def __init__(

@@ -56,10 +56,7 @@ class Bounds:
         self._reported: set[str] = set()
 
     def admit(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> bool:
-        """Return whether an object's payload is held; one that is not is logged once.
-
-        `owners`: uids of the models that own it. `size`: bytes of its text.
-        """
+        """Return whether a payload of `size` bytes is held; one that is not is logged once."""
         owned = set(owners)
         size -= _REFERENCE_BYTES * len(owned)
         fits = size <= OBJECT_BYTES and (owned or kind == POD.kind or size <= _STRANGER_BYTES)

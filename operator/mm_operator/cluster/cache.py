@@ -85,10 +85,9 @@ Address = tuple[str, str, str]
 
 
 class Cache:
-    """The children of every model. Implements `mm_operator.cluster.reflector.Sink`.
+    """The children of every model; a `mm_operator.cluster.reflector.Sink`.
 
-    Args:
-        on_change: called with the key of each model that a change may concern.
+    `on_change`: called with the key of each model that a change may concern.
     """
 
     def __init__(self, on_change: Callable[[Key], None] = lambda _key: None) -> None:

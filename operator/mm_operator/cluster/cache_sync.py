@@ -49,20 +49,11 @@ def most_watches(namespaces: int) -> int:
 class CacheSync:
     """Fills and checks the caches.
 
-    Args:
-        client: for lists and watches.
-        models: filled by kopf alone. Here their metadata is listed: at the start, to know when
-            the cache is complete, and at each resync, because kopf reports no deletion that
-            happened while its watch was down.
-        cache: filled by reflectors.
-        nodes: filled by a reflector; None: nodes are not read.
-        served: the Leases of namespaces, filled by reflectors.
-        namespaces: which to serve; empty means all.
-        keda: read the objects that we make for KEDA; where it is not installed, that is no
-            reason to wait.
-        minor: minor version of Kubernetes; 0: unknown.
-        resync_seconds: distance of the safety net's rounds.
-        after_resync: called after each round with nothing to do with the API server.
+    Models come from kopf alone; their metadata is listed at the start, to know when the cache is
+    complete, and at each resync, because kopf reports no deletion that happened while its watch was
+    down. Reflectors fill the others. `nodes`: None: they are not read. `namespaces`: empty: all.
+    `keda`: its kinds may not be installed, which is no reason to wait. `minor`: of Kubernetes; 0:
+    unknown.
     """
 
     def __init__(

@@ -33,13 +33,9 @@ async def compare(
     selector: str,
     holds: Callable[[Mapping[str, Any]], bool],
 ) -> Listing:
-    """List a kind's metadata and compare it with a cache.
+    """List a kind's metadata and compare it with a cache; ClusterError: no answer, or a refusal.
 
-    `namespace`: None: all of them. `holds`: whether the cache holds an object of this metadata, or
-    a later version of it.
-
-    Raises:
-        ClusterError: the list was refused, or there was no answer.
+    `holds`: whether the cache holds an object of this metadata, or a later version of it.
     """
     uids: set[str] = set()
     missed: list[tuple[str, str]] = []

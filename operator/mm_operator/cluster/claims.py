@@ -8,10 +8,14 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any
 
-from mm_operator.cluster.claim_cache import ClaimCache
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.cluster.resources import CLAIM
+
+_MAX_AGE_SECONDS = 600.0
+"""What a bound claim is does not change, but one may be deleted and created again."""
+
+_UNBOUND_SECONDS = 30.0
 
 _SEVERAL_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 """With one of these among a volume's modes the attach controller lets a second node have it
@@ -30,32 +34,30 @@ class Attached(Enum):
 
 
 class ClaimModes:
-    """Knows for each model which of its claims only one node, or only one pod, may attach.
-
-    Args:
-        client: for the reads.
-        clock: seconds that only grow.
-    """
+    """Knows for each model which of its claims only one node, or only one pod, may attach."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._known = ClaimCache[Attached](clock)
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[Attached, float]] = {}
+        """By namespace and name: what was read last, and until when it is not read again."""
 
     async def gather(self, record: ModelRecord) -> None:
-        """Read the claims of a model that are not known or were read long ago.
+        """Read the claims of a model that are not known or were read long ago, or a ClusterError.
 
-        Raises:
-            ClusterError: one could not be read; a Job that is made then would stay where it is.
+        A Job that is made without the answer would stay where it is.
         """
         for claim in record.claims:
             key = (record.key.namespace, claim)
-            if self._known.is_fresh(key):
+            if key in self._known and self._clock() < self._known[key][1]:
                 continue
             found = await self._client.get(CLAIM, *key)
             bound = found is not None and bool((found.get("spec") or {}).get("volumeName"))
             attached = attached_by(found or {})
             # One that is refused is soon created again, and the model waits for that.
-            self._known.keep(key, attached, bound=bound and attached is not Attached.BY_ONE_POD)
+            lasts = bound and attached is not Attached.BY_ONE_POD
+            kept = _MAX_AGE_SECONDS if lasts else _UNBOUND_SECONDS
+            self._known[key] = attached, self._clock() + kept
 
     def for_one_node(self, record: ModelRecord) -> tuple[str, ...]:
         return self._such(record, Attached.BY_ONE_NODE, Attached.BY_ONE_POD)
@@ -64,8 +66,8 @@ class ClaimModes:
         return self._such(record, Attached.BY_ONE_POD)
 
     def _such(self, record: ModelRecord, *those: Attached) -> tuple[str, ...]:
-        keys = [(record.key.namespace, name) for name in record.claims]
-        return tuple(key[1] for key in keys if self._known.of(key, Attached.BY_ANY) in those)
+        keys = ((record.key.namespace, name) for name in record.claims)
+        return tuple(key[1] for key in keys if key in self._known and self._known[key][0] in those)
 
 
 def attached_by(claim: Mapping[str, Any]) -> Attached:

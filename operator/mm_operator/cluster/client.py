@@ -71,15 +71,8 @@ async def connect(kubeconfig: str | None, context: str | None, *, watches: int =
     """Return the library's client for a kubeconfig, or for the pod's ServiceAccount when None.
 
     Outside a pod and without a kubeconfig, the usual places are read (`KUBECONFIG`, `~/.kube`).
-
-    Args:
-        kubeconfig: path of the file; None: as above.
-        context: of the file; None: its current one.
-        watches: streams that stay open. Each holds a connection, and without one of its own it
-            would wait for another to end.
-
-    Raises:
-        ClusterError: no configuration was found or it is damaged.
+    `watches`: streams that stay open, each with a connection: others would wait for one to end. A
+    configuration that is not found, or damaged, is a ClusterError.
     """
     configuration = Configuration()
     configuration.connection_pool_maxsize = watches + _REQUESTS
@@ -114,11 +107,8 @@ def _proxy_of(host: str) -> str | None:
 class Client:
     """Requests on objects as dictionaries.
 
-    Args:
-        api: the library's client: connection, TLS, credentials that renew themselves.
-        timeout_seconds: for one request; watch streams have their own limits.
-        listener: called after each finished request.
-        may_write: checked before each write; a replica that lost the Lease stops here.
+    `listener`: called after each request. `may_write`: checked before each write; a replica that
+    lost the Lease stops here.
     """
 
     def __init__(

@@ -71,11 +71,7 @@ def _release(marks: Mapping[str, Any]) -> tuple[int, ...]:
 class DefinitionKeeper:
     """Upgrades the definition at the start, and looks from time to time whether it is current.
 
-    Args:
-        client: may write whether this replica leads or not: both would write the same.
-        use: what is done about an older definition.
-        look_seconds: between two looks after the first.
-        on_outdated: called with whether an older definition is installed.
+    `client` may write whether this replica leads or not: both would write the same.
     """
 
     def __init__(

@@ -33,10 +33,8 @@ class Waiting:
 class EventQueue:
     """Hands out warnings before ordinary Events, the oldest of each first.
 
-    Args:
-        dropped: called with the reason of each Event that is given up: `Repeated`, `Superseded`,
-            `QueueFull`.
-        limit: how many wait at most.
+    `dropped`: called with the reason of each that is given up: `Repeated`, `Superseded`,
+    `QueueFull`.
     """
 
     def __init__(self, dropped: Callable[[str], None], limit: int = LIMIT) -> None:

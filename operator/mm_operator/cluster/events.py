@@ -32,15 +32,9 @@ _SUMMARY_SECONDS = 60.0
 
 
 class EventPoster:
-    """Takes transitions and posts them one after the other.
+    """Takes transitions and posts them one after the other, where no models wait (`busy`).
 
-    Args:
-        client: sends the requests.
-        instance: this replica's name.
-        busy: whether models wait to be reconciled.
-        on_drop: called with the reason of each Event that is not posted: `Repeated`, `Superseded`,
-            `QueueFull`, `Refused`.
-        summary_seconds: between two lines of the log about them.
+    `on_drop`: as of `mm_operator.cluster.event_queue`, and `Refused`.
     """
 
     def __init__(

@@ -47,12 +47,7 @@ class Intent:
         return {**content, "metadata": metadata}
 
     def at(self, version: int, uid: str = "") -> Mapping[str, Any]:
-        """Return the body to send.
-
-        Args:
-            version: not 0: refused when the object is no longer at this version.
-            uid: not empty: refused when the name is another object's by now.
-        """
+        """Return the body to send: refused at another version, or of another object's uid."""
         metadata = {**self.body["metadata"]}
         metadata |= {"resourceVersion": str(version)} if version else {}
         metadata |= {"uid": uid} if uid else {}

@@ -19,14 +19,11 @@ def job_state(
     progress: Mapping[str, str] = MappingProxyType({}),
     blocked: str = "",
 ) -> JobState:
-    """Return where a Job stands.
+    """Return where a Job is.
 
-    Args:
-        job: the Job as the API server holds it.
-        pods: the pods of this Job.
-        log_tails: pod uid -> last lines, for pods that left no message.
-        progress: pod uid -> what a running build last said of itself.
-        blocked: why no pod could be created, as the Job controller's events say.
+    `log_tails`: pod uid -> last lines, for pods that left no message. `progress`: pod uid -> what a
+    running build last said. `blocked`: why no pod could be created, as the Job controller's events
+    say.
     """
     metadata, status = job["metadata"], job.get("status") or {}
     own = [pod for pod in pods if _belongs(pod, metadata["uid"])]

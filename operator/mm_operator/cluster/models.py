@@ -65,9 +65,7 @@ class ModelRecord:
 class ModelCache:
     """Every MultimodalModel that the operator serves.
 
-    Args:
-        on_change: called with the key of a model when its object changed.
-        on_spec_change: called instead when a user changed or made it.
+    `on_spec_change`: called instead of `on_change` when a user changed or made it.
     """
 
     def __init__(

@@ -32,17 +32,11 @@ _NOT_FOUND = 404
 
 
 class ServedNamespaces:
-    """Decides who serves a namespace. Implements `mm_operator.cluster.reflector.Sink`.
+    """Decides who serves a namespace; a `mm_operator.cluster.reflector.Sink`.
 
-    Args:
-        client: reads leader Leases, writes the Leases of namespaces.
-        installation: `<namespace>/<name>` of this installation's leader Lease.
-        role: name of the ClusterRole, or of the Role in each namespace, that the rights come from:
-            the Lease of a namespace is owned by it, so that an uninstallation frees the namespace.
-            Empty: the Lease stays.
-        namespaced: the role is a Role in each namespace.
-        on_change: called with a namespace when another one serves it.
-        clock: monotonic seconds.
+    `installation`: `<namespace>/<name>` of this installation's leader Lease. `role`: of the rights,
+    a Role where `namespaced`: it owns the Lease of a namespace, so that an uninstallation frees it;
+    empty: the Lease stays.
     """
 
     def __init__(
@@ -103,11 +97,7 @@ class ServedNamespaces:
         return len(self._refused)
 
     async def admits(self, namespace: str) -> bool:
-        """Return whether models of a namespace may be touched; take the namespace if it is free.
-
-        Raises:
-            ClusterError: the Lease could not be read or written.
-        """
+        """Take a namespace that is free; return whether its models may be touched."""
         if self.serves(namespace):
             return True
         held = self._held.get(namespace)

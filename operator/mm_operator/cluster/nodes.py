@@ -17,10 +17,9 @@ MAJOR, MINOR = "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor"
 
 
 class NodeCache:
-    """Every node with a GPU. Implements `mm_operator.cluster.reflector.Sink`.
+    """Every node with a GPU; a `mm_operator.cluster.reflector.Sink`.
 
-    Args:
-        on_change: called when what a plan could read of the nodes is not what it was.
+    `on_change`: called when what a plan could read of the nodes is not what it was.
     """
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:

@@ -32,7 +32,6 @@ from mm_operator.cluster.resources import (
     KEDA_CHILDREN,
     POD,
 )
-from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.errors import SpecError
 from mm_operator.model import (
     DeploymentState,
@@ -69,7 +68,6 @@ class Observer:
         nodes: NodeCache,
         *,
         diagnostics: PodDiagnostics,
-        stores: StoreIdentities,
         claims: ClaimModes,
         settings: PlanSettings,
         claims_missing: Callable[[], str] = lambda: "",
@@ -79,7 +77,6 @@ class Observer:
         self._cache = cache
         self._nodes = nodes
         self._diagnostics = diagnostics
-        self._stores = stores
         self._claims = claims
         self._settings = settings
         self._claims_missing = claims_missing
@@ -113,7 +110,6 @@ class Observer:
             now=now,
             store_leavers=self._store_leavers(key.namespace),
             gpu_nodes=self._nodes.gpus(),
-            store_identity=self._stores.identity(record),
             claims_missing=self._claims_missing(),
             claims_of_one_node={
                 claim: self._models.claim_holders(key.namespace, claim)

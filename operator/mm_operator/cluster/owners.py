@@ -78,12 +78,8 @@ def change_between(live: Cached, intent: Intent) -> Change:
 class OwnerWriter:
     """Collects changes of owners and writes them after a delay.
 
-    Args:
-        cache: the objects as they are when the delay has passed.
-        models: those that exist; each that goes may end the delay.
-        same_content: whether a live object still is what an intent says, owners aside.
-        send: applies an intent that must still be at a version.
-        wake: requests that a model be reconciled.
+    `same_content`: whether a live object still is what an intent says, owners aside. `send`:
+    applies an intent that must still be at a version.
     """
 
     def __init__(

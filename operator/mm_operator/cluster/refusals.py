@@ -72,10 +72,7 @@ def stage_error(stage: str, error: ClusterError) -> StageError:
 def growth_refused(
     error: ClusterError, sent: Mapping[str, Any], there: Mapping[str, Any] | None
 ) -> StageError | None:
-    """Return that the store's claim cannot grow, and which field requests it; None: it is not so.
-
-    `there`: the object as it is; None: there is none.
-    """
+    """Return that the store's claim cannot grow, and which field wants it; None: it can."""
     if error.kind != CLAIM.kind or there is None or error.status not in {403, 422}:
         return None
     wanted, has = _size(sent), _size(there)

@@ -24,10 +24,7 @@ class Resource:
     rank: int = 0
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
-        """Return the URL path of a collection (`name` empty) or an object.
-
-        `namespace` None addresses the collection over all namespaces.
-        """
+        """Return the URL path of a collection or object; without a namespace, of all of them."""
         root = "api" if "/" not in self.api_version else "apis"
         parts = [root, self.api_version]
         if namespace is not None:
@@ -68,7 +65,6 @@ AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpo
 """Autoscalers of others, which may move the replicas of a model."""
 SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects", 7)
 SECRET = Resource("v1", "Secret", "secrets")
-VOLUME = Resource("v1", "PersistentVolume", "persistentvolumes")
 ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles")
 DEFINITION = Resource(

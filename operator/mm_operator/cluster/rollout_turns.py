@@ -25,12 +25,7 @@ _SPARE = 2
 
 
 class RolloutTurns:
-    """The turns of one leader.
-
-    Args:
-        most: models that roll out at a time.
-        wake: requests that a model be reconciled.
-    """
+    """The turns of one leader: at most `most` models roll out at a time."""
 
     def __init__(self, most: int, wake: Callable[[Key], None]) -> None:
         self._most = most

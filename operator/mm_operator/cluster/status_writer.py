@@ -28,12 +28,9 @@ async def write_status(
     old: Mapping[str, Any],
     new: Mapping[str, Any],
 ) -> bool:
-    """Write a status and return whether a write was needed.
+    """Write a status and return whether a write was needed; ClusterError: refused (404, 409: gone).
 
     The patch carries the uid: a model that was deleted and created again keeps its own status.
-
-    Raises:
-        ClusterError: refused; 404 and 409 mean that the model is gone or another one.
     """
     patch = merge_patch(old, new)
     if not patch:

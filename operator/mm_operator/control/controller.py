@@ -25,15 +25,10 @@ class RetryLaterError(Exception):
 class Controller(Generic[K]):
     """Runs workers over a queue.
 
-    Args:
-        queue: where keys wait.
-        reconcile: does the work; returns seconds until a key is requeued, or None.
-        everything: every key there is, for the start and for the safety net.
-        reports: called after each reconcile.
-        workers: how many keys at once; different keys only.
-        fence: raised by a write while this replica may not write. It costs the round, never the
-            worker: who loses the Lease for good has `lead` cancelled.
-        on_key: called with the key before and None after a reconcile, for the log's context.
+    `reconcile` returns seconds until a key is requeued, or None. `everything`: every key there is,
+    for the start and the safety net. `fence`: raised by a write while this replica may not write;
+    it costs the round, never the worker: who loses the Lease for good has `lead` cancelled.
+    `on_key`: called with the key before and None after a reconcile.
     """
 
     def __init__(

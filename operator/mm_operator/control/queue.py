@@ -22,10 +22,7 @@ _JITTER = 0.1
 class WorkQueue(Generic[K]):
     """Keys that wait for a worker.
 
-    Args:
-        first_retry_seconds: delay after the first failure of a key; doubles with each further one.
-        longest_retry_seconds: the delay never grows beyond this.
-        chance: returns a number in [0, 1); tests pass a constant.
+    The delay after failures of a key doubles, up to the longest. `chance`: a number in [0, 1).
     """
 
     def __init__(
@@ -57,10 +54,7 @@ class WorkQueue(Generic[K]):
         return len(self._active)
 
     def add(self, key: K, *, priority: bool = False) -> None:
-        """Request a key as soon as a worker is free; two requests count once.
-
-        `key`: what is to be worked on. `priority`: hand it out before keys that wait without it.
-        """
+        """Request a key, with `priority` before keys without; two requests count once."""
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         if self._dirty.get(key) in {True, priority}:

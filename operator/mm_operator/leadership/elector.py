@@ -24,13 +24,8 @@ _END_SECONDS = 3.0
 class Elector:
     """Runs `lead` while this replica holds the Lease, which a thread of its own keeps.
 
-    Args:
-        connect: opens the Lease, in that thread's loop.
-        identity: unique among replicas and over restarts.
-        lead: what the leader does; cancelled when the Lease is lost.
-        on_change: called with True or False when leadership changes.
-        timing: see `Timing`.
-        clock: monotonic seconds.
+    `connect`: opens the Lease, in that thread's loop. `identity`: unique over replicas and
+    restarts. `on_change`: called with whether it leads. `clock`: monotonic seconds.
     """
 
     def __init__(
@@ -54,11 +49,7 @@ class Elector:
         return self._lease_thread.leads()
 
     async def run(self) -> None:
-        """Take part until cancelled, then give the Lease back when it is held.
-
-        Raises:
-            RuntimeError: the leader's work did not end when the Lease was lost.
-        """
+        """Take part until cancelled, then give the Lease back; RuntimeError: work did not end."""
         loop = asyncio.get_running_loop()
 
         def turned() -> None:

@@ -44,14 +44,7 @@ OpenLease = Callable[[], AbstractAsyncContextManager[LeaseApi]]
 
 
 class LeaseThread:
-    """One thread that takes part in the election.
-
-    Args:
-        connect: opens the Lease.
-        identity: unique among replicas and over restarts.
-        timing: see `Timing`.
-        clock: monotonic seconds.
-    """
+    """One thread that takes part in the election; see `mm_operator.leadership.elector`."""
 
     def __init__(
         self,
@@ -80,11 +73,7 @@ class LeaseThread:
         return self._clock() < self._valid_until
 
     def start(self, turned: Callable[[], None]) -> Future[None]:
-        """Start the thread; the future ends with it.
-
-        Args:
-            turned: called in the thread after each change of `term`.
-        """
+        """Start the thread, which calls `turned` after each change of `term`."""
         loop = asyncio.new_event_loop()
         task = loop.create_task(self._keep(turned))
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)

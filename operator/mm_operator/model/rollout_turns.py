@@ -8,13 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RolloutTurn:
-    """One model's part in it.
+    """One model's part in it: whether its pods should change and do not yet, or do in its turn.
 
-    Attributes:
-        waits: its pods should change and do not yet.
-        rolls: its rollout, begun in its turn, is not complete.
-        failure: what is wrong with that one; empty: nothing.
-        use: how much it is used, in requests a second.
+    `failure`: what is wrong with its rollout. `use`: requests a second.
     """
 
     waits: bool = False
@@ -25,13 +21,7 @@ class RolloutTurn:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a model is granted.
-
-    Attributes:
-        granted: it may begin, or began.
-        most: models that roll at a time.
-        failing: the model, as `namespace/name`, whose failed rollout stops the others.
-    """
+    """What a model is granted; the failed rollout of `failing` (namespace/name) stops others."""
 
     granted: bool
     most: int

@@ -157,8 +157,6 @@ class Snapshot:
     specs alone, so that two reconciles never disagree about it."""
     gpu_nodes: tuple[GpuNode, ...] | None = None
     """Nodes with GPUs, by name; None: the operator may not read nodes."""
-    store_identity: str = ""
-    """What identifies the volume of the user's store; empty when no other namespace can use it."""
     claims_missing: str = ""
     """Why no claims for devices can be made here; empty: they can."""
     claims_of_one_node: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -40,15 +40,10 @@ def decide_build(
     *,
     found: PodDamage | None = None,
 ) -> BuildDecision:
-    """Return what becomes of the engine.
+    """Return what becomes of the engine; without `wanted` there is no plan yet.
 
-    Args:
-        wanted: None while there is no plan.
-        engine: what models share about it.
-        inspect: the inspection that the plan follows from.
-        terms: what this model's Jobs are made from.
-        now: the time.
-        found: what a pod of the model said that could not load the engine.
+    `terms`: what this model's Jobs are made from. `found`: what a pod of the model said that could
+    not load the engine.
     """
     if wanted is None:
         return _NO_PLAN

@@ -30,7 +30,7 @@ _NONE = GarbageCollection()
 def store_key(snapshot: Snapshot, spec: MultimodalModelSpec) -> str:
     """Return the key of a model's store: equal for all who use it, in any namespace."""
     store = store_of(spec)
-    known = identity_of(spec, snapshot.store_identity)
+    known = identity_of(spec)
     return names.store_key(known or "/".join((snapshot.namespace, *store.key)), store.place)
 
 
@@ -42,13 +42,13 @@ def decide_garbage_collection(
     if wanted is None or not _sweeps(snapshot, key):
         return _NONE
     store = store_of(spec)
-    known = identity_of(spec, snapshot.store_identity) and snapshot.settings.every_namespace
+    known = identity_of(spec) and snapshot.settings.every_namespace
     own = store.operator_made and not store.bucket
     if not own and not known:
         return GarbageCollection(
-            problem="spec.build.store.gcAfter has no effect: who else uses the store is known only "
-            "to an operator of all namespaces, of a claim that is bound to a volume it may read, "
-            "and of a bucket whose endpoint is a full name"
+            problem="spec.build.store.gcAfter has no effect: who else uses the store is known of "
+            "the claim that the operator makes, and to an operator of all namespaces of a bucket "
+            "whose endpoint is a full name"
         )
     period = min(max(duration.parse(wanted) / SWEEPS_IN_TIME, _SHORTEST), _LONGEST)
     job = latest(job for job in snapshot.observed.jobs.values() if labels.SWEEP in job.annotations)

@@ -31,10 +31,7 @@ def inputs_hash(spec: MultimodalModelSpec, round_: int) -> str:
 def decide_inspect(
     snapshot: Snapshot, spec: MultimodalModelSpec, *, stale: bool
 ) -> InspectDecision:
-    """Return what becomes of the inspection.
-
-    `stale`: a build found another source than the recorded inspection describes.
-    """
+    """Return what becomes of the inspection; `stale`: a build found another source than it says."""
     recorded = read_inspection(snapshot.observed.configs.get(names.facts_config(snapshot.name)))
     round_ = 0
     if recorded:

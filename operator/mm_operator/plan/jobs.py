@@ -99,11 +99,8 @@ def latest(jobs: Iterable[JobState]) -> JobState | None:
 def waits(job: JobState, otherwise: Reason, stage: str, failure: Failure | None) -> tuple[str, str]:
     """Return reason and sentence for a Job none of whose pods runs.
 
-    Args:
-        job: the Job.
-        otherwise: the reason where nothing more is known.
-        stage: what has not started, for example `the build`.
-        failure: why its last pod failed; None: none did yet.
+    `otherwise`: where nothing more is known. `stage`: what has not started, as `the build`.
+    `failure`: why its last pod failed.
     """
     reason, message = _pending(job, otherwise)
     if failure is None:

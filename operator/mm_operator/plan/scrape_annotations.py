@@ -21,10 +21,7 @@ def scrape_annotations(port: int) -> dict[str, str]:
 
 
 def is_scraped_by_annotations(snapshot: Snapshot, rollout: RolloutDecision, component: str) -> bool:
-    """Return whether the pods of the wanted revision have the annotations.
-
-    `component`: which of its pods: `Component.SERVER` or `Component.ENCODER`.
-    """
+    """Return whether a component's pods of the wanted revision have the annotations."""
     of_encoders = component == labels.Component.ENCODER
     deployment = snapshot.observed.encoders if of_encoders else snapshot.observed.deployment
     recorded = recorded_revision(snapshot, rollout.serving_hash)

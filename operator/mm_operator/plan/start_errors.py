@@ -44,10 +44,7 @@ _TODO: Final = (
 
 
 def lacks_program(reason: str, message: str) -> bool:
-    """Return whether a container did not start because its image has no `mm-runtime`.
-
-    `reason`: of its end, or of its waiting.
-    """
+    """Return whether a container ended, or waits, because its image has no `mm-runtime`."""
     return reason in _NOT_STARTED and all(word in message for word in _WORDS)
 
 
@@ -60,13 +57,7 @@ def lacking(field: str) -> str:
 
 
 def not_created(reason: str, message: str) -> tuple[Reason, str] | None:
-    """Return the condition's reason and a sentence about a container that waits and never ran.
-
-    `reason`: why it waits, in the kubelet's word.
-
-    Returns:
-        None: it waits for something else.
-    """
+    """Return reason and sentence for a container that never ran; None: it waits for something."""
     if reason in _UNPULLED:
         said = _AROUND.sub("", message) or reason
         return Reason.IMAGE_PULL_FAILED, f"its image cannot be pulled: {said}"

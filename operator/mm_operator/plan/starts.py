@@ -30,11 +30,7 @@ _SERVER = "server"
 
 
 def server_start_seconds(snapshot: Snapshot, plan: Plan, host_bytes: int) -> int:
-    """Return how long the server of the wanted revision may take to start.
-
-    `plan`: its plan, with a revision to roll out or to keep. `host_bytes`: what a server reads of
-    its engine.
-    """
+    """Return how long a server of the wanted revision may take to start."""
     recorded = _recorded_seconds(snapshot, plan.rollout)
     if recorded is not None:
         return recorded
@@ -43,10 +39,7 @@ def server_start_seconds(snapshot: Snapshot, plan: Plan, host_bytes: int) -> int
 
 
 def start_seconds(host_bytes: int, measured_seconds: float | None = None) -> int:
-    """Return how long a server may take to start.
-
-    `measured_seconds`: the slowest start of this engine; None: none was seen.
-    """
+    """Return how long a server may take; `measured_seconds`: the slowest start seen, if any."""
     if measured_seconds is None:
         needed = max(LEAST_START_SECONDS, LEAST_SECONDS + -(-host_bytes // _SLOW_BYTES))
     else:

@@ -48,15 +48,13 @@ def store_of(spec: MultimodalModelSpec) -> Store:
     return Store(claim.claim_name, claim.path.strip("/"), operator_made=False, bucket=bucket)
 
 
-def identity_of(spec: MultimodalModelSpec, volume: str) -> str:
-    """Return what identifies the place of a model's store; empty when that is not known.
+def identity_of(spec: MultimodalModelSpec) -> str:
+    """Return what identifies a store in every namespace; empty for a claim, or when not known.
 
     A name of a host without a dot means another host in each namespace.
-
-    `volume`: what identifies the volume of a claim of the user's; empty when unknown.
     """
     s3 = spec.build.store.s3
     if s3 is None:
-        return volume
+        return ""
     host = urlsplit(s3.endpoint).hostname or "" if s3.endpoint else "s3.amazonaws.com"
     return f"{s3.endpoint or host} {bucket_address(s3)}" if "." in host else ""

@@ -63,15 +63,7 @@ def session() -> aiohttp.ClientSession:
 
 
 class Servers:
-    """What the servers of each model last said that its status depends on.
-
-    Args:
-        models: the custom resources as last seen.
-        cache: their pods.
-        wake: requests that a model be reconciled, which writes its status.
-        interval_seconds: between two rounds.
-        port: where servers answer.
-    """
+    """What the servers of each model last said that its status depends on; `wake` writes it."""
 
     def __init__(
         self,

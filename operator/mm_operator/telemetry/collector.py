@@ -27,9 +27,6 @@ async def freeze_growth(
     """Freeze what is alive now, and each time that a quarter more is held, until cancelled.
 
     Freezing at each look would keep every cycle that was alive then: connections, tasks.
-
-    `held`: how many objects the caches hold. `freeze`: moves every object out of the collector's
-    sight.
     """
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
     freeze()

@@ -22,12 +22,12 @@ from mm_observability.dashboards.dashboard import Dashboard
 from mm_observability.dashboards.render import to_json
 from mm_observability.rules.file import every_group
 from mm_observability.rules.rule import Recording
-from mm_observability.upstream import UPSTREAM
 from support.cases import cases
 from support.prometheus import promtool
 from support.promql import metrics_in, substituted
 from support.queries import every_query
 from support.scripts import ROOT, load_tool
+from support.upstream_metrics import UPSTREAM
 
 DASHBOARDS = pytest.mark.parametrize(
     "dashboard", every_dashboard(), ids=lambda dashboard: dashboard.uid

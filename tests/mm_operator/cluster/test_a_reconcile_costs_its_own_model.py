@@ -16,7 +16,6 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.pod_diagnostics import PodDiagnostics
-from mm_operator.cluster.stores import StoreIdentities
 from mm_operator.model import Ref
 from mm_operator.plan import decide
 from support.imagined_cluster import ImaginedCluster
@@ -71,7 +70,6 @@ class Crowd:
             self.cache,
             NodeCache(on_change=lambda: None),
             diagnostics=diagnostics,
-            stores=StoreIdentities(NO_REQUEST),
             claims=ClaimModes(NO_REQUEST),
             settings=SETTINGS,
         )

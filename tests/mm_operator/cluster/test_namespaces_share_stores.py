@@ -10,9 +10,7 @@ import pytest
 
 from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo
-from mm_operator.cluster.stores import volume_identity
 from support.absent_kubelet import built, get, inspected
-from support.cases import cases
 from support.clusters import apply, kubectl, namespace
 from support.eventually import eventually
 from support.model_documents import document
@@ -100,33 +98,3 @@ def test_another_namespaces_build_changes_nothing(pair: tuple[Api, Api], tmp_pat
         built(second)
 
         eventually(lambda: build_of(second, "two").get("phase") == "Succeeded")
-
-
-@cases(
-    "one other same",
-    {
-        "claims-do-not-count": ({"nfs": {"server": "s", "path": "/a"}}, {}, True),
-        "another-export": (
-            {"nfs": {"server": "s", "path": "/a"}},
-            {"nfs": {"server": "s", "path": "/b"}},
-            False,
-        ),
-        "one-share-two-handles": (
-            {"csi": {"driver": "d", "volumeHandle": "1", "volumeAttributes": {"server": "s"}}},
-            {"csi": {"driver": "d", "volumeHandle": "2", "volumeAttributes": {"server": "s"}}},
-            True,
-        ),
-        "two-disks": (
-            {"csi": {"driver": "d", "volumeHandle": "1"}},
-            {"csi": {"driver": "d", "volumeHandle": "2"}},
-            False,
-        ),
-    },
-)
-def test_volumes_are_distinguished_by_their_source(
-    one: dict[str, Any], other: dict[str, Any], *, same: bool
-) -> None:
-    """Size, modes and the claim do not say where a volume's bytes are; its source does."""
-    first = {**one, "capacity": {"storage": "1Gi"}, "claimRef": {"namespace": "a"}}
-    second = {**(other or one), "capacity": {"storage": "2Gi"}, "claimRef": {"namespace": "b"}}
-    assert (volume_identity(first) == volume_identity(second)) is same

@@ -20,10 +20,7 @@ def patches(vision: VisionFacts) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ImageLayout:
-    """How images are cut up for the vision encoder, and what they become.
-
-    A family whose tower differs in a formula replaces it in its copy of the record.
-    """
+    """How images are cut up, and what they become; a copy may differ in a formula."""
 
     title: str
     """In docs/design/planning.md."""

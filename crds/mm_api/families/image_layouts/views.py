@@ -15,11 +15,7 @@ SHRINK_ABOVE = 1.1
 def grid_tokens(height: int, width: int, *, side: int, limit: int | None) -> int:
     """Return the tokens of an unpadded grid of patches: one more column for the newlines.
 
-    Args:
-        height: patches from top to bottom after unpadding.
-        width: patches from left to right after unpadding.
-        side: patches along a side of one tile.
-        limit: n of anyres_max_n; None: grids are not scaled down.
+    In patches; `side`: of one tile. `limit`: n of anyres_max_n; None: grids are not scaled down.
     """
     ratio = sqrt(height * width / (limit * side**2)) if limit else 1
     if ratio > SHRINK_ABOVE:

@@ -86,11 +86,7 @@ class Backend(Protocol):
         """Yield everything that is known to fail, whatever the sizes."""
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
-        """Return what the engine computes in, and why.
-
-        Raises:
-            SpecError: the family, the GPU or the image rules it out.
-        """
+        """Return what the engine computes in, and why; SpecError: something rules it out."""
 
     def pool_copies(self, target: Target, request: PlanRequest) -> int:
         """Return how often an encoder output lies in the CUDA pool; 0: it is in host memory."""
@@ -98,11 +94,7 @@ class Backend(Protocol):
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
     ) -> MemoryPlan:
-        """Return every byte of one replica, and of each encoder in a pod of its own.
-
-        Raises:
-            SpecError: the pools alone are above what there is.
-        """
+        """Return every byte of a replica, and of an encoder's pod; SpecError: large pools."""
 
     def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
         """Yield what is only known once everything is sized."""
@@ -111,11 +103,7 @@ class Backend(Protocol):
         """Return the verdict, and what would fit instead."""
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
-        """Return how the engine is made.
-
-        Raises:
-            SpecError: the tools have no name for the checkpoint.
-        """
+        """Return how the engine is made; SpecError: the tools have no name for the checkpoint."""
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return how the engine is served."""

@@ -28,11 +28,7 @@ def scripts(version: str) -> dict[str, str]:
 def convert(
     request: PlanRequest, facts: ModelFacts, family: Family, dtype: str, version: str
 ) -> Command:
-    """Return the command that turns the checkpoint into TensorRT-LLM's.
-
-    Raises:
-        SpecError: a Whisper that the converter has no name for.
-    """
+    """Return the converter's command; SpecError: a Whisper that it has no name for."""
     name, quantized = family.trtllm.converter, _QUANTIZE.get(request.quantization or "")
     if quantized:
         argv = ["python3", table("tools")["quantize"]]

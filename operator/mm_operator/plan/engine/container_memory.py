@@ -35,10 +35,8 @@ not measured: under 16 clients the tiny model's server took 637 MiB at most, of 
 def memory_limit(needed: int, pools: MemoryPools) -> int:
     """Return the memory limit of a container: every bound reached at one time.
 
-    Args:
-        needed: the plan's terms, and what the processes take.
-        pools: of its server. Files in /dev/shm count to the container that writes them, and outputs
-            lie in host memory without a GPU, and where the CUDA pool is full.
+    `pools`: of its server. Files in /dev/shm count to the container that writes them, and outputs
+    lie in host memory without a GPU, and where the CUDA pool is full.
     """
     full = needed + pools.cuda_bytes + pools.pinned_bytes + pools.shm_bytes
     return full + full // _MARGIN_PART

@@ -11,11 +11,7 @@ FP8_SINCE = (8, 9)
 
 
 def capability(gpu: GpuModel) -> tuple[int, int]:
-    """Return the compute capability as two numbers.
-
-    Raises:
-        SpecError: not of the form 9.0.
-    """
+    """Return the compute capability as two numbers. SpecError: not of the form 9.0."""
     major, dot, minor = gpu.compute_capability.partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):
         raise SpecError(
@@ -26,11 +22,7 @@ def capability(gpu: GpuModel) -> tuple[int, int]:
 
 
 def choose_dtype(requested: str, family: Family, gpu: GpuModel, version: str) -> tuple[str, Reason]:
-    """Return the engine's dtype and why.
-
-    Raises:
-        SpecError: the family, the GPU or the image's prompt table rules it out.
-    """
+    """Return the engine's dtype and why; SpecError: family, GPU or prompt table rule it out."""
     path = "spec.engine.dtype"
     allowed = [dtype for dtype in family.dtypes if _gpu_has(dtype, gpu)]
     if requested != "Auto" and requested not in family.dtypes:

@@ -9,11 +9,7 @@ from mm_operator.errors import SpecError
 
 
 def family_of(name: str) -> Family:
-    """Return the record of a family.
-
-    Raises:
-        SpecError: no such family; the message lists the known ones.
-    """
+    """Return the record of a family; SpecError: no such one, with a list of the known ones."""
     if name in FAMILIES:
         return FAMILIES[name]
     raise SpecError(

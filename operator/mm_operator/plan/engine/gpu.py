@@ -32,17 +32,11 @@ def computes_on_gpu(spec: MultimodalModelSpec, image: str | None) -> bool:
 def choose_gpu(
     spec: MultimodalModelSpec, nodes: tuple[GpuNode, ...] | None, before: GpuModel | None
 ) -> GpuModel:
-    """Return the GPU that engine and pods are planned for.
+    """Return the GPU that engine and pods are planned for; SpecError: how to choose.
 
-    Args:
-        spec: its `runtime.gpu.product` decides between products; its `runtime.nodeSelector` leaves
-            nodes out.
-        nodes: nodes with GPUs; None: the operator may not read them.
-        before: the GPU of the last plan. It is kept while a node has it, and also while no node
-            has any: an autoscaler that took the last node away brings back the same.
-
-    Raises:
-        SpecError: a question, what the cluster has, and how to answer.
+    Of the spec, `runtime.gpu.product` decides and `runtime.nodeSelector` leaves nodes out. `nodes`:
+    None: they may not be read. `before`: the last plan's. It is kept while a node has it, and also
+    while no node has any: an autoscaler that took the last node away brings back the same.
     """
     if spec.runtime.gpu.device_class_name not in {None, NVIDIA_GPUS}:
         written = _written(spec, spec.runtime.gpu.product or CUSTOM_PRODUCT)

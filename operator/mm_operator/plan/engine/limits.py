@@ -43,11 +43,7 @@ class Limits:
 
 
 def plan_limits(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
-    """Return every limit.
-
-    Raises:
-        SpecError: the spec contradicts the checkpoint, the family or itself.
-    """
+    """Return every limit. SpecError: the spec contradicts the checkpoint, the family or itself."""
     if family.kind is Kind.ENCODER_DECODER:
         if request.max_multimodal_len is not None:
             _bounded(request.max_multimodal_len, request, facts, family, 0)

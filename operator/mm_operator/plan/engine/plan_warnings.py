@@ -16,10 +16,7 @@ wheel."""
 
 
 def exposure_warnings(spec: MultimodalModelSpec, image: str | None) -> Iterator[PlanWarning]:
-    """Yield what a user should know about who can reach which Triton.
-
-    `image`: of the pods; None: the operator's own.
-    """
+    """Yield who can reach which Triton; `image`: of the pods, None for the operator's own."""
     exposed = spec.runtime.triton.expose
     if exposed and spec.gateway.auth_secret_ref is not None:
         yield PlanWarning(

@@ -58,11 +58,7 @@ class Pools:
 def plan_pools(
     request: PlanRequest, target: Target, limits: Limits, dtype: str, *, copies: int
 ) -> Pools:
-    """Return pools and the gateway's cap.
-
-    Raises:
-        SpecError: a pool that the spec names is too small.
-    """
+    """Return pools and the gateway's cap. SpecError: a pool that the spec names is too small."""
     facts, family, batch = target.facts, target.family, limits.engine.max_batch_size
     waiting = min(request.max_queue_size, batch)
     cap = request.max_concurrency or batch + waiting
@@ -111,10 +107,7 @@ def plan_pools(
 def bound_of(gateway_cap: int, queue: int, batch: int) -> tuple[int, Bound]:
     """Return how many requests may be past the encoder, and what keeps them to that number.
 
-    Args:
-        gateway_cap: requests that the gateway admits.
-        queue: requests that wait inside the language model; 0: without bound.
-        batch: requests that are decoded at one time.
+    Of the gateway, the language model's queue (0: without bound) and its batch.
     """
     if not queue or gateway_cap <= batch + queue:
         return gateway_cap, "GatewayConcurrency"

@@ -23,12 +23,8 @@ Option = tuple[str, Any]
 class Allowed:
     """One option that is merged into the plan's.
 
-    Attributes:
-        key: dotted, as `kv_cache_config.enable_partial_reuse`.
-        kind: switch is true or false, number an integer, sizes a list of batch sizes.
-        since: the first release that has it.
-        most: the largest number; None: `engine.maxBatchSize`.
-        names: values of kind name.
+    `kind`: switch: true or false, sizes: a list of batch sizes; `names` are values of kind name.
+    `since`: the first release that has it. `most`: None: `engine.maxBatchSize`.
     """
 
     key: str

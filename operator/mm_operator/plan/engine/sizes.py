@@ -8,11 +8,7 @@ from mm_operator.plan.engine.target import Target
 
 
 def size(target: Target, request: PlanRequest, backend: Backend) -> Sizes:
-    """Return the sizes. The search for what fits calls it often.
-
-    Raises:
-        SpecError: the request contradicts the checkpoint, the family, the GPU or itself.
-    """
+    """Return the sizes, which the search for what fits calls often; SpecError: contradictions."""
     facts, family = target.facts, target.family
     dtype, reason = backend.dtype(target, request)
     limits = plan_limits(request, facts, family)

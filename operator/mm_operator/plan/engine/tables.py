@@ -29,11 +29,7 @@ def data_of(name: str) -> str:
 
 @cache
 def version_of(text: str) -> Version:
-    """Return a version as numbers; a release candidate comes before its release.
-
-    Raises:
-        SpecError: no version at all.
-    """
+    """Return a version as numbers, candidates before their release; SpecError: it is none."""
     if not re.match(r"^\d+(\.\d+)", str(text)) and not str(text).isdigit():
         raise SpecError(
             "VersionUnknown", f"{text!r} is not a TensorRT-LLM version: write it as in 0.20.0"
@@ -48,17 +44,10 @@ def version_of(text: str) -> Version:
 def trtllm_version(
     image: str | None, given: str | None, serving: str | None = None
 ) -> tuple[str, str]:
-    """Return the TensorRT-LLM version of an image, and where it is known from.
+    """Return the TensorRT-LLM version of an image, and where it is known from; or a SpecError.
 
-    Args:
-        image: a reference such as `nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3`.
-        given: the version that the user names; it wins over tags, which must not contradict each
-            other all the same.
-        serving: the image that serves, where another one builds.
-
-    Raises:
-        SpecError: an image whose tag is not in the table, and no version; or another version in
-            the image that serves.
+    `given`: the version that the user names; it wins over tags, which must not contradict each
+    other all the same. `serving`: the image that serves, where another one builds.
     """
     images: dict[str, dict[str, str]] = table("images")["images"]
     built, served = check_images(image, serving)
@@ -81,11 +70,7 @@ def trtllm_version(
 
 
 def check_images(image: str | None, serving: str | None) -> tuple[str | None, str | None]:
-    """Return the versions that the tags of both images name; None: it names none.
-
-    Raises:
-        SpecError: they differ.
-    """
+    """Return the versions that both images' tags name; None: no name. SpecError: they differ."""
     built, served = _version_in(image or ""), _version_in(serving or image or "")
     if built and served and built != served:
         raise SpecError(
@@ -117,11 +102,7 @@ def gpu_names() -> list[str]:
 
 
 def gpu_of(name: str) -> GpuModel:
-    """Return a GPU by its short name or by its product label.
-
-    Raises:
-        SpecError: not in the table.
-    """
+    """Return a GPU by its short name or by its product label. SpecError: not in the table."""
     wanted = name.lower()
     for row in table("gpus")["gpus"]:
         if wanted in {row["name"], row["product"].lower()}:

@@ -20,11 +20,7 @@ from mm_operator.plan.engine.target import Inputs
 
 
 def backend_of(inputs: Inputs) -> Backend:
-    """Return the backend that the spec names, with its GPU and image.
-
-    Raises:
-        SpecError: no GPU, or an image of unknown content.
-    """
+    """Return the spec's backend with GPU and image; SpecError: no GPU, or an unknown image."""
     spec, gpu = inputs.spec, inputs.gpu
     serving = inputs.serving_image or spec.runtime.image
     if spec.engine.backend == "Reference":

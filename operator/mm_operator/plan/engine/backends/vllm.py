@@ -81,14 +81,10 @@ _AUDIO: Final = PlanWarning(
 
 
 def vllm_version(image: str | None, stated: str | None) -> tuple[str, str]:
-    """Return the vLLM version of an image, and where it is known from.
+    """Return the vLLM version of an image, and where it is known from; SpecError: from nowhere.
 
-    Args:
-        image: a reference such as `vllm/vllm-openai:v0.26.0`; None: the operator's own default.
-        stated: spec.runtime.vllmVersion, which wins over the tag.
-
-    Raises:
-        SpecError: the tag names none, and nothing is stated; or no table holds for it.
+    `image`: None: the operator's default. `stated`: spec.runtime.vllmVersion, which wins over the
+    tag.
     """
     image = image or VLLM_IMAGE
     tag = _TAG.search(image.partition("@")[0])

@@ -99,11 +99,7 @@ def _table() -> Mapping[str, Any]:
 
 
 def nearest_version(version: str) -> str:
-    """Return the version whose tables hold for another one of the same minor release.
-
-    Raises:
-        SpecError: none does.
-    """
+    """Return the version whose tables hold for one of the same minor release, or a SpecError."""
     found = [one for one in VERSIONS if one.split(".")[:2] == version.split(".")[:2]]
     if not found:
         raise SpecError(
