@@ -20,7 +20,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint size format types generate generated lock clean
+.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint docs size format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -130,13 +130,17 @@ bench-autoscaling: env ## Simulate every autoscaling policy again; tables and fi
 check: env lint types generated ## Everything that needs no root and no cluster
 	$(PYTEST) -m 'not slow and not adversarial and not gpu and not twin and not cluster and not e2e and not s3'
 
-lint: env ## ruff, import contracts, file sizes, names in prose, vocabulary
+docs: ## The documentation as a site, site/index.html; fails on a broken link or a page outside the navigation
+	@tools/docs.sh
+
+lint: env ## ruff, import contracts, file sizes, names in prose, length of pages, vocabulary
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
 	$(BIN)/python tools/size.py
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python tools/check_pages.py
 	$(BIN)/python tools/check_vocabulary.py
 
 size: env ## How large the product is: each measure beside its ceiling and its goal
@@ -159,4 +163,4 @@ lock: ## Pin the environments again; UPGRADE=--upgrade takes newer versions
 	@tools/lock.sh $(UPGRADE)
 
 clean: ## Remove .venv and the caches of the checks (not the cluster's cache)
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+	rm -rf .venv .venv-docs site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage

@@ -233,7 +233,7 @@ ROLLOUT: Final[dict[str, Advice]] = {
     Reason.PODS_UNSCHEDULABLE: Advice(
         "No node accepts a pod.",
         "Add nodes, or change resources, selectors or tolerations. Where the message names pods of "
-        "the former revision: `spec.rollout` ([operations.md](../tasks/operations.md#rollouts)).",
+        "the former revision: `spec.rollout` ([rollouts](../tasks/rollouts.md)).",
     ),
     Reason.VOLUME_UNAVAILABLE: Advice(
         "A pod of a Job, a server or an encoder is on a node that cannot attach or mount "

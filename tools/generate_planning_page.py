@@ -67,7 +67,7 @@ list is given by `--gpu-memory` and `--compute-capability`; an image whose tag i
 """
 
 _MEMORY_LIMIT: Final = """\
-Containers have [limits of memory](../tasks/operations.md#memory-limits) from the plan: \
+Containers have [limits of memory](../reference/operator.md#memory-limits) from the plan: \
 `plannedLimitBytes` of the server and of each encoder, with `stepBytes`, `loadingBytes` and \
 `processBytes`, which are bounds where a step was not compared with what processes take.
 """

@@ -110,6 +110,23 @@ def test_document_check_names_a_long_changelog_entry(tmp_path: Path) -> None:
     assert [line.split(":")[1] for line in found] == ["2", "4"]
 
 
+@cases(
+    "text found",
+    {
+        "short": ("It is short.\n" * 200, 0),
+        "long-page": ("- one\n" * 201, 1),
+        "long-line": ("word. " * 21, 1),
+        "code-and-tables": ("```\n" + "x " * 90 + "\n```\n| " + "x. " * 90 + " |\n", 0),
+        "long-sentence": (" a\n".join(["ab"] * 21) + ".\n", 2),
+        "long-cell": ("| ab |\n" * 9 + "| " + "ab " * 41 + "|\n", 2),
+        "long-mean": (("ab " * 26 + ".\n\n") * 3, 1),
+    },
+)
+def test_page_check_names_what_is_too_long(text: str, found: int) -> None:
+    """A sentence of 42 words is above the bound of the mean, too."""
+    assert len(load("check_pages").judge("docs/tasks/a.md", text)) == found
+
+
 def test_document_check_names_misplaced_docstrings() -> None:
     short = '    """Return it."""\n    return 1\n'
     long = '    """Return it."""\n' + "    print()\n" * 4

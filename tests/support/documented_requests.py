@@ -13,7 +13,7 @@ from support.tiny_llava import IMAGES
 
 DOCS = Path(__file__).parents[2] / "docs" / "tasks"
 PAGES = tuple(
-    DOCS / name for name in ("requests.md", "requests-tritonclient.md", "requests-openai.md")
+    DOCS / f"requests{kind}.md" for kind in ("", "-tritonclient", "-tritonclient-video", "-openai")
 )
 USUAL = "tiny-llava"
 """The model of a section that names none."""

@@ -25,7 +25,7 @@ from support.tied import tied
 MODULE = "sigs.k8s.io/gateway-api-inference-extension"
 STOP_SECONDS = 20.0
 CONFIG = ROOT / "examples" / "endpoint-picker.yaml"
-"""The configuration that docs/tasks/router.md names."""
+"""The configuration that docs/design/router.md names."""
 
 
 def pool_definition() -> Path:

@@ -48,7 +48,7 @@ _USUAL = {
 """A template may refuse them, or fail on the form in which parts are given to it."""
 
 _ADVICE = (
-    "Expected what transformers renders (docs/reference/checkpoints.md#chat-templates): correct "
+    "Expected what transformers renders (docs/design/checkpoints.md#chat-templates): correct "
     "it, or copy the file that was published with the weights."
 )
 

@@ -39,7 +39,7 @@ UNSEEN = frozenset(
         *("chunk_length", "hop_length", "n_fft", "n_samples"),
     }
 )
-"""Last keys; docs/reference/checkpoints.md says so."""
+"""Last keys; docs/design/checkpoints.md says so."""
 
 OWN = {"pixtral": "image_size", "mistral3": "image_size", "blip2-opt": "vocab_size"}
 """Of one family: its tower turns positions, or its Q-Former reads no texts."""
