@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,9 @@ class Load:
 def pid_of(pair: RealGateway, name: str) -> int:
     """Return the process of a model, or the server's own."""
     for one in psutil.Process(pair.server.pid).children(recursive=True):
-        words = one.cmdline()
+        words: list[str] = []
+        with suppress(psutil.NoSuchProcess):  # gone, or a zombie, since the list was made
+            words = one.cmdline()
         if any(f"/{name}/1/model.py" in word for word in words):
             return one.pid
         if name == "tritonserver" and words and Path(words[0]).name == name:
