@@ -37,8 +37,8 @@ _FOLDERS = (
     *("observability", "operator", "requirements", "router", "runtime", "tests", "tools"),
 )
 _PATH = re.compile(rf"(?<![\w./$~-])(?:{'|'.join(_FOLDERS)})/[\w./*-]+")
-_OTHER_PATHS = ("CHANGELOG.md", "docs/design/planning-sources.md")
-"""The first describes earlier revisions, the second names files of upstream."""
+_OTHER_PATHS = ("docs/design/planning-sources.md",)
+"""Names files of upstream."""
 
 PAGE_LINES = 300
 LONG_PAGES = {
