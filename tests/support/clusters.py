@@ -51,11 +51,7 @@ def running_cluster(options: ClusterOptions) -> Iterator[ClusterInfo]:
 def kubectl(
     cluster: ClusterInfo, *arguments: str, stdin: str | None = None, check: bool = True
 ) -> str:
-    """Run kubectl as the cluster's admin and return what it prints.
-
-    Raises:
-        AssertionError: It failed, unless ``check`` is off: then its error output is returned.
-    """
+    """Run kubectl as the cluster's admin; return what it prints, unchecked its error output too."""
     done = subprocess.run(
         [str(cluster.kubectl), f"--kubeconfig={cluster.kubeconfig}", *arguments],
         input=stdin,
@@ -75,11 +71,7 @@ def kubectl_json(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
 
 
 def read(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
-    """Return what ``kubectl get ... -o json`` prints, {} when it does not exist.
-
-    Raises:
-        AssertionError: no answer, or a refusal.
-    """
+    """Return what ``kubectl get ... -o json`` prints, {} when it does not exist."""
     config = cluster.kubeconfig.read_text(encoding="utf-8")
     if "client-certificate-data" in config:
         return api_server(config).get(*arguments)

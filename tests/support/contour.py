@@ -5,25 +5,20 @@ Both run outside of the cluster, Contour as an admin: what its own installation 
 definitions and those of Gateway API.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import pytest
 import yaml
 
-from mm_devcluster.binaries import ensure_binaries, is_built
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import kubectl
-from support.ended import end
-from support.go_modules import module_folder
+from support.ended import logged
+from support.go_modules import compiled, module_folder
 from support.ports import free_ports
-from support.tied import tied
 
 CONTROLLER = "projectcontour.io/gateway-controller"
 PORT_OFFSET = 8000
@@ -34,10 +29,7 @@ _UNUSED = ("tlsroutes", "grpcroutes", "tcproutes", "backendtlspolicies")
 
 
 def program() -> Path:
-    """Return Contour; the test is skipped where compiling it was not requested."""
-    if not is_built("contour") and not os.environ.get("MM_BUILD_CONTOUR"):
-        pytest.skip("Contour is not compiled: `make gateway-api-test` does that")
-    return ensure_binaries(["contour"])["contour"]
+    return compiled("MM_BUILD_CONTOUR", "`make gateway-api-test` does that", "contour")[0]
 
 
 def define_gateways(cluster: ClusterInfo) -> None:
@@ -54,7 +46,7 @@ def running_contour(cluster: ClusterInfo, folder: Path, gateway: dict[str, str])
     """Run Contour and an Envoy that it configures until the block ends."""
     xds, health, metrics, debug, stats = free_ports(5)
     config = folder / "contour.yaml"
-    config.write_text(yaml.safe_dump(_config(gateway)))
+    config.write_text(yaml.safe_dump({"gateway": {"gatewayRef": gateway}}))
     contour: list[str | Path] = [
         *(program(), "serve", "--insecure", "--disable-leader-election", "--config-path", config),
         *("--kubeconfig", cluster.kubeconfig, "--xds-address=127.0.0.1", f"--xds-port={xds}"),
@@ -76,19 +68,5 @@ def running_contour(cluster: ClusterInfo, folder: Path, gateway: dict[str, str])
             *("--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"),
             *("--service-cluster", "tests", "--service-node", "tests"),
         ]
-        with _logged(contour, folder / "contour.log"), _logged(envoy, folder / "envoy.log"):
+        with logged(contour, folder / "contour.log"), logged(envoy, folder / "envoy.log"):
             yield
-
-
-def _config(gateway: dict[str, str]) -> dict[str, Any]:
-    return {"gateway": {"gatewayRef": gateway}}
-
-
-@contextmanager
-def _logged(command: list[str | Path], log: Path) -> Iterator[None]:
-    with log.open("wb") as file:
-        process = subprocess.Popen(tied(command), stdout=file, stderr=file)
-    try:
-        yield
-    finally:
-        end(process, STOP_SECONDS)

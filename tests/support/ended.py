@@ -2,13 +2,15 @@
 
 import re
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
 from mm_runtime.launch.shared_memory import remove_regions
 from support.eventually import eventually
+from support.tied import tied
 
 SECONDS = 60.0
 _REGIONS = re.compile(r"shm-region-prefix-name=(\w+)")
@@ -22,6 +24,19 @@ def end(process: subprocess.Popen[bytes], seconds: float = SECONDS) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait(seconds)
+
+
+@contextmanager
+def logged(
+    command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program until the block ends; what it writes goes to a file."""
+    with log.open("wb") as file:
+        process = subprocess.Popen(tied(command), stdout=file, stderr=file, env=environment)
+    try:
+        yield process
+    finally:
+        end(process)
 
 
 def kill_tree(process: "subprocess.Popen[bytes]") -> None:

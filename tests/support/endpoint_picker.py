@@ -5,25 +5,20 @@ pod a request is for.
 """
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 import yaml
 
-from mm_devcluster.binaries import ensure_binaries, is_built
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import kubectl
-from support.ended import end
-from support.go_modules import module_folder
+from support.ended import logged
+from support.go_modules import compiled, module_folder
 from support.ports import free_ports
 from support.scripts import ROOT
-from support.tied import tied
 
 MODULE = "sigs.k8s.io/gateway-api-inference-extension"
-STOP_SECONDS = 20.0
 CONFIG = ROOT / "examples" / "endpoint-picker.yaml"
 """The configuration that docs/design/router.md names."""
 
@@ -35,10 +30,7 @@ def pool_definition() -> Path:
 
 
 def program() -> Path:
-    """Return the picker; the test is skipped where compiling it was not requested."""
-    if not is_built("epp") and not os.environ.get("MM_BUILD_ENDPOINT_PICKER"):
-        pytest.skip("the endpoint picker is not compiled: `make inference-test` does that")
-    return ensure_binaries(["epp"])["epp"]
+    return compiled("MM_BUILD_ENDPOINT_PICKER", "`make inference-test` does that", "epp")[0]
 
 
 @contextmanager
@@ -63,9 +55,5 @@ def running_picker(cluster: ClusterInfo, folder: Path, namespace: str, pool: str
         *("--config-text", found["data"]["config.yaml"], "--zap-encoder", "json"),
     ]
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "NAMESPACE": namespace}
-    with (folder / "picker.log").open("wb") as log:
-        process = subprocess.Popen(tied(command), stdout=log, stderr=log, env=environment)
-    try:
+    with logged(command, folder / "picker.log", environment):
         yield port
-    finally:
-        end(process, STOP_SECONDS)

@@ -3,42 +3,27 @@
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 import tritonclient.grpc as triton
 from numpy.typing import NDArray
+from tritonclient.utils import np_to_triton_dtype
 
 DEADLINE_SECONDS = 180
-TYPES = {
-    "audio_lengths_input": ("INT32", np.int32),
-    "max_tokens": ("INT32", np.int32),
-    "top_k": ("INT32", np.int32),
-    "end_id": ("INT32", np.int32),
-    "beam_width": ("INT32", np.int32),
-    "min_tokens": ("INT32", np.int32),
-    "temperature": ("FP32", np.float32),
-    "length_penalty": ("FP32", np.float32),
-    "top_p": ("FP32", np.float32),
-    "random_seed": ("UINT64", np.uint64),
-    "stream": ("BOOL", np.bool_),
-    "pad_id": ("INT32", np.int32),
-    "repetition_penalty": ("FP32", np.float32),
-    "presence_penalty": ("FP32", np.float32),
-    "frequency_penalty": ("FP32", np.float32),
-    "embedding_bias_weights": ("FP32", np.float32),
-    "prompt_table_extra_id": ("UINT64", np.uint64),
-    "exclude_input_in_output": ("BOOL", np.bool_),
-    "num_draft_tokens": ("INT32", np.int32),
-    "lora_task_id": ("UINT64", np.uint64),
-    "return_log_probs": ("BOOL", np.bool_),
-    "return_context_logits": ("BOOL", np.bool_),
-    "return_generation_logits": ("BOOL", np.bool_),
-    "image_input": ("FP16", np.float16),
-    "image_bytes_input": ("UINT8", np.uint8),
-    "video_bytes_input": ("UINT8", np.uint8),
-    "video_seconds_input": ("FP32", np.float32),
+TYPES: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("audio_lengths_input", "max_tokens", "min_tokens", "top_k"), np.int32),
+    **dict.fromkeys(("end_id", "pad_id", "beam_width", "num_draft_tokens"), np.int32),
+    **dict.fromkeys(("temperature", "top_p", "length_penalty", "repetition_penalty"), np.float32),
+    **dict.fromkeys(("presence_penalty", "frequency_penalty"), np.float32),
+    **dict.fromkeys(("embedding_bias_weights", "video_seconds_input"), np.float32),
+    **dict.fromkeys(("random_seed", "prompt_table_extra_id", "lora_task_id"), np.uint64),
+    **dict.fromkeys(("stream", "exclude_input_in_output", "return_log_probs"), np.bool_),
+    **dict.fromkeys(("return_context_logits", "return_generation_logits"), np.bool_),
+    "image_input": np.float16,
+    **dict.fromkeys(("image_bytes_input", "video_bytes_input"), np.uint8),
 }
 
 
@@ -82,11 +67,7 @@ class Ensemble:
     def query(
         self, text: str, *, on_piece: Callable[[str], None] | None = None, **values: object
     ) -> Answer:
-        """Send a request and collect its answer.
-
-        Raises:
-            EnsembleError: the server's error message.
-        """
+        """Send a request and collect its answer."""
         self.send(text, **values)
         answer = Answer()
         while True:
@@ -123,20 +104,13 @@ class Ensemble:
 
 
 def query_all(url: str, questions: list[tuple[str, dict[str, object]]]) -> list[Answer]:
-    answers: list[Answer | None] = [None] * len(questions)
-
-    def query(number: int) -> None:
-        text, values = questions[number]
+    def query(question: tuple[str, dict[str, Any]]) -> Answer:
+        text, values = question
         with Ensemble(url) as ensemble:
-            answers[number] = ensemble.query(text, on_piece=None, **values)
+            return ensemble.query(text, on_piece=None, **values)
 
-    threads = [threading.Thread(target=query, args=(number,)) for number in range(len(questions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_SECONDS)
-    assert None not in answers, "a question was not answered"
-    return [answer for answer in answers if answer is not None]
+    with ThreadPoolExecutor(len(questions)) as clients:
+        return list(clients.map(query, questions, timeout=DEADLINE_SECONDS))
 
 
 def _text(name: str, values: Any) -> triton.InferInput:
@@ -147,10 +121,9 @@ def _text(name: str, values: Any) -> triton.InferInput:
 
 
 def _tensor(name: str, value: object) -> triton.InferInput:
-    kind, dtype = TYPES[name]
-    array = np.asarray(value, dtype=dtype)
+    array = np.asarray(value, dtype=TYPES[name])
     array = array.reshape(1, 1) if array.ndim == 0 else array
-    tensor = triton.InferInput(name, list(array.shape), kind)
+    tensor = triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
     tensor.set_data_from_numpy(array)
     return tensor
 
@@ -167,9 +140,6 @@ def order_of_streams(url: str, model: str, streams: int) -> list[int]:
             connected.wait()
             ensemble.query("Hello!", on_piece=lambda _: order.append(number), **tokens)
 
-    threads = [threading.Thread(target=query, args=(number,)) for number in range(streams)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_SECONDS)
+    with ThreadPoolExecutor(streams) as clients:
+        list(clients.map(query, range(streams), timeout=DEADLINE_SECONDS))
     return order

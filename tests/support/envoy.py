@@ -4,7 +4,6 @@ After `config/charts/standalone` of the Gateway API Inference Extension: the end
 each request and names a pod in a header, and the request goes to that address.
 """
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +13,9 @@ from typing import Any
 
 import yaml
 
-from support.ended import end
+from support.ended import logged
 from support.ports import free_ports
-from support.tied import tied
 
-STOP_SECONDS = 20.0
 PICKED = "x-gateway-destination-endpoint"
 _TYPES = "type.googleapis.com/envoy.extensions"
 _HTTP = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -42,12 +39,8 @@ def running_envoy(folder: Path, picker: int) -> Iterator[Envoy]:
         *(program, "--config-path", config, "--concurrency", "1", "--disable-hot-restart"),
         *("--drain-time-s", "1", "--log-level", "warning"),
     ]
-    with log.open("wb") as file:
-        process = subprocess.Popen(tied(command), stdout=file, stderr=file)
-    try:
+    with logged(command, log):
         yield Envoy(f"http://127.0.0.1:{port}", log)
-    finally:
-        end(process, STOP_SECONDS)
 
 
 def _config(port: int, admin: int, picker: int) -> dict[str, Any]:

@@ -23,12 +23,7 @@ def eventually(
     pause_seconds: float = 0.2,
     showing: Callable[[], object] | None = None,
 ) -> Answer:
-    """Query until the answer is true and return it; errors of `NOT_YET` count as no answer.
-
-    Raises:
-        AssertionError: Time is up; the message holds the last answer or error, and what `showing`
-            returns then.
-    """
+    """Query until the answer is true and return it; errors of `NOT_YET` count as no answer."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -47,11 +42,7 @@ def eventually(
 async def eventually_async(
     query: Callable[[], object], *, seconds: float = 60.0, pause_seconds: float = 0.01
 ) -> None:
-    """Query as `eventually` does, leaving the event loop to others; an answer may be awaitable.
-
-    Raises:
-        AssertionError: Time is up, also in the middle of a question.
-    """
+    """Query as `eventually` does, leaving the event loop to others; an answer may be awaitable."""
     last = "no answer came"
     try:
         async with asyncio.timeout(seconds) as limit:

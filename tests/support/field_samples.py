@@ -244,11 +244,7 @@ def leaves(
 
 
 def sample_of(path: str, info: FieldInfo, backend: str) -> Sample:
-    """Return the written sample of a field, for this backend or any, or one that its type has.
-
-    Raises:
-        LookupError: it has neither: write one.
-    """
+    """Return the written sample of a field, for this backend or any, or one that its type has."""
     for key in (f"{path}@{backend}", path):
         if key in WRITTEN:
             return WRITTEN[key]

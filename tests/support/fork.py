@@ -34,11 +34,7 @@ class Fork:
         os.setpgid(self.pid, self.pid)
 
     def wait(self, seconds: float) -> int:
-        """Wait for the end; return the exit code, negative: minus the signal's number.
-
-        Raises:
-            TimeoutError: it did not end, and was killed.
-        """
+        """Wait for the end; return the exit code, negative: minus the signal's number."""
         descriptor = os.pidfd_open(self.pid)
         in_time = select.select([descriptor], [], [], seconds)[0]
         os.close(descriptor)

@@ -1,15 +1,16 @@
 """A real forward proxy on loopback, which notes what went through it: requests and tunnels."""
 
 import socket
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from support.http_servers import served_in_threads
 
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "proxy-connection", "transfer-encoding"})
 SECONDS = 30.0
@@ -74,23 +75,8 @@ def forward_proxy(
         do_HEAD = _forward  # noqa: N815
         do_PUT = _forward  # noqa: N815
 
-        def log_message(self, *_arguments: object) -> None:
-            """Stay silent."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    if certificate:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    scheme = "https" if certificate else "http"
-    proxy.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with served_in_threads(Handler, certificate=certificate) as proxy.url:
         yield proxy
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _pour(source: socket.socket, sink: socket.socket) -> None:

@@ -39,7 +39,7 @@ LLAVA_CONFIG: Mapping[str, Any] = {
     "vision_feature_select_strategy": "default",
 }
 
-ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "U8": 1}
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Sequence[int]]]) -> None:
@@ -55,7 +55,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Sequence[int]
     text = json.dumps(header).encode()
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        file.truncate(file.tell() + end)  # zeros that take no room: some have gigabytes
+        file.truncate(file.tell() + end)  # zeros that take no space: some have gigabytes
 
 
 Tensors = dict[str, tuple[str, Sequence[int]]]

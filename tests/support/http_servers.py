@@ -2,9 +2,12 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 Handler = Callable[["Exchange"], Awaitable[None]]
 
@@ -67,3 +70,27 @@ async def serve_local(
     finally:
         server.close()
         await server.wait_closed()
+
+
+@contextmanager
+def served_in_threads(
+    handler: type[BaseHTTPRequestHandler],
+    host: str = "127.0.0.1",
+    certificate: tuple[Path, Path] | None = None,
+) -> Iterator[str]:
+    """Serve without a log on a free port while the block runs; with a certificate by TLS."""
+    quiet = type("Quiet", (handler,), {"log_message": lambda *_: None})
+    server = ThreadingHTTPServer((host, 0), quiet)
+    server.daemon_threads = True
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"{'https' if certificate else 'http'}://{host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join(10)
+        server.server_close()

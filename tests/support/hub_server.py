@@ -7,15 +7,16 @@ size and ranges; large ones are redirected to another path, as the Hub does to i
 
 import hashlib
 import json
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from support.http_servers import served_in_threads
 
 REPOSITORY = "acme/tiny-llava"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -80,9 +81,6 @@ def blob_id(content: bytes) -> str:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Hub
-
-    def log_message(self, *_: object) -> None:
-        """Keep the test's output quiet."""
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -187,20 +185,6 @@ def serving_hub(
     """
     hub = Hub(directory)
     handler = type("Handler", (_Handler,), {"hub": hub})
-    server = ThreadingHTTPServer((host, 0), handler)
-    server.daemon_threads = True
-    if certificate:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    scheme = "https" if certificate else "http"
-    hub.endpoint = f"{scheme}://{host}:{server.server_address[1]}"
-    hub.cdn = hub.endpoint if certificate else hub.endpoint.replace("127.0.0.1", "localhost")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with served_in_threads(handler, host, certificate) as hub.endpoint:
+        hub.cdn = hub.endpoint if certificate else hub.endpoint.replace("127.0.0.1", "localhost")
         yield hub
-    finally:
-        server.shutdown()
-        thread.join(timeout=10)
-        server.server_close()

@@ -67,11 +67,7 @@ class ImaginedCluster:
     # --- what people do -------------------------------------------------------------------------
 
     def apply(self, name: str, changes: Mapping[str, Any] | None = None) -> None:
-        """Apply a model, or change the spec of the one that exists.
-
-        Raises:
-            AssertionError: the API refuses the spec.
-        """
+        """Apply a model, or change the spec of the one that exists."""
         problems = validate(document(changes, name=name))
         assert problems == [], problems
         fresh = snapshot_of(changes, name=name)

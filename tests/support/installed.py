@@ -107,11 +107,7 @@ class Space:
         reached: Callable[[Condition], bool],
         timeout: float = READY_TIMEOUT,
     ) -> Condition:
-        """Wait until a condition is as wanted and return it.
-
-        Raises:
-            AssertionError: Not in time; the message has every condition, or what there is instead.
-        """
+        """Wait until a condition is as wanted and return it."""
         deadline = time.monotonic() + timeout
         while True:
             found = self.read(model)

@@ -7,24 +7,20 @@ definitions, a namespace and the APIService.
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from mm_devcluster.binaries import ensure_binaries, is_built
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import apply, kubectl
-from support.ended import end
+from support.ended import logged
 from support.eventually import eventually
-from support.go_modules import module_folder
+from support.go_modules import compiled, module_folder
 from support.ports import free_ports
 
 MODULE = "github.com/kedacore/keda/v2"
 NAMESPACE = "keda"
 START_SECONDS = 120.0
-STOP_SECONDS = 20.0
 _EXTERNAL = "v1beta1.external.metrics.k8s.io"
 
 
@@ -36,16 +32,10 @@ class Keda:
     adapter_log: Path
 
 
-def programs() -> dict[str, Path]:
-    """Return KEDA's programs; the test is skipped where compiling them was not requested."""
-    if not is_built("keda-operator") and not os.environ.get("MM_BUILD_KEDA"):
-        pytest.skip("KEDA is not compiled: `make keda-test` does that, in 17 CPU-minutes")
-    return ensure_binaries(["keda-operator", "keda-adapter"])
-
-
 @contextmanager
 def running_keda(cluster: ClusterInfo, folder: Path) -> Iterator[Keda]:
-    found = programs()
+    how = "`make keda-test` does that, in 17 CPU-minutes"
+    operator, provider = compiled("MM_BUILD_KEDA", how, "keda-operator", "keda-adapter")
     for file in sorted((module_folder("keda", MODULE) / "config" / "crd" / "bases").glob("*.yaml")):
         kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(file))
     metrics, health, grpc, adapter, adapter_metrics = free_ports(5)
@@ -55,13 +45,13 @@ def running_keda(cluster: ClusterInfo, folder: Path) -> Iterator[Keda]:
     kubeconfig = f"--kubeconfig={cluster.kubeconfig}"
     commands = {
         "operator": [
-            *(str(found["keda-operator"]), kubeconfig, "--enable-cert-rotation=false"),
+            *(str(operator), kubeconfig, "--enable-cert-rotation=false"),
             *(f"--metrics-bind-address=127.0.0.1:{metrics}", f"--cert-dir={folder}"),
             f"--health-probe-bind-address=127.0.0.1:{health}",
             f"--metrics-service-bind-address=127.0.0.1:{grpc}",
         ],
         "adapter": [
-            *(str(found["keda-adapter"]), kubeconfig, f"--lister-kubeconfig={cluster.kubeconfig}"),
+            *(str(provider), kubeconfig, f"--lister-kubeconfig={cluster.kubeconfig}"),
             f"--authentication-kubeconfig={cluster.kubeconfig}",
             f"--authorization-kubeconfig={cluster.kubeconfig}",
             *(f"--secure-port={adapter}", f"--port={adapter_metrics}", f"--cert-dir={folder}"),
@@ -77,18 +67,16 @@ def running_keda(cluster: ClusterInfo, folder: Path) -> Iterator[Keda]:
         "POD_NAME": "keda-0",
         "WATCH_NAMESPACE": "",
     }
-    processes: list[subprocess.Popen[bytes]] = []
     logs = {name: folder / f"{name}.log" for name in commands}
-    try:
-        for name, command in commands.items():
-            with logs[name].open("wb") as log:
-                processes.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+    with ExitStack() as stack:
+        removal = ("delete", "apiservice", _EXTERNAL, "--ignore-not-found")
+        stack.callback(kubectl, cluster, *removal)
+        processes = [
+            stack.enter_context(logged(command, logs[name], environment))
+            for name, command in commands.items()
+        ]
         _wait(cluster, processes, logs)
         yield Keda(logs["operator"], logs["adapter"])
-    finally:
-        for process in processes:
-            end(process, STOP_SECONDS)
-        kubectl(cluster, "delete", "apiservice", _EXTERNAL, "--ignore-not-found")
 
 
 def _wait(

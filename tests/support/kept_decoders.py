@@ -5,6 +5,7 @@ is one test's is not seen by another: a decoder keeps nothing of a file, and one
 busy when its gateway closes, is not kept.
 """
 
+import atexit
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +19,12 @@ _kept: dict[DecoderLimits, list[DecoderProcess]] = {}
 _lock = threading.Lock()
 # A decoder ends with the thread that has started it.
 _starter = ThreadPoolExecutor(1, thread_name_prefix="kept-decoders")
+
+
+@atexit.register
+def _end_kept() -> None:
+    for decoder in (one for kept in _kept.values() for one in kept):
+        decoder.end()
 
 
 class KeptDecoders(Decoders):

@@ -11,11 +11,7 @@ import psutil
 
 
 def kill_container(pod: dict[str, Any], program: str) -> None:
-    """Send SIGKILL to the process that a container of a pod was started with.
-
-    Raises:
-        AssertionError: no such process runs on this machine.
-    """
+    """Send SIGKILL to the process that a container of a pod was started with."""
     uid = pod["metadata"]["uid"]
     for process in _running(uid, program):
         parent = process.parent()
@@ -26,11 +22,7 @@ def kill_container(pod: dict[str, Any], program: str) -> None:
 
 
 def kill_in_pod(pod: dict[str, Any], program: str) -> None:
-    """Send SIGKILL to a process of a pod, whatever started it.
-
-    Raises:
-        AssertionError: no such process runs on this machine.
-    """
+    """Send SIGKILL to a process of a pod, whatever started it."""
     for process in _running(pod["metadata"]["uid"], program):
         process.kill()
         return

@@ -25,11 +25,7 @@ def _release() -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that are this process's alone, all different.
-
-    Raises:
-        RuntimeError: there are not so many.
-    """
+    """Return ports that are this process's alone, all different."""
     found: list[int] = []
     for port in random.SystemRandom().sample(RANGE, len(RANGE)):
         if len(found) == count:

@@ -17,8 +17,7 @@ from typing import Any
 import yaml
 
 from mm_devcluster import packages
-from support.ended import end
-from support.tied import tied
+from support.ended import logged
 
 START_SECONDS = 120.0  # ready in 0.2 s on a quiet machine
 REQUEST_SECONDS = 60.0
@@ -48,7 +47,7 @@ class Prometheus:
     authorization: str = ""
 
     def open(self, path: str) -> http.client.HTTPResponse:
-        """Send a GET request as someone whom the server lets in."""
+        """Send a GET request as someone whom the server knows."""
         request = urllib.request.Request(f"{self.address}{path}")  # noqa: S310
         if self.authorization:
             request.add_header("Authorization", self.authorization)
@@ -58,11 +57,7 @@ class Prometheus:
         return answer
 
     def api(self, path: str, **parameters: str) -> Any:
-        """Return the `data` of an API answer.
-
-        Raises:
-            AssertionError: Prometheus refused; its error is the message.
-        """
+        """Return the `data` of an API answer."""
         try:
             with self.open(f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}") as reply:
                 return json.load(reply)["data"]
@@ -94,28 +89,14 @@ def running_prometheus(
     packages.install(packages.MONITORING_PACKAGES)
     file, log = folder / "prometheus.yml", folder / "prometheus.log"
     file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            tied(
-                [
-                    "prometheus",
-                    f"--config.file={file}",
-                    f"--storage.tsdb.path={folder / 'data'}",
-                    f"--web.listen-address={address}:{port}",
-                    *arguments,
-                ]
-            ),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+    command = ["prometheus", f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}"]
+    command += [f"--web.listen-address={address}:{port}", *arguments]
     scheme = "https" if tls else "http"
     server = Prometheus(f"{scheme}://{address}:{port}", log, tls, authorization)
-    try:
+    with logged(command, log) as process:
         deadline = time.monotonic() + START_SECONDS
         while not server.ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"prometheus does not start:\n{log.read_text()[-3000:]}")
             time.sleep(0.05)
         yield server
-    finally:
-        end(process)

@@ -6,17 +6,15 @@ output matrix as they were trained. Weights are a hole in the file: inspections 
 """
 
 import json
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from support.hollow_checkpoint import CHAT, write_words
+from support.hollow_checkpoint import CHAT, write_safetensors, write_words
 from support.model_configs import folder_of
 
 Header = dict[str, tuple[str, list[int]]]
 
-_BYTES = {"U8": 1, "F8_E4M3": 1, "BF16": 2, "F32": 4}
 TOWER_LAYERS = 32
 TOWER = TOWER_LAYERS * 31_250
 """Numbers of the tower, as one tensor a layer."""
@@ -70,22 +68,6 @@ def tensors(config: Mapping[str, Any], kind: str, kept: str = "") -> Header:
     return found
 
 
-def write_header(path: Path, header: Header) -> None:
-    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, (dtype, shape) in header.items():
-        begin = end
-        size = _BYTES[dtype]
-        for length in shape:
-            size *= length
-        end += size
-        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
-    text = json.dumps(entries).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text)
-    with path.open("r+b") as file:
-        file.truncate(8 + len(text) + end)
-
-
 def settings(kind: str, cache: str | None = "FP8", **more: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "quant_algo": kind,
@@ -109,6 +91,6 @@ def quantized_qwen(
     (folder / "config.json").write_text(json.dumps(config | {"quantization_config": stated}))
     write_words(folder, {"<|image_pad|>": config["image_token_id"]}, CHAT)
     text = config.get("text_config", config)
-    write_header(folder / "model.safetensors", tensors(text, kind, kept))
+    write_safetensors(folder / "model.safetensors", tensors(text, kind, kept))
     (folder / "hf_quant_config.json").write_text(json.dumps(settings(kind, cache, **more)))
     return folder

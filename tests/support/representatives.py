@@ -10,9 +10,6 @@ def others_are_slow(values: Iterable[str], *always: str) -> list[Any]:
     """Return all values as parameters; those that are not in `always` are marked slow.
 
     For tests of which each case takes seconds and whose way is the same for many values.
-
-    Raises:
-        ValueError: `always` has a value that is not among the values.
     """
     known = list(values)
     if unknown := set(always) - set(known):

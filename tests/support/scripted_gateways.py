@@ -4,9 +4,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from mm_api.metrics import GATEWAY_METRICS, Metric, MetricKind
+from support.http_servers import served_in_threads
 
 
 @dataclass
@@ -92,16 +93,6 @@ def scripted_gateways() -> Iterator[ScriptedGateways]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    gateways.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with served_in_threads(Handler) as url:
+        gateways.port = int(url.rpartition(":")[2])
         yield gateways
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)

@@ -21,11 +21,7 @@ from support.models import EPOCH, snapshot_of, spec_of, tiny_facts
 
 
 def fresh(changes: Mapping[str, Any] | None = None) -> tuple[Snapshot, Plan]:
-    """Return a model nothing exists of: its inspection starts.
-
-    Raises:
-        AssertionError: the API refuses the spec.
-    """
+    """Return a model nothing exists of: its inspection starts."""
     problems = problems_of(document(changes))
     assert not problems, problems
     return planned(snapshot_of(changes))
@@ -53,9 +49,6 @@ def inspected(
         commit: what the revision of the source stood for.
         gpu: of a former plan.
         fields: replace fields of the snapshot.
-
-    Raises:
-        AssertionError: the API refuses the spec, or the plan does though it should not.
     """
     fresh(changes)
     record = Inspection(inputs_hash=inputs_hash(spec_of(changes), 0), round=0, inspected_at=EPOCH)

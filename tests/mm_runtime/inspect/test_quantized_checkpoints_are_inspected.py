@@ -11,7 +11,8 @@ from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_runtime.errors import InspectRefusedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.cases import cases
-from support.quantized_checkpoint import TOWER, quantized_qwen, settings, tensors, write_header
+from support.hollow_checkpoint import write_safetensors
+from support.quantized_checkpoint import TOWER, quantized_qwen, settings, tensors
 
 MATRICES = 28 * (3584 * (2 * 3584 + 2 * 512) + 3 * 3584 * 18944)
 """Of Qwen2.5-VL 7B: 28 layers of attention and a gated perceptron."""
@@ -74,7 +75,7 @@ def with_tensors(**changes: tuple[str, list[int]] | None) -> Callable[[Path], No
             header.pop(name)
             if value is not None:
                 header[name] = value
-        write_header(folder / "model.safetensors", header)
+        write_safetensors(folder / "model.safetensors", header)
 
     return write
 

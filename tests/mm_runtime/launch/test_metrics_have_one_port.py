@@ -2,8 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
@@ -16,6 +15,7 @@ from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.settings import Ports
 from support.cases import cases
+from support.http_servers import served_in_threads
 from support.ports import free_ports
 
 POOLS = MemoryPools(cuda_bytes=67108864, pinned_bytes=1024, shm_bytes=1)
@@ -51,19 +51,11 @@ class Inner(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(THEIRS.encode())
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base's)
-        """Keep quiet."""
-
 
 @pytest.fixture
 def inner() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Inner)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served_in_threads(Inner) as url:
+        yield int(url.rpartition(":")[2])
 
 
 def scrape(port: int, path: str = "/metrics") -> httpx.Response:

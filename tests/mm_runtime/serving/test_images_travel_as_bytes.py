@@ -81,11 +81,7 @@ def inputs_of(outputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 def table_of(encoded: Any) -> NDArray[Any]:
-    """Return the prompt table of one request.
-
-    Raises:
-        AssertionError: the request was refused.
-    """
+    """Return the prompt table of one request."""
     assert isinstance(encoded, dict), encoded
     table: NDArray[Any] = encoded[TABLE]
     return table

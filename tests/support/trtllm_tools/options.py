@@ -13,11 +13,7 @@ TOKENIZER_INFO: Final[dict[str, Option]] = _RECORDED["programs"]["tokenizer-info
 
 
 def options_of(program: str, names: frozenset[str]) -> dict[str, Option]:
-    """Return the declarations of a program's options; one that is not listed is a converter.
-
-    Raises:
-        KeyError: a name without a declaration: the planner's table has grown.
-    """
+    """Return the declarations of a program's options; one that is not listed is a converter."""
     own = _RECORDED["one converter, otherwise or alone"].get(program, {})
     declared = _RECORDED["programs"].get(program) or {**_RECORDED["every converter"], **own}
     return {name: declared[name] for name in sorted(names)}

@@ -24,21 +24,13 @@ class RefusedError(Exception):
 
 
 def demand(claim: object, message: str) -> None:
-    """Refuse unless the claim holds.
-
-    Raises:
-        RefusedError: with the message.
-    """
+    """Refuse unless the claim holds."""
     if not claim:
         raise RefusedError(message)
 
 
 def check_config(config: dict[str, Any], template: dict[str, Any], engine: dict[str, Any]) -> None:
-    """Refuse a configuration that upstream's template cannot give.
-
-    Raises:
-        RefusedError: names the tensor or the parameter.
-    """
+    """Refuse a configuration that upstream's template cannot give."""
     demand(config["backend"] == "tensorrtllm", f"backend is {config['backend']!r}")
     policy = config.get("model_transaction_policy", {})
     demand(policy.get("decoupled"), "model_transaction_policy.decoupled is needed to stream")
@@ -119,11 +111,7 @@ class RequestChecks:
         return str(self.engine["pretrained_config"]["architecture"])
 
     def check(self, inputs: Mapping[str, Any]) -> None:
-        """Refuse a request.
-
-        Raises:
-            RefusedError: names the tensor.
-        """
+        """Refuse a request."""
         for name, array in inputs.items():
             demand(
                 array.shape[:1] == (1,), f"{name}: got shape {array.shape}, expected one request"
@@ -214,11 +202,7 @@ class RequestChecks:
 
 
 def read_engine(folder: Path) -> dict[str, Any]:
-    """Return config.json of an engine's folder, whose rank 0 must be there.
-
-    Raises:
-        RefusedError: a file is missing.
-    """
+    """Return config.json of an engine's folder, whose rank 0 must be there."""
     import json  # noqa: PLC0415
 
     for name in ("config.json", "rank0.engine"):

@@ -31,11 +31,7 @@ NOT_SET_UP = (
 
 
 def read_table(given: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the tokenizer's table that the parameters name; None: nothing is guided, silently.
-
-    Raises:
-        RefusedError: a file that is not there, or is no table, or another library.
-    """
+    """Return the tokenizer's table that the parameters name; None: nothing is guided, silently."""
     backend, path = given["guided_decoding_backend"], given["xgrammar_tokenizer_info_path"]
     if not backend or not path:
         return None
@@ -67,11 +63,7 @@ class Guided:
         self._guides = Guides(codec, vocabulary_size=logits, end_ids=self._ends)
 
     def take(self, inputs: dict[str, Any]) -> Guide | None:
-        """Remove the form from a request, and return what keeps the answer to it.
-
-        Raises:
-            RefusedError: a form that is none, or nothing that could keep an answer to it.
-        """
+        """Remove the form from a request, and return what keeps the answer to it."""
         kind, guide = inputs.pop(TYPE, None), inputs.pop(GUIDE, None)
         if kind is None:
             return None

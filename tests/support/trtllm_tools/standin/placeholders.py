@@ -58,12 +58,7 @@ class Prompt:
 
 
 def prompt_of(body: dict[str, Any], kind: str) -> Prompt:
-    """Return the prompt of a request to a checkpoint of a `model_type`.
-
-    Raises:
-        RefusedPromptError: it brings a template where none is taken, or has not as many
-            placeholders as media, on which the checkpoint's processor fails.
-    """
+    """Return the prompt of a request to a checkpoint of a `model_type`."""
     template = body.get("chat_template")
     if template is not None and _NEWEST:
         # Pull request 14646; the flag that allows it is not recorded.

@@ -37,11 +37,7 @@ class RefusedFormError(Exception):
 
 
 def answer_of(form: dict[str, Any] | None, backend: str | None) -> Any:
-    """Return an answer of a form: a JSON value, or a text; None: any answer will do.
-
-    Raises:
-        RefusedFormError: a form of no type that the version knows, or without its content.
-    """
+    """Return an answer of a form: a JSON value, or a text; None: any answer will do."""
     if form is None:
         return None
     if foreign := set(form) - FIELDS:

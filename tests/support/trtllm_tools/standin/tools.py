@@ -22,11 +22,7 @@ class RefusedToolsError(Exception):
 
 
 def check_tools(body: dict[str, Any]) -> None:
-    """Check a request as its type and `check_tool_choice` do.
-
-    Raises:
-        RefusedToolsError: it is none.
-    """
+    """Check a request as its type and `check_tool_choice` do."""
     tools, choice = body.get("tools"), body.get("tool_choice", "none")
     for tool in tools or ():
         if foreign := (set(tool) - {"type", "function"}) | (set(tool["function"]) - FIELDS):
