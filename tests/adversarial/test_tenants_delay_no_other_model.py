@@ -31,6 +31,7 @@ from support.memory_group import memory_group
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
+from support.scaled_models import scaled
 from support.scripts import ROOT
 from support.under_attack import FILES_MARGIN, FREED_SECONDS, GRACE_SECONDS, RATIO, held
 
@@ -74,16 +75,6 @@ async def endless() -> AsyncIterator[Hostile]:
     async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
         hostile.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield hostile
-
-
-def scaled_by(address: str, name: str) -> dict[str, object]:
-    autoscaling = {
-        "minReplicas": 1,
-        "maxReplicas": 4,
-        "objectives": [{"metric": "TimeToFirstToken", "percentile": 95, "target": "500ms"}],
-        "prometheus": {"addresses": [address]},
-    }
-    return document({"autoscaling": autoscaling}, name)
 
 
 def serve(api: Api, *models: dict[str, object]) -> None:
@@ -168,7 +159,7 @@ async def test_another_namespaces_model_follows_as_before(
                 quiet += [waited] if turn >= 3 else []  # the first ones warm caches up
                 await asyncio.sleep(0.1)
             before = held(operator.process.pid)
-            await asyncio.to_thread(serve, bad, *(scaled_by(hostile.address, name) for name in BAD))
+            await asyncio.to_thread(serve, bad, *(scaled(hostile.address, name) for name in BAD))
             until = time.monotonic() + ATTACK_SECONDS
             filling = asyncio.create_task(fill(client, bad, until))
             most_bytes = 0

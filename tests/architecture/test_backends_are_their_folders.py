@@ -54,7 +54,6 @@ def test_only_folders_know_a_backend() -> None:
     ],
 )
 def test_what_knows_one_is_named(source: str) -> None:
-    """In a gateway it is found, in a folder it belongs there."""
     assert len(known(f"{RUNTIME}gateway/wiring.py", source)) == 1
     assert known(f"{FOLDERS}pytorch/client.py", source) == []
     assert known(f"{RUNTIME}serving/captures.py", source) != []

@@ -20,7 +20,6 @@ VALUES: dict[str, dict[str, Any]] = {
 
 
 def test_arguments_become_settings(golden: Golden) -> None:
-    """Of all but the defaults what differs from them."""
     found = {}
     for name, values in VALUES.items():
         (deployment,) = of_kind("Deployment", values)

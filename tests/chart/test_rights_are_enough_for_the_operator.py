@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,43 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 HOME, MODELS = "rights-home", "rights-models"
 OUTDATED = "definition is older than this operator"
 PROGRAM = Path(sys.executable).with_name("mm-operator")
+OWN = ["--port=0", f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
+
+
+@contextmanager
+def released(cluster: ClusterInfo, values: dict[str, Any]) -> Iterator[helm.Config]:
+    """Install the chart into a namespace of its own, beside one for models."""
+    with (
+        namespace(cluster, HOME),
+        namespace(cluster, MODELS),
+        helm.Config(namespace=HOME, kubeconfig_path=str(cluster.kubeconfig)) as config,
+    ):
+        config.install(CHART, RELEASE, values, timeout=60)
+        try:
+            yield config
+        finally:
+            config.uninstall(RELEASE, timeout=60)
+
+
+@contextmanager
+def operated(
+    cluster: ClusterInfo, folder: Path, values: dict[str, Any] | None = None
+) -> Iterator[Path]:
+    """Run the operator as the chart's account; yield its log."""
+    arguments = ["run", "--runtime-image=localhost/runtime:test"]
+    if values is not None:
+        (deployment,) = of_kind("Deployment", values)
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        arguments = container["args"]
+    kubeconfig = account_kubeconfig(cluster, HOME, RELEASE, folder / "kubeconfig")
+    with running(PROGRAM, [*arguments, *OWN], kubeconfig, folder / "operator.log"):
+        yield folder / "operator.log"
+
+
+def apply_model(cluster: ClusterInfo) -> None:
+    model = document()
+    model["metadata"]["namespace"] = MODELS
+    apply(cluster, model)
 
 
 @pytest.mark.parametrize(
@@ -39,26 +78,9 @@ def test_operator_starts_inspection_with_the_rights_of_the_chart(
 ) -> None:
     """The Job is made, the status is written, and the API server forbids nothing on the way."""
     install_definition(control_plane)
-    (deployment,) = of_kind("Deployment", values)
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    own = [f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
-    arguments = [*container["args"], "--port=0", *own]
-    log = tmp_path / "operator.log"
-    with (
-        namespace(control_plane, HOME),
-        namespace(control_plane, MODELS),
-        helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
-    ):
-        config.install(CHART, RELEASE, values, timeout=60)
-        try:
-            kubeconfig = account_kubeconfig(control_plane, HOME, RELEASE, tmp_path / "kubeconfig")
-            with running(PROGRAM, arguments, kubeconfig, log):
-                model = document()
-                model["metadata"]["namespace"] = MODELS
-                apply(control_plane, model)
-                reason = eventually(lambda: _planned(control_plane))
-        finally:
-            config.uninstall(RELEASE, timeout=60)
+    with released(control_plane, values), operated(control_plane, tmp_path, values) as log:
+        apply_model(control_plane)
+        reason = eventually(lambda: _planned(control_plane))
 
     assert reason == "InspectPending", log.read_text(encoding="utf-8")
     # A namespace of an earlier test may be on its way out: no one has the right to write there.
@@ -102,15 +124,7 @@ def test_an_upgraded_operator_upgrades_the_definition(
     install_definition(control_plane)
     wanted = _fields(_definition(control_plane))
     values = {"definition": {"upgrade": upgrade}}
-    (deployment,) = of_kind("Deployment", values)
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    own = [f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
-    log = tmp_path / "operator.log"
-    with (
-        namespace(control_plane, HOME),
-        helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
-    ):
-        config.install(CHART, RELEASE, values, timeout=60)
+    with released(control_plane, values) as config:
         try:
             kubectl(
                 control_plane,
@@ -121,14 +135,12 @@ def test_an_upgraded_operator_upgrades_the_definition(
             # Server-side apply leaves to Helm's manager what only Helm wrote: `network` stays.
             assert "formerField" in _fields(_definition(control_plane))
 
-            kubeconfig = account_kubeconfig(control_plane, HOME, RELEASE, tmp_path / "kubeconfig")
-            with running(PROGRAM, [*container["args"], "--port=0", *own], kubeconfig, log):
+            with operated(control_plane, tmp_path, values) as log:
                 eventually(
                     lambda: "upgraded to release" in log.read_text() or OUTDATED in log.read_text()
                 )
                 found = _definition(control_plane)
         finally:
-            config.uninstall(RELEASE, timeout=60)
             install_definition(control_plane)
 
     current = found["metadata"]["annotations"].get(labels.DEFINITION_DIGEST)
@@ -146,31 +158,18 @@ def test_a_namespace_without_the_label_is_left_alone(
 ) -> None:
     """The model says which command opts in; after it, the operator continues by itself."""
     install_definition(control_plane)
-    own = [f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
-    arguments = ["run", "--runtime-image=localhost/runtime:test", "--port=0", *own]
     command = f"kubectl label namespace {MODELS} {labels.ENABLED}=true"
-    with (
-        namespace(control_plane, HOME),
-        namespace(control_plane, MODELS),
-        helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
-    ):
+    with released(control_plane, {}):
         kubectl(control_plane, "label", "namespace", MODELS, f"{labels.ENABLED}-")
-        config.install(CHART, RELEASE, {}, timeout=60)
-        try:
-            eventually(lambda: "denied" in _made(control_plane))
-            kubeconfig = account_kubeconfig(control_plane, HOME, RELEASE, tmp_path / "kubeconfig")
-            with running(PROGRAM, arguments, kubeconfig, tmp_path / "operator.log"):
-                model = document()
-                model["metadata"]["namespace"] = MODELS
-                apply(control_plane, model)
-                eventually(lambda: command in _degraded(control_plane))
-                assert kubectl(control_plane, "-n", MODELS, "get", "jobs,leases") == ""
+        eventually(lambda: "denied" in _made(control_plane))
+        with operated(control_plane, tmp_path):
+            apply_model(control_plane)
+            eventually(lambda: command in _degraded(control_plane))
+            assert kubectl(control_plane, "-n", MODELS, "get", "jobs,leases") == ""
 
-                kubectl(control_plane, *command.split()[1:])
+            kubectl(control_plane, *command.split()[1:])
 
-                assert eventually(lambda: _planned(control_plane)) == "InspectPending"
-        finally:
-            config.uninstall(RELEASE, timeout=60)
+            assert eventually(lambda: _planned(control_plane)) == "InspectPending"
 
 
 def _made(cluster: ClusterInfo) -> str:

@@ -112,7 +112,6 @@ def _applied(cluster: ClusterInfo, where: str, manifest: dict[str, Any]) -> str:
 def test_nothing_is_made_elsewhere(
     cluster: ClusterInfo, where: str, manifest: dict[str, Any]
 ) -> None:
-    """System namespaces, the operator's own, and those without the label: refused by the policy."""
     said = _made(cluster, where, manifest)
 
     assert "ValidatingAdmissionPolicy" in said, said

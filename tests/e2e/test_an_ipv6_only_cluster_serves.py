@@ -66,7 +66,6 @@ def test_every_address_is_one_of_ipv6(served: ClusterInfo) -> None:
 
 
 def test_a_model_answers_through_its_service(served: ClusterInfo) -> None:
-    """By the Service's address, and by its name from a pod."""
     base = f"http://{host_port(address_of(served, settings.MODEL), 80)}/v1"
     body: dict[str, Any] = {
         "model": settings.MODEL,

@@ -74,7 +74,6 @@ def test_the_checkpoint_was_staged_without_a_gpu(space: Space) -> None:
 
 
 def test_an_openai_client_gets_an_answer(space: Space) -> None:
-    """Text and image, plain and streamed, with usage."""
     content = encode(noise_image(100, 61, seed=1))
     with client_of(space, MODEL) as client:
         text = client.chat.completions.create(**requested("what is it ?"))

@@ -204,7 +204,6 @@ def noise(least: int) -> bytes:
 
 
 async def test_requests_reach_the_router_and_nothing_else_does(site: Site) -> None:
-    """Each path of clients, a large image, the router's own errors; no other path or host."""
     assert site.conditions() == {"Accepted": "True", "ResolvedRefs": "True"}
     answer = await site.say()
     assert answer.choices[0].message.content == "a red square"

@@ -83,7 +83,7 @@ def world_with_keda(control_plane: ClusterInfo, tmp_path: Path) -> Iterator[Worl
 def followed(world: World, operator: OperatorProcess) -> None:
     """Let KEDA take a model from one replica to four, under load."""
     world.scrape(world.gateways.port, operator.port)
-    start(world.api, scaled(world.prometheus, engine="KEDA", fallback={"replicas": 1}))
+    start(world.api, scaled(world.prometheus.address, engine="KEDA", fallback={"replicas": 1}))
     load(world.api, world.gateways, requests_running=1, requests_waiting=2, **ARRIVALS)
     eventually(lambda: scaling(world.api).get("desired") == 4, seconds=90)
     eventually(lambda: replicas(world.api) == 4, seconds=120, showing=lambda: reported(world.api))

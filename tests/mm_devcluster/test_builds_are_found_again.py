@@ -26,7 +26,6 @@ SOURCES = (("go.mod", b"module x\n"), ("main.go", b"package main\n"))
 def test_whatever_decides_the_bytes_changes_the_key(
     version: str, module: binaries.Module, sources: tuple[tuple[str, bytes], ...]
 ) -> None:
-    """Go version, what is built, and every source file are in the key."""
     key = binaries.build_key(binaries.COREDNS, "go1.26", SOURCES)
     assert binaries.build_key(module, version, sources) != key
 

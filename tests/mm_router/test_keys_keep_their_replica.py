@@ -49,7 +49,6 @@ def test_a_busy_replica_passes_its_key_on() -> None:
 def test_no_replica_has_much_more_than_the_others(
     requests: list[tuple[int, int]], replicas: int
 ) -> None:
-    """However many requests have one key, their replica gets one above the bound at most."""
     outstanding = {str(one): 0 for one in range(replicas)}
     for key, tokens in requests:
         most = bound(outstanding)

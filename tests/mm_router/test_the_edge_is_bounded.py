@@ -110,7 +110,6 @@ async def test_bodies_share_the_memory(tmp_path: Path) -> None:
     "stream", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["complete", "stream"]
 )
 async def test_requests_have_a_time(tmp_path: Path, *, stream: bool) -> None:
-    """An answer that does not end in time is an error, as status or as the last event."""
     engine = ScriptedEngine(gate=asyncio.Event())
     async with (
         routed(tmp_path, engine, Settings(request_timeout_seconds=0.5)) as router,

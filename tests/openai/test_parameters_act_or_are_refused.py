@@ -204,7 +204,6 @@ def plain(client: OpenAI) -> Plain:
     ],
 )
 def test_what_acts(client: OpenAI, plain: Plain, row: Row, endpoint: str) -> None:
-    """The answer with the parameter, beside the one without it."""
     without = plain(endpoint, row.given)
     answer = query(client, endpoint, {**row.given, **row.fields})
     assert row.acts(without, answer), f"{without}\n{answer}"

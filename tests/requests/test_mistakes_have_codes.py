@@ -203,7 +203,6 @@ def _urls(tensors: Tensors) -> list[str]:
     "row", [pytest.param(row, id=row.mistake) for row in rows() if row.openai != "-"]
 )
 def test_openai(gateway: str, host: ImageHost, row: Row) -> None:
-    """The gateway's status and `error.code`."""
     content, more = _parts(row.mistake, host)
     body = {"model": "tiny", "messages": [{"role": "user", "content": content}], **more}
     answer = httpx.post(f"{gateway}/v1/chat/completions", json=body, timeout=SECONDS)

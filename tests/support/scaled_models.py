@@ -9,23 +9,22 @@ from support.absent_kubelet import built, get, inspected, pods, serving
 from support.model_documents import at, document
 from support.model_namespace import Api
 from support.operator_process import OperatorProcess, running_operator
-from support.prometheus import Prometheus
 from support.scripted_gateways import ScriptedGateways
 
 SERVERS = "serving.multimodal.dev/model=llava,app.kubernetes.io/component=server"
 QUICK = {"scaleDown": {"stabilizationWindowSeconds": 2}}
 
 
-def scaled(prometheus: Prometheus, **changes: Any) -> dict[str, Any]:
+def scaled(address: str, name: str = "llava", **changes: Any) -> dict[str, Any]:
     autoscaling = {
         "minReplicas": 1,
         "maxReplicas": 4,
         "objectives": [{"metric": "TimeToFirstToken", "percentile": 95, "target": "500ms"}],
-        "prometheus": {"addresses": [prometheus.address]},
+        "prometheus": {"addresses": [address]},
         "behavior": QUICK,
     }
     spec = at("engine.maxBatchSize", 1)
-    return document({**spec, "autoscaling": {**autoscaling, **changes}}, "llava")
+    return document({**spec, "autoscaling": {**autoscaling, **changes}}, name)
 
 
 @contextmanager

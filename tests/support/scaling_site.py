@@ -22,8 +22,8 @@ from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.scaler import Scaler
-from support.model_documents import at, document
 from support.model_namespace import Api
+from support.scaled_models import scaled
 from support.scripted_gateways import ScriptedGateways
 
 NAME = "llava"
@@ -150,17 +150,8 @@ async def followed(
     api: Api, gateways: ScriptedGateways, prometheus: dict[str, Any]
 ) -> AsyncIterator[Site]:
     """Apply a model between 1 and 4 replicas with this `spec.autoscaling.prometheus`."""
-    autoscaling = {
-        "minReplicas": 1,
-        "maxReplicas": 4,
-        "objectives": [{"metric": "TimeToFirstToken", "percentile": 95, "target": "500ms"}],
-        "behavior": QUICK,
-        "prometheus": prometheus,
-    }
-    applied = api.apply(
-        document({**at("engine.maxBatchSize", 1), "autoscaling": autoscaling}, NAME)
-    )
-    assert "created" in applied
+    model = scaled("", NAME, behavior=QUICK, prometheus=prometheus)
+    assert "created" in api.apply(model)
     client = Client(await connect(str(api.cluster.kubeconfig), None))
     site = Site(api, gateways, client)
     try:

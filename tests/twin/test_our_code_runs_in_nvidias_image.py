@@ -92,7 +92,6 @@ def test_doctor_finds_what_the_image_has(twin: Twin, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", ["llava", "qwen2-vl", "t5"])
 def test_engines_are_built_with_the_recorded_tools(twin: Twin, family: str, tmp_path: Path) -> None:
-    """`mm-runtime build` in the supervisor's environment, its steps in the image's own."""
     if (family, twin.version) == ("qwen2-vl", "0.17"):
         pytest.skip("refused by name before a build: its backend is newer (FamilyNeedsNewer)")
     python = twin.python("engine")

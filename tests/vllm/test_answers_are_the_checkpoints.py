@@ -20,7 +20,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealVllm]:
 
 
 def test_of_all_images(served: RealVllm) -> None:
-    """Each in one piece and as a stream, with the tokens of prompt and answer."""
     with OpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0, timeout=120) as client:
         for one in samples():
             image = {"type": "image_url", "image_url": {"url": data_url(one.image.read_bytes())}}

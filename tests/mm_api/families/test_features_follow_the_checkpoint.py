@@ -145,7 +145,6 @@ def test_the_server_divides_the_features_back(family: str, batch: int, images: i
     },
 )
 def test_rows_of_the_table(family: str, engine: dict[str, int], expected: int) -> None:
-    """Upstream's documented engines have these limits."""
     limits = planned(family, engine).limits
     assert limits is not None
     assert limits.max_multimodal_len == expected

@@ -1,4 +1,4 @@
-"""Image processors and lines of images: read as transformers does, refused beside another tower."""
+"""Image processors, lines and tiles: read as transformers does, refused beside another tower."""
 
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,11 @@ import pytest
 from mm_api.checkpoint.parts import processor_of
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
-from mm_api.families.image_layouts.lines import LINES as LAYOUT
+from mm_api.families.image_layouts import lines, numbered
 from mm_api.families.processor_files import check_processor
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
 from mm_runtime.inspect.checkpoint import InspectOptions
-from support.cases import cases
 from support.model_configs import MODELS, WITH_IMAGES, facts_of, folder_of, planned
 
 OF_PIXELS = ("qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen2-5-omni")
@@ -130,22 +129,34 @@ def test_plans_refuse_them(tmp_path: Path) -> None:
         facts_of_folder(folder, InspectOptions())
 
 
-LINES = [name for name in WITH_IMAGES if FAMILIES[name].layout.title == LAYOUT.title]
+LINES, NUMBERED = (
+    [name for name in WITH_IMAGES if FAMILIES[name].layout.title == layout.title]
+    for layout in (lines.LINES, numbered.NUMBERED)
+)
 
 
-@pytest.mark.parametrize("family", LINES)
-@cases(
-    "processor words",
-    {
-        "patch": ({"patch_size": {"height": 9, "width": 9}}, "of two checkpoints"),
-        "oblong": ({"patch_size": {"height": 14, "width": 16}}, "two checkpoints"),
-        "odd": ({"size": {"longest_edge": 1541}}, "expected a multiple"),
-        "too-large": ({"size": {"longest_edge": 15_680}}, "up to vision_config"),
-        "no-number": ({"size": {"longest_edge": "all"}}, "whole number"),
-    },
+SIZES: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "patch": (LINES, {"patch_size": {"height": 9, "width": 9}}, "of two checkpoints"),
+    "oblong": (LINES, {"patch_size": {"height": 14, "width": 16}}, "two checkpoints"),
+    "odd": (LINES, {"size": {"longest_edge": 1541}}, "expected a multiple"),
+    "too-large": (LINES, {"size": {"longest_edge": 15_680}}, "up to vision_config"),
+    "no-number": (LINES + NUMBERED, {"size": {"longest_edge": "all"}}, "whole number"),
+    "tile": (NUMBERED, {"max_image_size": {"longest_edge": 100}}, "expected vision_config"),
+    "odd-tiles": (NUMBERED, {"size": {"longest_edge": 1000}}, "expected a multiple"),
+    "too-many-tiles": (NUMBERED, {"size": {"longest_edge": 46_592}}, "up to 4096"),
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "processor", "words"),
+    [
+        pytest.param(family, processor, words, id=f"{name}-{family}")
+        for name, (families, processor, words) in SIZES.items()
+        for family in families
+    ],
 )
 def test_sizes_that_do_not_fit(family: str, processor: dict[str, Any], words: str) -> None:
-    """Files of two checkpoints, or a processor that the tower has no positions for, are refused."""
+    """Files of two checkpoints, or a processor whose images no position is for, are refused."""
     files = MODELS[family].files
     given = {**files["preprocessor_config.json"], **processor}
 
@@ -154,8 +165,8 @@ def test_sizes_that_do_not_fit(family: str, processor: dict[str, Any], words: st
 
 
 @pytest.mark.parametrize("family", LINES)
-def test_lines_have_room_for_their_ends(family: str) -> None:
-    """A prompt that has room for features alone has none for the tokens that end their lines."""
+def test_the_ends_of_lines_count(family: str) -> None:
+    """A prompt that holds the features alone does not hold the tokens that end their lines."""
     vision = facts_of(family).vision
     assert vision is not None
     record = FAMILIES[family]
@@ -167,3 +178,24 @@ def test_lines_have_room_for_their_ends(family: str) -> None:
     ]
 
     assert found == [["InputLenTooShort"], []]
+
+
+@pytest.mark.parametrize("family", NUMBERED)
+def test_images_that_are_not_split(family: str) -> None:
+    """Without splitting an image is its view: one tile's features and the tokens around them."""
+    files = MODELS[family].files
+    given = {**files["preprocessor_config.json"], "do_image_splitting": False}
+    vision = FAMILIES[family].read(files["config.json"], given).vision
+    assert vision is not None
+
+    assert FAMILIES[family].layout.features_per_image(vision) == vision.features_per_image
+    assert FAMILIES[family].layout.frame_tokens(vision) == 4
+
+
+@pytest.mark.parametrize("family", NUMBERED)
+def test_tokens_of_the_largest_grid(family: str) -> None:
+    """Two for each of 4 x 4 tiles, four ends of rows, and at most four around the view."""
+    vision = facts_of(family).vision
+    assert vision is not None
+
+    assert FAMILIES[family].layout.frame_tokens(vision) == 4 * (2 * 4 + 1) + 4

@@ -58,7 +58,6 @@ def test_wrong_value_is_refused(api: Api, path: str, value: object, message: str
 
 
 def test_defaults_are_those_of_the_types(api: Api) -> None:
-    """What the API server stores for the smallest model reads as the types' own defaults."""
     api.apply(document(name="defaults"))
     stored = api.read("mmm", "defaults")["spec"]
     own = MultimodalModelSpec.model_validate(document()["spec"])

@@ -1,5 +1,6 @@
-"""Every MultimodalModel under examples/ is one that the API takes."""
+"""Every MultimodalModel of examples/ and of README.md, which is short, is one the API takes."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,3 +28,23 @@ def test_examples_have_models() -> None:
 @pytest.mark.parametrize("document", [pytest.param(one, id=str(path)) for path, one in _models()])
 def test_example_is_valid(document: dict[str, Any]) -> None:
     assert validate(document) == []
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LIMIT_LINES = 90
+
+
+def test_readme_is_short() -> None:
+    """It is read at one go; what is longer belongs to docs/."""
+    assert len(README.splitlines()) <= LIMIT_LINES
+
+
+def test_set_up_is_two_commands() -> None:
+    """The block of the set-up holds `make demo` and `make test` and nothing else."""
+    assert "```\nmake demo\nmake test\n```\n" in README
+
+
+def test_manifest_is_valid() -> None:
+    manifests = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+
+    assert [validate(yaml.safe_load(one)) for one in manifests] == [[]]

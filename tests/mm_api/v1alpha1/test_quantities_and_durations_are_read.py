@@ -46,7 +46,6 @@ def test_other_text_is_no_quantity(text: str) -> None:
     },
 )
 def test_duration_has_its_length(text: str, expected: timedelta) -> None:
-    """Units add up; m is minutes and ms milliseconds."""
     assert duration.parse(text) == expected
 
 

@@ -30,7 +30,6 @@ def checkpoint(family: str) -> str:
 def test_every_model_gets_a_plan_or_a_reason(
     family: str, gpu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fits ends with 0; what does not fit with 3, the missing bytes and what would fit."""
     spec: dict[str, Any] = {"model": {"allowPickle": True}}
     if family in WITHOUT_ENGINES:
         spec |= {"engine": {"backend": "PyTorch" if FAMILIES[family].pytorch else "Reference"}}
@@ -85,7 +84,6 @@ def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_spec_names_the_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without --gpu the product of the resource is planned for."""
     spec = {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": {"product": "NVIDIA-L40S"}}}
     path = resource(tmp_path, spec)
 

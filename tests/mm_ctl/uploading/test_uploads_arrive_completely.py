@@ -86,7 +86,6 @@ def test_a_stream_that_breaks_off_leaves_the_old_file(checkpoint: Path, tmp_path
 
 @pytest.mark.usefixtures("local_kubectl")
 def test_what_the_pod_says_is_the_message(checkpoint: Path, tmp_path: Path) -> None:
-    """And a kubectl that is not there is named."""
     taken = tmp_path / "taken"
     taken.write_text("a file")
     with pytest.raises(ClusterError, match="taken"):

@@ -68,7 +68,6 @@ def test_what_is_copied_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_installed_is_copied_and_hashed(name: str) -> None:
-    """Each --requirement is a file of requirements/, and each of its lines has a hash."""
     found = parsed(name)
     copied = {source for _, several, _ in copies(found) for source in several}
     installed = {

@@ -35,7 +35,6 @@ def test_packages_go_with_their_hashes() -> None:
 
 
 def test_without_heavy_packages_everything_is_one_layer() -> None:
-    """The operator's environment is not split."""
     assert split_requirements(TEXT, OPERATOR.heavy) == ("", TEXT)
 
 

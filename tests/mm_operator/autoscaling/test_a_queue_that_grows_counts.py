@@ -1,5 +1,6 @@
 """Requests that pile up before taken slots say what the counted work does not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from mm_operator.autoscaling import (
@@ -81,7 +82,7 @@ def test_a_crowd_that_queues_is_believed_after_idleness() -> None:
 
 
 def test_a_queue_says_that_what_serves_is_busy() -> None:
-    """Costs that are 70 % too low count a third of the crowd; the queue stands all the same.
+    """Costs that are 70 % too low count a third of the crowd; the queue is there all the same.
 
     Its growth is believed at the second look that exceeds a tenth of what replicas do: one number
     alone may be a gap between two scrapes.
@@ -146,23 +147,18 @@ def test_costs_that_were_measured_right_stay() -> None:
     assert {one.inputs["fullLoad"] for one in decisions} == {1.0}
 
 
-def test_a_queue_that_is_worked_off_requests_nothing() -> None:
-    """Two hundred inside and fewer every second: what serves is enough for what comes."""
+@cases(
+    "in_flight",
+    {
+        "two-hundred-and-fewer-every-second": lambda number: 232.0 - 20.0 * number,
+        "as-many-at-every-tick-for-a-slow-host": lambda number: 50.0 + number % 2,
+    },
+)
+def test_a_queue_that_does_not_grow_requests_nothing(in_flight: Callable[[int], float]) -> None:
+    """What serves is enough for what comes."""
     state, requested = fresh(START, 2), set()
     for number in range(8):
-        at = TICK_SECONDS * number
-        seen = replace(calm_traffic(9.0), in_flight=232.0 - 20.0 * number)
-        decision, state = decide(tick(at, 2, seen), state, DEMO)
-        requested.add(decision.replicas)
-
-    assert requested == {2}
-
-
-def test_requests_that_wait_for_something_else_request_nothing() -> None:
-    """Images that come from a slow host hold requests, as many at every tick: no queue grows."""
-    state, requested = fresh(START, 2), set()
-    for number in range(8):
-        seen = replace(calm_traffic(9.0), in_flight=50.0 + number % 2)
+        seen = replace(calm_traffic(9.0), in_flight=in_flight(number))
         decision, state = decide(tick(TICK_SECONDS * number, 2, seen), state, DEMO)
         requested.add(decision.replicas)
 

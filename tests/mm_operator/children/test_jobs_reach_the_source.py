@@ -33,7 +33,6 @@ def test_public_sources_need_no_secret(source: dict[str, Any]) -> None:
 
 
 def test_plan_of_an_engine_says_nothing_of_secrets() -> None:
-    """The ConfigMap that models share names no Secret of any of them."""
     objects = children(inspected(model_of(huggingFace=HUB), commit=COMMIT))
     assert "tokenSecretRef" not in json.dumps(objects["ConfigMap/build"])
 

@@ -1,8 +1,10 @@
 """The Deployments of a model replace pods as spec.rollout says."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from mm_operator.model import DeploymentState
 from support.cases import cases
 from support.staged import children, inspected
 
@@ -30,3 +32,31 @@ def test_servers_and_encoders_alike(rollout: Mapping[str, Any], expected: dict[s
     made = children(inspected(spec, built=True))
     for component in ("server", "encoder"):
         assert made[f"Deployment/{component}"]["spec"]["strategy"] == expected
+
+
+@cases(
+    "replicas pods kept",
+    {
+        "no-deployment-yet": (3, None, False),
+        "one-pod-of-three": (3, 1, False),
+        "two-pods-of-three": (3, 2, True),
+        "three-pods": (3, 3, True),
+        "on-the-way-to-one": (1, 2, False),
+    },
+)
+def test_a_budget_keeps_pods_that_exist(replicas: int, pods: int | None, *, kept: bool) -> None:
+    """It comes with the second pod, after the Deployment, and goes with the wish for it."""
+    snapshot, plan = inspected({"replicas": replicas}, built=True)
+    if pods is not None:
+        deployment = DeploymentState(snapshot.name, "u", 1, 1, replicas, pods, 0, 0, 0)
+        observed = replace(snapshot.observed, deployment=deployment)
+        snapshot = replace(snapshot, observed=observed)
+
+    objects = children((snapshot, plan))
+
+    assert ("PodDisruptionBudget/server" in objects) is kept
+    if kept:
+        spec = objects["PodDisruptionBudget/server"]["spec"]
+        template = objects["Deployment/server"]["spec"]["template"]
+        assert spec["maxUnavailable"] == 1
+        assert spec["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()

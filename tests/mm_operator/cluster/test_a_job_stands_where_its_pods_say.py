@@ -41,7 +41,6 @@ def test_phase(status: dict[str, Any], pods: list[dict[str, Any]], expected: str
 
 
 def test_the_pod_that_runs_now_reports_the_progress() -> None:
-    """Start and progress are those of the newest pod that runs, not of one that failed before."""
     started = {"state": {"running": {"startedAt": NOW}}, "name": "build"}
     runs = pod("Running")
     runs["status"]["containerStatuses"] = [started]

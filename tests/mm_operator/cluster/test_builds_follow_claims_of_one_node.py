@@ -73,7 +73,6 @@ def wished(pod: dict[str, Any]) -> list[list[str]]:
 def test_a_second_build_follows_the_first_models_pods(
     api: Api, tmp_path: Path, mode: str, expected: list[list[str]]
 ) -> None:
-    """A model serves from the claim; the next engine is built where its pods are."""
     volume = claim_on_a_disk(api, mode)
     build = f"{labels.APP_COMPONENT}={labels.Component.BUILD}"
     try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -54,12 +54,10 @@ async def closed(client: Client) -> None:
     await eventually_async(lambda: len(sockets) == 1)  # the loop's own
 
 
-async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
-    for name in NAMES:
-        api.apply(document(name=name))
-    connection = await connect(str(api.cluster.kubeconfig), None)
-    client, models, resyncs = Client(connection), CountedModels(), Counter[str]()
-    cache_sync = CacheSync(
+def synced(
+    api: Api, client: Client, models: ModelCache, after_resync: Callable[[], None]
+) -> CacheSync:
+    return CacheSync(
         client,
         models,
         Cache(),
@@ -67,8 +65,16 @@ async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
         ServedNamespaces(client, "operators/of-the-test"),
         namespaces=[api.namespace],
         resync_seconds=RESYNC_SECONDS,
-        after_resync=lambda: resyncs.update(["seen"]),
+        after_resync=after_resync,
     )
+
+
+async def test_each_version_of_a_model_is_read_once(api: Api) -> None:
+    for name in NAMES:
+        api.apply(document(name=name))
+    connection = await connect(str(api.cluster.kubeconfig), None)
+    client, models, resyncs = Client(connection), CountedModels(), Counter[str]()
+    cache_sync = synced(api, client, models, lambda: resyncs.update(["seen"]))
     try:
         async with running(cache_sync.run()):
             await asyncio.wait_for(cache_sync.defined(), 60)
@@ -91,16 +97,7 @@ async def test_without_kopf_the_caches_are_not_complete(api: Api) -> None:
     """Names are no models: a replica that kopf reports nothing does not lead."""
     api.apply(document(name="only"))
     client, models = Client(await connect(str(api.cluster.kubeconfig), None)), ModelCache()
-    cache_sync = CacheSync(
-        client,
-        models,
-        Cache(),
-        None,
-        ServedNamespaces(client, "operators/of-the-test"),
-        namespaces=[api.namespace],
-        resync_seconds=RESYNC_SECONDS,
-        after_resync=lambda: None,
-    )
+    cache_sync = synced(api, client, models, lambda: None)
     try:
         async with running(cache_sync.run()):
             await eventually_async(lambda: "kopf has not listed all 1" in cache_sync.problem())

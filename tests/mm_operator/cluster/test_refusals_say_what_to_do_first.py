@@ -79,7 +79,6 @@ REFUSED = ClusterError(
 
 
 def test_a_claim_that_cannot_grow_names_the_field() -> None:
-    """With both sizes in bytes, and the way out."""
     found = growth_refused(REFUSED, claim("2Gi"), claim("1Gi"))
     expected = (
         "spec.build.store.size requests 2Gi (2,147,483,648 bytes), and claim multimodal-store of "

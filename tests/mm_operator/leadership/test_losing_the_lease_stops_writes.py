@@ -15,7 +15,7 @@ from support.eventually import eventually, eventually_async
 
 FAST = Timing(duration=1.0, renew_deadline=0.2, retry=0.02)
 CALM = Timing(duration=120.0, renew_deadline=60.0, retry=0.02)
-"""Where nothing is to run out: a leader that was not let run for a while has nothing to give back.
+"""Where nothing is to run out: a leader that did not run for a while has nothing to give back.
 """
 
 
@@ -89,69 +89,56 @@ def lease() -> LeaseInMemory:
     return LeaseInMemory()
 
 
-async def test_an_unreachable_api_server_ends_the_lead(lease: LeaseInMemory) -> None:
+@asynccontextmanager
+async def leading(
+    lease: LeaseInMemory, timing: Timing = CALM, **more: Any
+) -> AsyncIterator[tuple[Elector, Work, asyncio.Task[None]]]:
+    """Run an elector that leads when the block begins, and ends with it."""
     work = Work()
-    elector = Elector(lease.connect, "me", work.lead, timing=FAST)
+    elector = Elector(lease.connect, "me", work.lead, timing=timing, **more)
     task = asyncio.create_task(elector.run())
     await eventually_async(lambda: work.running == 1)
-
-    lease.reachable = False
-    await eventually_async(lambda: not elector.leads() and work.running == 0)
-    lease.reachable = True
-
-    await eventually_async(lambda: elector.leads() and work.running == 1)
+    yield elector, work, task
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_unreachable_api_server_ends_the_lead(lease: LeaseInMemory) -> None:
+    async with leading(lease, FAST) as (elector, work, _):
+        lease.reachable = False
+        await eventually_async(lambda: not elector.leads() and work.running == 0)
+        lease.reachable = True
+
+        await eventually_async(lambda: elector.leads() and work.running == 1)
 
 
 async def test_a_stolen_lease_ends_the_lead(lease: LeaseInMemory) -> None:
-    work = Work()
-    elector = Elector(lease.connect, "me", work.lead, timing=CALM)
-    task = asyncio.create_task(elector.run())
-    await eventually_async(lambda: work.running == 1)
+    async with leading(lease) as (elector, work, _):
+        spec = {"holderIdentity": "thief", "leaseDurationSeconds": 60}
+        lease.lease = {"metadata": {"resourceVersion": "99"}, "spec": spec}
 
-    spec = {"holderIdentity": "thief", "leaseDurationSeconds": 60}
-    lease.lease = {"metadata": {"resourceVersion": "99"}, "spec": spec}
-
-    await eventually_async(lambda: not elector.leads() and work.running == 0)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+        await eventually_async(lambda: not elector.leads() and work.running == 0)
     assert lease.lease["spec"]["holderIdentity"] == "thief"
 
 
 async def test_the_right_to_write_ends_by_the_clock(lease: LeaseInMemory) -> None:
     """A process that was stopped for a while finds itself without the right to write."""
     moment = [0.0]
-    work = Work()
-    elector = Elector(lease.connect, "me", work.lead, timing=CALM, clock=lambda: moment[0])
-    task = asyncio.create_task(elector.run())
-    await eventually_async(elector.leads)
+    async with leading(lease, clock=lambda: moment[0]) as (elector, _, _):
+        moment[0] += CALM.renew_deadline
 
-    moment[0] += CALM.renew_deadline
-
-    assert elector.leads() is False
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+        assert elector.leads() is False
 
 
 async def test_ending_gives_the_lease_back(lease: LeaseInMemory) -> None:
-    work = Work()
-    elector = Elector(lease.connect, "me", work.lead, timing=CALM)
-    task = asyncio.create_task(elector.run())
-    await eventually_async(lambda: work.running == 1)
-
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with leading(lease) as (_, work, _):
+        pass
 
     assert (lease.lease["spec"]["holderIdentity"], work.running) == ("", 0)
 
 
 async def test_a_renewal_under_way_does_not_keep_the_lease(lease: LeaseInMemory) -> None:
     """A renewal that arrives while the leader stops is overtaken by a second attempt."""
-    work = Work()
-    elector = Elector(lease.connect, "me", work.lead, timing=CALM)
-    task = asyncio.create_task(elector.run())
-    await eventually_async(lambda: work.running == 1)
     update, lost = lease.update, []
 
     async def update_late(read: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
@@ -160,10 +147,11 @@ async def test_a_renewal_under_way_does_not_keep_the_lease(lease: LeaseInMemory)
             raise ClusterError(409, "Lease", "x", "changed")
         return await update(read, spec)
 
-    task.cancel()
-    lease.update = update_late  # type: ignore[method-assign]  # one answer gets lost
-    await asyncio.gather(task, return_exceptions=True)
+    async with leading(lease) as (_, _, task):
+        task.cancel()
+        lease.update = update_late  # type: ignore[method-assign]  # one answer gets lost
 
+    assert lost
     assert lease.lease["spec"]["holderIdentity"] == ""
 
 
@@ -180,26 +168,22 @@ async def test_failing_work_ends_the_election(lease: LeaseInMemory) -> None:
 
 async def test_a_loop_that_stands_still_keeps_the_lease(lease: LeaseInMemory) -> None:
     """The Lease is renewed beside a main loop that is blocked beyond the renew deadline."""
-    moment = [0.0]
-    work, rivals = Work(), Work()
+    moment, rivals = [0.0], Work()
     options: dict[str, Any] = {"timing": CALM, "clock": lambda: moment[0]}
-    elector = Elector(lease.connect, "me", work.lead, **options)
     rival = Elector(lease.connect, "rival", rivals.lead, **options)
-    task = asyncio.create_task(elector.run())
-    await eventually_async(lambda: work.running == 1)
-    other = asyncio.create_task(rival.run())
+    async with leading(lease, **options) as (elector, work, _):
+        other = asyncio.create_task(rival.run())
 
-    while moment[0] < 2 * CALM.renew_deadline:  # nothing is awaited here
-        renewed = lease.writes
-        moment[0] += 1
-        standing_still(lambda renewed=renewed: lease.writes > renewed)
-        assert (elector.leads(), rival.leads()) == (True, False)
+        while moment[0] < 2 * CALM.renew_deadline:  # nothing is awaited here
+            renewed = lease.writes
+            moment[0] += 1
+            standing_still(lambda renewed=renewed: lease.writes > renewed)
+            assert (elector.leads(), rival.leads()) == (True, False)
 
-    await asyncio.sleep(0.1)
-    assert (work.running, work.started, rivals.started) == (1, 1, 0)
-    for one in (task, other):
-        one.cancel()
-    await asyncio.gather(task, other, return_exceptions=True)
+        await asyncio.sleep(0.1)
+        assert (work.running, work.started, rivals.started) == (1, 1, 0)
+        other.cancel()
+        await asyncio.gather(other, return_exceptions=True)
 
 
 async def test_a_term_that_ended_unnoticed_is_not_worked_on(lease: LeaseInMemory) -> None:
@@ -207,21 +191,15 @@ async def test_a_term_that_ended_unnoticed_is_not_worked_on(lease: LeaseInMemory
 
     Another replica may have led in between.
     """
-    work = Work()
-    elector = Elector(lease.connect, "me", work.lead, timing=FAST)
-    task = asyncio.create_task(elector.run())
-    await eventually_async(lambda: work.running == 1)
+    async with leading(lease, FAST) as (elector, work, _):
+        lease.reachable = False
+        standing_still(lambda: not elector.leads())
+        refused = lease.refused
+        standing_still(lambda: lease.refused > refused + 2)
+        lease.reachable = True
+        standing_still(elector.leads)
 
-    lease.reachable = False
-    standing_still(lambda: not elector.leads())
-    refused = lease.refused
-    standing_still(lambda: lease.refused > refused + 2)
-    lease.reachable = True
-    standing_still(elector.leads)
-
-    await eventually_async(lambda: work.started >= 2 and work.running == 1)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+        await eventually_async(lambda: work.started >= 2 and work.running == 1)
 
 
 async def test_a_failing_keeper_ends_the_election(lease: LeaseInMemory) -> None:

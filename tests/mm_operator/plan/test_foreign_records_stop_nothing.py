@@ -1,14 +1,16 @@
 """What any client may write into records of engines stops neither a reconcile nor a sweep."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from mm_api.contract import PLAN_FILE
+from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.model import ConfigState, EngineState, Owner, Step, StoredEngine
 from mm_operator.plan import decide
 from mm_operator.plan.garbage_collection import store_key
-from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY
+from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, GPU_KEY, read_gpu
 from support.cases import cases
 from support.staged import inspected
 
@@ -43,3 +45,31 @@ def test_a_damaged_record_of_others_holds_up_no_sweep(namespace: str, *, swept: 
         here.observed, stored={key: engines}, sweepers={key: Owner(here.name, here.uid)}
     )
     assert decide(replace(here, observed=observed)).garbage_collection.start is swept
+
+
+GPU = GpuModel(product="NVIDIA-L4", memory_bytes=23 << 30, compute_capability="8.9")
+
+
+def recorded(**changed: object) -> ConfigState:
+    written = {**json.loads(GPU.to_json()), **changed}
+    return ConfigState(name="llava-facts", uid="1", data={GPU_KEY: json.dumps(written)})
+
+
+def test_a_recorded_gpu_is_read_back() -> None:
+    assert read_gpu(recorded()) == GPU
+
+
+@cases(
+    "changed",
+    {
+        "product-is-no-label-value": {"product": "a b"},
+        "product-is-too-long": {"product": "x" * 64},
+        "no-memory": {"memoryBytes": 0},
+        "more-memory-than-any-gpu": {"memoryBytes": (1 << 40) + 1},
+        "capability-is-no-number": {"computeCapability": "nine"},
+        "capability-has-three-parts": {"computeCapability": "9.0.0"},
+    },
+)
+def test_a_record_beyond_the_bounds_counts_as_lost(changed: dict[str, object]) -> None:
+    """A forged GPU neither sizes an engine nor selects a node."""
+    assert read_gpu(recorded(**changed)) is None

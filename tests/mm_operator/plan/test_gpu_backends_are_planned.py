@@ -315,7 +315,6 @@ def test_ranks_that_may_find_a_node_are_built(count: str | None, runtime: dict[s
 
 
 def test_slices_are_requested_by_their_name() -> None:
-    """Build and pods request the slice that was planned for, on nodes that are cut into it."""
     resource = "nvidia.com/mig-3g.40gb"
     marks = {f"{resource}.product": f"{H100}-MIG-3g.40gb", f"{resource}.memory": "40448"}
     changes = {**TRTLLM, "runtime": {"gpu": {"resourceName": resource}}}

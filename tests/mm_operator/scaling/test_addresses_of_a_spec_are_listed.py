@@ -67,7 +67,6 @@ def test_servers_of_the_cluster_are_queried(address: str) -> None:
     },
 )
 async def test_hosts_are_those_that_the_chart_lists(*, address: str, requested: bool) -> None:
-    """Chart value prometheus.allowedHosts: nothing else is queried, these wherever they are."""
     listed = ("prometheus.monitoring.svc", "*.metrics.example", "127.0.0.1", "fd00::1")
     endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()), listed)
     spec = PrometheusSpec.model_validate({"addresses": [address], "matchLabels": {"cluster": "a"}})

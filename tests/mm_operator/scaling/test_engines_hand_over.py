@@ -36,7 +36,7 @@ def test_every_handover_leaves_the_replicas(
     """
     install_keda_definitions(api.cluster)
     with operated(api, tmp_path, arguments=("--keda",)):
-        model = scaled(prometheus, minReplicas=3)
+        model = scaled(prometheus.address, minReplicas=3)
         model["spec"]["replicas"] = 3
         start(api, model)
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
@@ -60,7 +60,7 @@ def test_keda_may_come_later(
         name = f"{file.stem.removeprefix('keda.sh_')}.keda.sh"
         api.kubectl("delete", "crd", name, "--ignore-not-found")
     with operated(api, tmp_path, arguments=("--keda",)):
-        start(api, scaled(prometheus, engine="KEDA", minReplicas=4))
+        start(api, scaled(prometheus.address, engine="KEDA", minReplicas=4))
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
 
         eventually(lambda: scaling(api).get("desired") == 4, showing=lambda: scaling(api))
@@ -83,7 +83,7 @@ def test_a_second_owner_takes_ours_away(
     install_keda_definitions(api.cluster)
     with operated(api, tmp_path, arguments=("--keda",)):
         rival = ["--name=rival", "--min=1", "--max=4", "multimodalmodel/llava"]
-        start(api, scaled(prometheus))
+        start(api, scaled(prometheus.address))
         load(api, gateways, requests_running=0.7, requests_accepted_total=3)
         eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
         api.kubectl("autoscale", *rival)

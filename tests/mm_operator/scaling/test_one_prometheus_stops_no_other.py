@@ -1,7 +1,6 @@
 """Models of several owners name their own servers: what one of them answers is its own matter."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,10 +17,11 @@ from mm_operator.scaling.queries import PART
 from mm_operator.scaling.reader import read_all
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.scaling.trust import trust
+from support.answering_api import answered_by
+from support.cases import cases
 from support.model_documents import document
 
 MADE = "2026-01-01T00:00:00Z"
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @pytest.fixture(autouse=True)
@@ -34,19 +34,6 @@ class NoOtherReader:
 
     async def list(self, *_: object) -> AsyncIterator[tuple[list[Any], str]]:
         yield [], ""
-
-
-@asynccontextmanager
-async def serving(answer: Answer) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_post("/api/v1/query", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 def vector(*result: dict[str, Any]) -> web.Response:
@@ -118,38 +105,37 @@ async def reported(*models: dict[str, Any]) -> dict[str, tuple[bool, str]]:
     }
 
 
-async def test_garbage_of_one_is_its_own_matter() -> None:
-    """Labels that are no labels hold the replicas of who named that server, and no one else's."""
-    async with serving(lists_for_labels) as bad, serving(idle) as good:
-        found = await reported(model("odd", bad), model("well", good))
-
-    assert found["well"][0] is True
-    assert found["odd"][0] is False
-    assert "labels are not texts" in found["odd"][1]
-
-
-async def test_an_unforeseen_answer_is_its_own_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever reading an answer raises, other models are decided on, and the cause is shown."""
+@cases(
+    "raises words",
+    {
+        "labels-that-are-no-labels": (False, "labels are not texts"),
+        "whatever-reading-raises": (True, "see the operator's log"),
+    },
+)
+async def test_garbage_of_one_is_its_own_matter(
+    monkeypatch: pytest.MonkeyPatch, words: str, *, raises: bool
+) -> None:
+    """It holds the replicas of who named that server, and no one else's; the cause is shown."""
     plain = Prometheus.query
 
     async def query(self: Prometheus, promql: str, pods: int = 0) -> Any:
         answer = await plain(self, promql, pods)
-        if answer["data"]["result"][0]["metric"] == ["well-0"]:
+        if raises and answer["data"]["result"][0]["metric"] == ["well-0"]:
             raise ZeroDivisionError("a defect")
         return answer
 
     monkeypatch.setattr(Prometheus, "query", query)
-    async with serving(lists_for_labels) as bad, serving(idle) as good:
+    async with answered_by(lists_for_labels) as bad, answered_by(idle) as good:
         found = await reported(model("odd", bad), model("well", good))
 
     assert found["well"][0] is True
     assert found["odd"][0] is False
-    assert "see the operator's log" in found["odd"][1]
+    assert words in found["odd"][1]
 
 
 async def test_a_status_that_cannot_be_read_stops_no_decision() -> None:
     """The plan of a status is not read, and a history that is none counts as empty."""
-    async with serving(idle) as good:
+    async with answered_by(idle) as good:
         status = {"plan": {"limits": {"maxBatchSize": "many"}}, "scaling": {"history": "many"}}
         found = await reported(model("odd", good, **status), model("well", good))
 
@@ -159,7 +145,7 @@ async def test_a_status_that_cannot_be_read_stops_no_decision() -> None:
 
 async def test_the_one_of_a_pair_that_knows_nothing_is_queried_last() -> None:
     """After a restart a Prometheus answers, and is empty: at the next tick the other is queried."""
-    async with serving(empty) as new, serving(idle) as old:
+    async with answered_by(empty) as new, answered_by(idle) as old:
         client = Prometheus(Endpoint((new, old)), trust(Endpoint(())))
         where = ("demo", "well-0")
         try:

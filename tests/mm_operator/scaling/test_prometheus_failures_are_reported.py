@@ -2,8 +2,6 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,24 +12,9 @@ from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.trust import trust
+from support.answering_api import Answer, answered_by
 from support.cases import cases
 from support.certificates import signed_by_itself
-
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def server(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_post("/api/v1/query", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await site.start()
-    try:
-        yield f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 async def query(endpoint: Endpoint, seconds: float = 60.0) -> object:
@@ -91,7 +74,7 @@ async def fine(request: web.Request) -> web.Response:
     },
 )
 async def test_a_bad_answer_is_a_sentence(answer: Answer, sentence: str) -> None:
-    async with server(answer) as address:
+    async with answered_by(answer) as address:
         with pytest.raises(MetricsError) as reported:
             await query(Endpoint((address,)), seconds=1 if answer is hang else 60)
 
@@ -112,7 +95,7 @@ async def test_the_replica_answers_when_the_first_does_not() -> None:
         requested.append(1)
         return await refuse(request)
 
-    async with server(count) as bad, server(fine) as good:
+    async with answered_by(count) as bad, answered_by(fine) as good:
         client = Prometheus(Endpoint((bad, good), token="secret"), trust(Endpoint(())), 60.0)
         try:
             first, second = [read_vector(await client.query("up")) for _ in range(2)]
@@ -129,7 +112,7 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
     other, _ = signed_by_itself(tmp_path, "other")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
-    async with server(fine, context) as address:
+    async with answered_by(fine, tls=context) as address:
         right = Endpoint((address,), ca=certificate.read_text())
         wrong = Endpoint((address,), ca=other.read_text())
 

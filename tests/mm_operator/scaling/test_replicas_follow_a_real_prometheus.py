@@ -18,7 +18,7 @@ def test_load_raises_replicas_and_the_reason_is_reported(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
     with operated(api, tmp_path) as operator:
-        start(api, scaled(prometheus))
+        start(api, scaled(prometheus.address))
         load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
 
         eventually(lambda: replicas(api) == 4, showing=lambda: scaling(api))
@@ -42,7 +42,7 @@ def test_silence_restart_and_other_hands_move_nothing(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
     with operated(api, tmp_path):
-        start(api, scaled(prometheus))
+        start(api, scaled(prometheus.address))
         load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
         eventually(lambda: replicas(api) == 3, showing=lambda: scaling(api))
         serving(api, "llava")
@@ -61,7 +61,7 @@ def test_silence_restart_and_other_hands_move_nothing(
         assert (replicas(api), reported["desired"]) == (3, 3)
         assert [one["toReplicas"] for one in reported["history"]] == [3]
 
-        api.apply(scaled(prometheus, minReplicas=3))
+        api.apply(scaled(prometheus.address, minReplicas=3))
         api.kubectl("scale", "mmm", "llava", "--replicas=2")
 
         eventually(lambda: len(scaling(api)["history"]) >= 3)
@@ -82,7 +82,7 @@ def test_recommendations_move_nothing(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
     with operated(api, tmp_path):
-        start(api, scaled(prometheus, mode="Recommend"))
+        start(api, scaled(prometheus.address, mode="Recommend"))
         load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
 
         eventually(lambda: scaling(api).get("desired") == 3, showing=lambda: scaling(api))
@@ -106,7 +106,7 @@ def test_an_autoscaler_of_the_deployment_is_reported(
     }
     assert "created" in api.apply(rival)
     with operated(api, tmp_path):
-        start(api, scaled(prometheus))
+        start(api, scaled(prometheus.address))
         load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
 
         eventually(

@@ -1,11 +1,16 @@
 """What servers and encoders are informed of each other, and the memory of both pods."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_operator.children.hardware import building_gpu
 from mm_operator.plan.engine.memory import PROCESS_BYTES
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
-from support.model_configs import planned, reference_plan
+from support.cases import cases
+from support.model_configs import inputs_of, planned, planned_engine, reference_plan
 from support.models import tiny_facts
 
 CACHE = "64Mi"
@@ -62,3 +67,40 @@ def test_only_what_sees_has_encoders(backend: str) -> None:
     else:
         plan = planned("t5", {}, vision={"placement": "Disaggregated"})
     assert [error.path for error in plan.errors] == ["spec.vision.placement"]
+
+
+@cases(
+    "vision mode percent reasons",
+    {
+        "absent": ({}, "MPS", 25, ["the smallest that was measured"]),
+        "written": ({"threadPercentage": 60}, "MPS", 60, ["as written"]),
+        "time-slices": ({"sharing": "TimeSlicing"}, "TimeSlicing", 25, []),
+    },
+)
+def test_a_written_share_is_kept(
+    vision: dict[str, Any], mode: str, percent: int, reasons: list[str]
+) -> None:
+    plan = planned("llava", {}, vision=vision)
+    sharing = plan.serving_plan.sharing
+    said = [one.reason for one in plan.reasons if one.field == "vision.threadPercentage"]
+
+    assert (sharing.mode, sharing.thread_percentage, said) == (mode, percent, reasons)
+
+
+SPEC = {"runtime": {"gpu": {"count": 1}}, "vision": {"engine": "TensorRT"}}
+
+
+def test_the_plan_names_the_gpu_and_the_build_has_it() -> None:
+    """Another GPU is another engine; half of the weights' bytes are planned in half precision."""
+    inputs = inputs_of("qwen2-vl", {"backend": "Reference"}, **SPEC)
+    planned = planned_engine(inputs)
+    vision = planned.build_plan.engine.vision
+    assert (vision.tensorrt.dtype, vision.tensorrt.compute_capability) == ("float16", "9.0")
+    assert building_gpu(inputs.spec, planned).count == 1
+    other = planned_engine(inputs_of("qwen2-vl", {"backend": "Reference"}, gpu="l40s-48gb", **SPEC))
+    assert planned.build_plan.fingerprint != other.build_plan.fingerprint
+    torch = inputs.spec.model_copy(
+        update={"vision": inputs.spec.vision.model_copy(update={"engine": "Torch"})}
+    )
+    beside = planned_engine(replace(inputs, spec=torch)).memory.per_gpu[0]
+    assert 2 * planned.memory.per_gpu[0].vision_engine_bytes == beside.vision_engine_bytes

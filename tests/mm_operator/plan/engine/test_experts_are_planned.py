@@ -65,7 +65,6 @@ def test_scout_needs_its_gpus(tensor: int, verdict: str) -> None:
 
 @pytest.mark.parametrize("version", ["1.2.1", "1.3.0rc20"])
 def test_the_command_says_how_experts_are_spread(version: str) -> None:
-    """By a flag that trtllm-serve of the version has."""
     plan = on_pytorch("qwen3", version, tensor=4, expert=2)
 
     assert plan.errors == []

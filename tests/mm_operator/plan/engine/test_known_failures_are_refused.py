@@ -136,7 +136,6 @@ def _rows() -> list[Any]:
 def test_both_sides(
     family: str, code: str, field: str, bad: dict[str, Any], good: dict[str, Any]
 ) -> None:
-    """The bad spec is refused with code, field and a way out; its good neighbour is planned."""
     refused = planned(family, **bad)
 
     assert [error.code for error in refused.errors] == [code]

@@ -1,26 +1,32 @@
 """Bytes per GPU and pool: known numbers, what was measured, and properties of every spec."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan, ModelPlan
 from mm_api.families import FAMILIES
 from mm_api.families.image_layouts.layout import FIXED_SIZE_FACTOR, VARIABLE_SIZE_FACTOR
 from mm_api.v1alpha1.runtime import RuntimeSpec
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_api.vision_runs import SCORES_OF_A_RUN, entries_of_a_run, score_bytes
+from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.fit import TERMS
 from mm_operator.plan.engine.host_memory import host_vision_bytes
+from mm_operator.plan.engine.plan import plan_engine
 from mm_operator.plan.engine.pools import bound_of, cuda_pool_bytes, shm_bytes
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.tables import gpu_of
+from mm_operator.plan.engine.target import Inputs, Target
 from mm_operator.plan.engine.units import MIB
 from mm_operator.plan.engine.weights import Attention, Linear, Split, Stack, stacks
 from support.cases import cases
 from support.model_configs import FOLDERS, WITH_ENGINES, facts_of, planned, reference_plan
+from support.model_documents import merged
 from support.models import spec_of
 
 FAMILY = st.sampled_from(sorted({*FOLDERS} & {*WITH_ENGINES}))
@@ -31,7 +37,7 @@ def memory_of(plan: ModelPlan) -> MemoryPlan:
     return plan.memory
 
 
-def gpu_of(plan: ModelPlan) -> GpuMemory:
+def on_gpu(plan: ModelPlan) -> GpuMemory:
     return memory_of(plan).per_gpu[0]
 
 
@@ -61,7 +67,7 @@ def test_cache_of_a_token(family: str, own: int, crossing: int) -> None:
     },
 )
 def test_weights(family: str, expected: int) -> None:
-    assert gpu_of(planned(family)).weights_bytes == expected
+    assert on_gpu(planned(family)).weights_bytes == expected
 
 
 @cases(
@@ -99,12 +105,12 @@ def test_the_feature_cache_takes_no_gpu_memory() -> None:
     """`featureCacheBytes` is host memory of the encoder's process."""
     cached = planned("llava", vision={"featureCacheBytes": "2Gi"})
 
-    assert gpu_of(cached) == gpu_of(planned("llava"))
+    assert on_gpu(cached) == on_gpu(planned("llava"))
 
 
 def test_the_prompt_table_is_the_guides_example() -> None:
     """2 x 576 x 4096 x 8 is 37,748,736: the guide prints 18,874,368."""
-    assert gpu_of(planned("llava")).prompt_table_bytes == 2 * 576 * 4096 * 8 == 37_748_736
+    assert on_gpu(planned("llava")).prompt_table_bytes == 2 * 576 * 4096 * 8 == 37_748_736
 
 
 @pytest.mark.parametrize("images", [1, 4])
@@ -113,7 +119,7 @@ def test_scores_of_qwen2_vl_are_counted_as_they_are_exported(images: int) -> Non
     vision = {} if images == 1 else {"maxBatchSize": images}
     patches, heads = images * 5184, 16
     expected = 2 * patches * (8 * 1280 + patches + 3 * heads * patches)
-    assert gpu_of(planned("qwen2-vl", vision=vision)).vision_activation_bytes == expected
+    assert on_gpu(planned("qwen2-vl", vision=vision)).vision_activation_bytes == expected
 
 
 @cases(
@@ -174,7 +180,7 @@ def test_more_never_takes_less(family: str, field: str, data: st.DataObject) -> 
         if field == "images" and facts.vision is not None:
             value["maxSeqLen"] = longest
         engines.append(value)
-    small, large = (gpu_of(planned(family, engine, gpu="b200-180gb")) for engine in engines)
+    small, large = (on_gpu(planned(family, engine, gpu="b200-180gb")) for engine in engines)
 
     assert small.total_bytes <= large.total_bytes
     assert small.kv_cache_bytes <= large.kv_cache_bytes
@@ -279,7 +285,6 @@ def test_images_of_few_scores_share_a_run() -> None:
 
 
 def test_a_limit_that_scores_exceed_names_the_field() -> None:
-    """The bytes, the field, and the engine that stores none of them; which then fits."""
     limits = {"runtime": {"resources": {"limits": {"memory": "20Gi"}}}}
     engine = {"engine": {"maxBatchSize": 1}}
     refused = reference_plan(facts_of("qwen2-vl"), limits | engine)
@@ -363,3 +368,40 @@ def test_shared_memory(
 )
 def test_pipeline_processes(expected: int, runtime: dict[str, Any]) -> None:
     assert expected == RuntimeSpec.model_validate(runtime).pipeline_processes
+
+
+RESULT = Path(__file__).parents[4] / "bench" / "gpu" / "results" / "memory.json"
+SIZES: dict[str, dict[str, Any]] = json.loads(RESULT.read_text(encoding="utf-8"))["sizes"]
+MOST = 1.1
+
+
+def planned_bytes(size: dict[str, Any]) -> int:
+    plan = plan_engine(
+        Inputs(
+            model="bench",
+            spec=spec_of(merged(size["spec"], {"runtime": {"gpu": {"count": 1}}})),
+            facts=ModelFacts.model_validate(size["facts"]),
+            builder_version="1",
+            gpu=gpu_of("h100-80gb"),
+        )
+    )
+    assert isinstance(plan, EnginePlan), plan
+    return plan.memory.per_gpu[0].total_bytes
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_plan_holds_what_was_counted(name: str) -> None:
+    """Contexts, weights, caches, graphs and activations, at the fullest moment of each process."""
+    counted = SIZES[name]["counted_bytes"]
+
+    assert counted <= planned_bytes(SIZES[name]) <= MOST * counted
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_page_says_what_is_planned(name: str) -> None:
+    """docs/design/gpu-results.md is made from the result's own number."""
+    assert SIZES[name]["planned_bytes"] == planned_bytes(SIZES[name])
+
+
+def test_three_sizes_were_measured() -> None:
+    assert {name.partition(":")[0] for name in SIZES} == {"tiny", "1.3b", "7b"}
