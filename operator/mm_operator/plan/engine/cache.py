@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from math import floor
 
 from mm_api.documents.build_plan import EngineLimits
-from mm_api.documents.model_facts import ModelFacts
 from mm_api.dtypes import DTYPE_BYTES
-from mm_api.families.family import Family, Kind
+from mm_api.families.family import Kind
+from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.units import ceil_to
 
 FRACTION_STEPS = 1000
@@ -40,16 +41,13 @@ class CacheSize:
 
 
 def cache_size(
-    facts: ModelFacts,
-    family: Family,
+    target: Target,
+    request: PlanRequest,
     limits: EngineLimits,
-    *,
-    ranks: int,
-    stages: int = 1,
     dtype: str,
+    *,
     quantization: str | None,
     tokens_per_block: int,
-    cross_fraction: float | None,
 ) -> CacheSize:
     """Return the cache for full batches of the longest sequences.
 
@@ -58,20 +56,20 @@ def cache_size(
     instead of their own (#crossing), in encoder-decoders every layer keeps both. A stage of a
     pipeline has its own layers alone; only families without cross attention are split so.
     """
-    text = facts.text
+    text, family, ranks = target.facts.text, target.family, request.tensor_parallel
     element = 1 if quantization == "FP8" else DTYPE_BYTES[dtype]  # --kv_cache_dtype fp8
     layer = _KEY_AND_VALUE * max(1, text.key_value_heads // ranks) * text.head_size * element
     both = family.kind is Kind.ENCODER_DECODER
     cross_layers = text.layers if both else (text.cross_attention_layers or 0)
-    own = (text.layers if both else text.layers - cross_layers) // stages
+    own = (text.layers if both else text.layers - cross_layers) // request.pipeline_parallel
     own_tokens = ceil_to(limits.max_seq_len, tokens_per_block)
     read = (limits.max_encoder_input_len or 0) if cross_layers else 0
     cross_tokens = ceil_to(read, tokens_per_block)
     own_bytes = limits.max_beam_width * own_tokens * own * layer
     cross_bytes = cross_tokens * cross_layers * layer  # beams share what was read
-    share = _cross_share(own_bytes, cross_bytes, cross_fraction)
+    share = _cross_share(own_bytes, cross_bytes, request.cross_fraction)
     sequence = own_bytes + cross_bytes
-    if cross_bytes and cross_fraction is None:
+    if cross_bytes and request.cross_fraction is None:
         sequence += -(-sequence * SHARE_SLACK_PERMILLE // 1000)
     elif share is not None:  # two pools of fixed shares: the smaller one decides
         digits = round(share * SHARE_STEPS)

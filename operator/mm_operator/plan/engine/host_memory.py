@@ -11,7 +11,6 @@ from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.step_memory import VALUE_BYTES, step_bytes
 from mm_operator.plan.engine.target import Target
 
 _VISION_DTYPE_BYTES = 4
@@ -27,6 +26,15 @@ mask, their softmax and a temporary of each."""
 
 _OWN_TOWERS = 3
 """Estimates more for an unknown class's tower. Chosen: no record says how it cuts up images."""
+
+VALUE_BYTES = 4
+"""Size of a logit, of a norm's value and of a sum, which are float32."""
+
+_SAMPLED_AT_ONCE = 1 << 20
+"""Logits that are sorted at one time (`mm_runtime.reference_engine.choosing`)."""
+
+_SAMPLING_BYTES = 64
+"""Memory of each of them: values, places, masses and their sums, and what sorting takes beside."""
 
 
 def host_memory(target: Target, limits: Limits, dtype: str, pools: MemoryPools) -> HostMemory:
@@ -55,7 +63,7 @@ def _step_bytes(target: Target, limits: EngineLimits, size: int) -> int:
     """Return what steps take beside the total, which holds the cache of one beam."""
     text, beams = target.facts.text, limits.max_beam_width
     caches = cache_bytes(text, limits, size)
-    computed = step_bytes(target, limits, size, beams=beams) + (beams - 1) * caches
+    computed = computed_bytes(target, limits, size, beams=beams) + (beams - 1) * caches
     if _is_counted(target):
         return computed
     # A class of transformers makes longer keys and values of copies.
@@ -70,6 +78,24 @@ def _step_bytes(target: Target, limits: EngineLimits, size: int) -> int:
     if not target.family.has_tower:
         computed += _OWN_TOWERS * host_vision_bytes(target, 1)
     return computed
+
+
+def computed_bytes(target: Target, limits: EngineLimits, size: int, *, beams: int) -> int:
+    """Return the bytes of rows, their mask, logits and sampling, in elements of `size`."""
+    text = target.facts.text
+    prompt = min(limits.max_num_tokens, limits.max_input_len)
+    rows = prompt + limits.max_batch_size
+    heads = (text.attention_heads + 2 * text.key_value_heads) * text.head_size
+    # The residual twice, in the dtype and in float32 as norms compute, and the perceptron's inside.
+    width = (4 * text.hidden_size + 2 * heads + 3 * text.intermediate_size) * size
+    width += 2 * text.hidden_size * VALUE_BYTES
+    shared = text.attention_heads // max(1, text.key_value_heads)
+    mask = prompt * limits.max_seq_len * (1 + shared * (1 + size))
+    logits = limits.max_batch_size * beams * text.vocabulary_size
+    computed = rows * width + mask + logits * (size + VALUE_BYTES)
+    answers = limits.max_batch_size * text.vocabulary_size
+    sampled = min(answers, max(_SAMPLED_AT_ONCE, text.vocabulary_size))
+    return computed + sampled * _SAMPLING_BYTES
 
 
 def _scores(heads: int, rows: int, limits: EngineLimits) -> int:

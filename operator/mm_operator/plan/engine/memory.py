@@ -19,7 +19,7 @@ from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES, Pools
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.stored import weights_format
 from mm_operator.plan.engine.target import Target
-from mm_operator.plan.engine.weights import Split, kept_bytes, weights_bytes
+from mm_operator.plan.engine.weights import Split, weights_bytes
 
 PROCESS_BYTES = 768 << 20
 """CUDA context of a process that computes. Measured on an H100: 527 MiB for a bare context, 746 MiB
@@ -141,8 +141,7 @@ def _rank(terms: MemoryInputs, rank: int) -> GpuMemory:
             split,
             dtype=terms.dtype,
             quantization=weights_format(request.quantization, facts),
-        )
-        + kept_bytes(facts, family, split, dtype=terms.dtype),
+        ),
         # Rank 0 alone runs the encoder (#pools).
         "vision_engine_bytes": encoders * vision_engine_bytes(facts, family),
         "vision_activation_bytes": encoders * terms.vision_activations,

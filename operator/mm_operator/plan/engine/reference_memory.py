@@ -22,15 +22,16 @@ from mm_operator.plan.engine.encoder_memory import vision_parameters
 from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
 from mm_operator.plan.engine.host_memory import (
     ACTIVATION_COPIES,
+    VALUE_BYTES,
     adapter_bytes,
     cache_bytes,
+    computed_bytes,
     host_vision_bytes,
     kept_bytes,
 )
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import PROCESS_BYTES
 from mm_operator.plan.engine.pools import Pools
-from mm_operator.plan.engine.step_memory import VALUE_BYTES, step_bytes
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.weights import text_parameters
 
@@ -228,7 +229,7 @@ def _encoder_context(target: Target, sharing: GpuSharing | None) -> int:
 def _step_bytes(terms: ReferenceMemoryInputs, size: int) -> int:
     """Return what the largest step computes in, and what captured passes hold."""
     text, limits = terms.target.facts.text, terms.limits.engine
-    computed = step_bytes(terms.target, limits, size, beams=terms.beams)
+    computed = computed_bytes(terms.target, limits, size, beams=terms.beams)
     if _is_fused(terms.target):
         # Its passes keep the logits of all slots, and of a prompt's last row.
         computed += (limits.max_batch_size + 1) * text.vocabulary_size * size

@@ -8,7 +8,7 @@ single change is enough, quantization or more GPUs are combined with the others.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mm_api.documents.model_plan import Change, Suggestion
+from mm_api.documents.model_plan import Change, Fit, Suggestion
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import Backend, Sizes
 from mm_operator.plan.engine.fit import fullest
@@ -48,20 +48,27 @@ class _Search:
             return None
 
 
-def suggest(
-    target: Target, request: PlanRequest, backend: Backend, quantizations: tuple[str, ...]
-) -> tuple[Suggestion, ...]:
-    """Return the smallest changes that fit, the cheapest first; none when nothing does.
+def suggested(
+    found: Fit,
+    target: Target,
+    request: PlanRequest,
+    backend: Backend,
+    quantizations: tuple[str, ...] = (),
+) -> Fit:
+    """Return the verdict with the smallest changes that fit, if any, the cheapest first.
 
     `quantizations`: that backend and GPU can do.
     """
+    if found.verdict == "Fits":
+        return found
     search, start = _Search(target, backend, quantizations), _Trial(request, ())
-    found = [
+    single = [
         suggestion
         for kind in (_batches, _lengths, _images, _quantizations, _ranks)
         if (suggestion := _first(kind(start, search), search))
     ]
-    return tuple((found or list(_pairs(start, search)))[:MOST])
+    options = (single or list(_pairs(start, search)))[:MOST]
+    return found.model_copy(update={"suggestions": options})
 
 
 def _pairs(start: _Trial, search: _Search) -> Iterator[Suggestion]:

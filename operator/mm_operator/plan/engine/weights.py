@@ -165,29 +165,26 @@ def text_parameters(facts: ModelFacts, family: Family) -> int:
 def weights_bytes(
     facts: ModelFacts, family: Family, split: Split, *, dtype: str, quantization: str | None
 ) -> int:
-    """Return the bytes of the language model's engines on one rank."""
-    return sum(
+    """Return the bytes of the language model's engines on one rank.
+
+    Which matrices a checkpoint keeps in its dtype is not known here: of a pipeline, every stage is
+    planned with all of them.
+    """
+    engines = sum(
         part.rank_bytes(split, dtype_bytes=DTYPE_BYTES[dtype], quantization=quantization)
         for part in stacks(facts, family)
     )
+    stored = facts.quantization
+    if stored is None:
+        return engines
+    kept = max(0, matrix_elements(facts, family) - stored.quantized_parameters)
+    bits = 8 * DTYPE_BYTES[dtype] - _QUANTIZED_BITS[stored.weights]
+    return engines - (-kept * bits // (8 * split.ranks))
 
 
 def matrix_elements(facts: ModelFacts, family: Family) -> int:
     """Return the numbers of the matrices that a quantizer changes, without the output matrix."""
     return sum(part.matrix_elements for part in stacks(facts, family))
-
-
-def kept_bytes(facts: ModelFacts, family: Family, split: Split, *, dtype: str) -> int:
-    """Return what a rank's matrices take above `weights_bytes`, where a checkpoint keeps some.
-
-    Which ones is not known here: of a pipeline, every stage is planned with all of them.
-    """
-    stored = facts.quantization
-    if stored is None:
-        return 0
-    kept = max(0, matrix_elements(facts, family) - stored.quantized_parameters)
-    bits = 8 * DTYPE_BYTES[dtype] - _QUANTIZED_BITS[stored.weights]
-    return -(-kept * bits // (8 * split.ranks))
 
 
 def _of_stage(linear: Linear, stages: int) -> Linear:

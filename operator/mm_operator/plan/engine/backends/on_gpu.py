@@ -21,7 +21,7 @@ from mm_operator.plan.engine.memory import MemoryInputs, plan_memory
 from mm_operator.plan.engine.pools import BLS_COPIES, ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.stored import cache_format
-from mm_operator.plan.engine.suggestions import suggest
+from mm_operator.plan.engine.suggestions import suggested
 from mm_operator.plan.engine.tables import era, table, version_of
 from mm_operator.plan.engine.target import Target
 
@@ -88,16 +88,9 @@ class OnGpu(ABC):
                 "spec.runtime.memoryPools.cuda",
             )
         blocks = era(table("tools")["tokensPerBlock"], version_of(self.trtllm_version))["tokens"]
+        format_ = cache_format(request, target.facts)
         cache = cache_size(
-            target.facts,
-            target.family,
-            limits.engine,
-            ranks=request.tensor_parallel,
-            stages=request.pipeline_parallel,
-            dtype=dtype,
-            quantization=cache_format(request, target.facts),
-            tokens_per_block=blocks,
-            cross_fraction=request.cross_fraction,
+            target, request, limits.engine, dtype, quantization=format_, tokens_per_block=blocks
         )
         stores = self.vision_engine == "TensorRT"
         inputs = MemoryInputs(target, request, limits, dtype, self.gpu, pools, cache, stores)
@@ -128,17 +121,13 @@ class OnGpu(ABC):
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         """Return whether the fullest GPU holds its terms, and the smallest changes that would."""
-        found = verdict(sizes.memory)
-        if found.verdict == "Fits":
-            return found
         possible = (
             name
             for name in self.quantizations(target.family)
             if target.facts.quantization is None
             and (name != "FP8" or capability(self.gpu) >= FP8_SINCE)
         )
-        options = suggest(target, sizes.request, self, tuple(possible))
-        return found.model_copy(update={"suggestions": list(options)})
+        return suggested(verdict(sizes.memory), target, sizes.request, self, tuple(possible))
 
     def reasons(self, sizes: Sizes) -> list[Reason]:
         """Return the reasons of version, dtype, limits and pool."""

@@ -45,20 +45,9 @@ class Reference:
     """The engine that stands in where there is no GPU."""
 
     serving_image: str | None
-
-    @property
-    def gpu(self) -> GpuModel | None:
-        """Return that no GPU is used."""
-        return None
-
-    @property
-    def trtllm_version(self) -> str | None:
-        """Return that TensorRT-LLM is not used."""
-        return None
-
-    @property
-    def vision_engine(self) -> VisionEngine | None:
-        return None
+    gpu: GpuModel | None = None
+    trtllm_version: None = None
+    vision_engine: VisionEngine | None = None
 
     def request(self, target: Target) -> PlanRequest:
         return request_of(target.spec)
@@ -215,7 +204,7 @@ def host_fit(target: Target, sizes: Sizes) -> Fit:
         verdict="DoesNotFit" if short else "Fits",
         short_bytes=short,
         largest_term=max(terms, key=lambda name: terms[name]),
-        message=too_little(target, host)
+        message=_too_little(target, host)
         if short
         else f"{host.total_bytes:,} bytes of host memory are needed",
     )
@@ -278,7 +267,7 @@ def _scores_warning(target: Target) -> tuple[PlanWarning, ...]:
     return (PlanWarning(code="VisionScores", message=message),)
 
 
-def too_little(target: Target, host: HostMemory) -> str:
+def _too_little(target: Target, host: HostMemory) -> str:
     """Return by how much the memory limit of the spec is too low, and what to change."""
     limit = target.spec.runtime.resources.limits["memory"]
     *terms, last = (f"{name} {getattr(host, field):,}" for field, name in _TERMS.items())

@@ -9,7 +9,7 @@ from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import ServingParts, Sizes
-from mm_operator.plan.engine.backends.reference import Reference, too_little
+from mm_operator.plan.engine.backends.reference import Reference, host_fit
 from mm_operator.plan.engine.encoder_share import gpu_sharing
 from mm_operator.plan.engine.fit import verdict
 from mm_operator.plan.engine.limits import Limits
@@ -20,7 +20,7 @@ from mm_operator.plan.engine.reference_memory import (
     plan_reference_memory,
 )
 from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.suggestions import suggest
+from mm_operator.plan.engine.suggestions import suggested
 from mm_operator.plan.engine.target import Target
 
 _NO_PINNED_POOL = "a full CUDA pool would give out features that were never copied"
@@ -30,11 +30,7 @@ _NO_PINNED_POOL = "a full CUDA pool would give out features that were never copi
 class ReferenceOnGpu(Reference):
     """The Reference engine where the spec names a GPU."""
 
-    device: GpuModel
-
-    @property
-    def gpu(self) -> GpuModel | None:
-        return self.device
+    gpu: GpuModel
 
     def request(self, target: Target) -> PlanRequest:
         """Return what the spec requests, without a pinned pool."""
@@ -65,23 +61,15 @@ class ReferenceOnGpu(Reference):
     ) -> MemoryPlan:
         """Return the bytes on the GPU, and of the host beside it."""
         beams, sharing = request.max_beam_width, _sharing(target)
-        terms = ReferenceMemoryInputs(target, limits, dtype, self.device, pools, beams, sharing)
+        terms = ReferenceMemoryInputs(target, limits, dtype, self.gpu, pools, beams, sharing)
         return plan_reference_memory(terms)
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         """Return whether the GPU holds its terms, and the host the weights as they are read."""
-        found, host = verdict(sizes.memory), sizes.memory.host
-        if found.short_bytes:
-            changes = suggest(target, sizes.request, self, ())
-            return found.model_copy(update={"suggestions": list(changes)})
-        if host.limit_bytes is not None:
-            short = host.total_bytes - host.limit_bytes
-            if short > 0:
-                message = too_little(target, host)
-                return Fit(
-                    verdict="DoesNotFit", short_bytes=short, largest_term="weights", message=message
-                )
-        return found
+        found, host = verdict(sizes.memory), host_fit(target, sizes)
+        if host.short_bytes and not found.short_bytes:
+            return host
+        return suggested(found, target, sizes.request, self)
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         """Return the frames of a video, the device, and how processes share it."""

@@ -44,7 +44,7 @@ from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.request import PlanRequest, request_of
 from mm_operator.plan.engine.stored import check_stored_for_servers
-from mm_operator.plan.engine.suggestions import suggest
+from mm_operator.plan.engine.suggestions import suggested
 from mm_operator.plan.engine.target import Target
 
 HOST: Final = "127.0.0.1"
@@ -305,16 +305,9 @@ class Vllm:
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, block: int
     ) -> VllmMemoryInputs:
         """Return what goes into the memory; keys and values lie in blocks of so many tokens."""
+        format_ = _cache_format(request, target.facts)
         cache = cache_size(
-            target.facts,
-            target.family,
-            limits.engine,
-            ranks=request.tensor_parallel,
-            stages=request.pipeline_parallel,
-            dtype=dtype,
-            quantization=_cache_format(request, target.facts),
-            tokens_per_block=block,
-            cross_fraction=None,
+            target, request, limits.engine, dtype, quantization=format_, tokens_per_block=block
         )
         adapters = _adapter_bytes(target.facts, request, dtype, self.vllm_version)
         return VllmMemoryInputs(target, request, limits, dtype, self.device, cache, adapters)
@@ -340,11 +333,7 @@ class Vllm:
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         """Return whether the fullest GPU holds its terms, and the smallest changes that would."""
-        found = verdict(sizes.memory)
-        if found.verdict == "Fits":
-            return found
-        options = suggest(target, sizes.request, self, ())
-        return found.model_copy(update={"suggestions": list(options)})
+        return suggested(verdict(sizes.memory), target, sizes.request, self)
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002
         """Return what lies beside the checkpoint: adapters, and the vision half of encoders."""

@@ -29,7 +29,7 @@ from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.stored import weights_format
 from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.units import GIB, MIB, ceil_to
-from mm_operator.plan.engine.weights import Split, kept_bytes, weights_bytes
+from mm_operator.plan.engine.weights import Split, weights_bytes
 
 BLOCK_TOKENS = 16
 """Length of a block of keys and values, vLLM's default on CUDA."""
@@ -207,13 +207,8 @@ def _rank(terms: VllmMemoryInputs, rank: int) -> GpuMemory:
     other += _MODES * graphs * facts.text.layers * _GRAPH_LAYER_BYTES
     parts = {
         "weights_bytes": weights_bytes(
-            facts,
-            family,
-            split,
-            dtype=terms.dtype,
-            quantization=weights_format(None, facts),
-        )
-        + kept_bytes(facts, family, split, dtype=terms.dtype),
+            facts, family, split, dtype=terms.dtype, quantization=weights_format(None, facts)
+        ),
         "vision_engine_bytes": vision_engine_bytes(facts, family) if first else 0,
         "vision_activation_bytes": vision_activation_bytes(facts, family, tiles)
         + audio_activation_bytes(facts, family, limits.max_num_tokens),
