@@ -10,7 +10,7 @@ programs and torch; loads of the size of real ones: 24 layers of CLIP ViT-L/14-3
         --out bench/sharing/results/h100_shares.json
 
 The second form measures images a second at every share that the plan chooses from, for towers of
-three sizes: what `mm_operator.plan.engine.encoder_share` reckons with.
+three sizes: what `mm_operator.plan.engine.encoders` reckons with.
 """
 
 import argparse

@@ -19,7 +19,7 @@ from mm_operator.cluster.apply import Applier
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.cache_sync import CacheSync, most_watches
 from mm_operator.cluster.claims import ClaimModes
-from mm_operator.cluster.client import Client, WritesForbiddenError, connect
+from mm_operator.cluster.client import Client, WritesForbiddenError, connect, minor_version
 from mm_operator.cluster.definition import DefinitionKeeper
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.keys import Key
@@ -30,7 +30,6 @@ from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.pod_diagnostics import PodDiagnostics
 from mm_operator.cluster.rollout_turns import RolloutTurns
-from mm_operator.cluster.version import minor_version
 from mm_operator.control.controller import Controller
 from mm_operator.control.queue import WorkQueue
 from mm_operator.leadership.elector import Elector

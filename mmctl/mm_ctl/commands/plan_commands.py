@@ -2,8 +2,7 @@
 
 from mm_api.backends import BACKENDS
 from mm_api.documents.model_plan import ModelPlan
-from mm_operator.plan.engine.serve_command import as_script
-from mm_operator.plan.engine.shell import folded
+from mm_operator.plan.engine.serve_command import as_script, folded
 
 _REFERENCE = """\
 # The Reference engine is built by one command of the runtime image. plan.json is buildPlan of

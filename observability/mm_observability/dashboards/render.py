@@ -1,7 +1,7 @@
 """A dashboard as Grafana's JSON, through Grafana's own types."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from grafana_foundation_sdk.builders import common as common_builders
 from grafana_foundation_sdk.builders import dashboard as builders
@@ -11,8 +11,47 @@ from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from mm_observability.dashboards.dashboard import Dashboard, Kind, Panel, Query
-from mm_observability.dashboards.variables import DATASOURCE, variables
 from mm_observability.rules.rule import RUNBOOKS
+
+DATASOURCE: Final = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
+
+_EVERY = dashboard.VariableOption(selected=True, text="All", value="$__all")
+
+Variable = builders.DatasourceVariable | builders.QueryVariable
+
+
+def variables(*, chooses_model: bool) -> tuple[Variable, ...]:
+    """Return the variables in the order in which they depend on each other."""
+    source = (
+        builders.DatasourceVariable("datasource")
+        .label("Prometheus")
+        .type("prometheus")
+        .multi(multi=False)
+    )
+    if not chooses_model:
+        return (source,)
+    return (
+        source,
+        _labels("namespace", "Namespace", "label_values(mm_model_condition, namespace)"),
+        _labels(
+            "model", "Model", 'label_values(mm_model_condition{namespace=~"$namespace"}, model)'
+        ),
+    )
+
+
+def _labels(name: str, label: str, query: str) -> builders.QueryVariable:
+    return (
+        builders.QueryVariable(name)
+        .label(label)
+        .datasource(DATASOURCE)
+        .query(query)
+        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
+        .multi(multi=True)
+        .include_all(include_all=True)
+        .current(_EVERY)
+    )
+
 
 TAG = "multimodal"
 HEIGHT = 8

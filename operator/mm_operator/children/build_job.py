@@ -59,26 +59,20 @@ def _pod(
     requests = hardware.building_requests(build_plan)
     gpu = hardware.building_gpu(spec, plan.engine)
     store = store_of(spec)
+    flags = {
+        Flag.PLAN: f"{CONFIG_MOUNT}/{PLAN_FILE}",
+        Flag.PLAN_SHA256: plan_digest(build_plan),
+        Flag.SOURCE: sources.source_argument(spec, commit),
+        Flag.STORE: store.address,
+        **({Flag.WORK: store.directory} if store.bucket else {}),
+        Flag.HOLDER: f"{snapshot.namespace}/{plan.build.job}",
+    }
     return build_job_pod(
         snapshot,
         spec,
         name="build",
         limit_seconds=int(duration.parse(spec.build.timeout).total_seconds()),
-        arguments=[
-            Command.BUILD,
-            Flag.PLAN,
-            f"{CONFIG_MOUNT}/{PLAN_FILE}",
-            Flag.PLAN_SHA256,
-            plan_digest(build_plan),
-            Flag.SOURCE,
-            sources.source_argument(spec, commit),
-            *sources.adapter_arguments(spec),
-            Flag.STORE,
-            store.address,
-            *([Flag.WORK, store.directory] if store.bucket else []),
-            Flag.HOLDER,
-            f"{snapshot.namespace}/{plan.build.job}",
-        ],
+        arguments=[Command.BUILD, *pod.flags(flags), *sources.adapter_arguments(spec)],
         environment=[
             *sources.source_environment(spec, spec.network.over(snapshot.settings.network)),
             *sources.store_environment(spec),

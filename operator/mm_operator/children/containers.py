@@ -23,7 +23,6 @@ from mm_api.contract import (
     SERVER_LIVE,
     SERVER_READY,
     SERVING_FILE,
-    TERMINATION_LOG,
     WORK_MOUNT,
     Command,
     Flag,
@@ -91,59 +90,39 @@ def build_server(
     """
     listening = listening or server_listening(spec)
     memory = pod.mebibytes(host_bytes + process_bytes)
-    return {
-        "name": "server",
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "restartPolicy": "Always",
-        "command": [Command.PROGRAM],
-        "args": [
-            Command.SERVE,
-            Flag.MANIFEST,
-            manifest,
-            Flag.SERVING,
-            f"{CONFIG_MOUNT}/{SERVING_FILE}",
-            Flag.REPOSITORY,
-            REPOSITORY,
-            Flag.ADDRESS,
-            _EVERYWHERE if "triton-http" in listening.ports else _LOOPBACK,
-            Flag.GRPC_ADDRESS,
-            _EVERYWHERE if "triton-grpc" in listening.ports else _LOOPBACK,
-            Flag.PAGE_ADDRESS,
-            _EVERYWHERE,  # probes and scrapers come from outside the pod
-            Flag.HTTP_PORT,
-            str(HTTP_PORT),
-            Flag.GRPC_PORT,
-            str(GRPC_PORT),
-            Flag.METRICS_PORT,
-            str(METRICS_PORT),
-            Flag.STARTUP_TIMEOUT,
-            str(start_seconds - _STARTUP_MARGIN_SECONDS),
-            Flag.TERMINATION_LOG,
-            TERMINATION_LOG,
-            *role,
+    flags = {
+        Flag.MANIFEST: manifest,
+        Flag.SERVING: f"{CONFIG_MOUNT}/{SERVING_FILE}",
+        Flag.REPOSITORY: REPOSITORY,
+        Flag.ADDRESS: _EVERYWHERE if "triton-http" in listening.ports else _LOOPBACK,
+        Flag.GRPC_ADDRESS: _EVERYWHERE if "triton-grpc" in listening.ports else _LOOPBACK,
+        Flag.PAGE_ADDRESS: _EVERYWHERE,  # probes and scrapers come from outside the pod
+        Flag.HTTP_PORT: str(HTTP_PORT),
+        Flag.GRPC_PORT: str(GRPC_PORT),
+        Flag.METRICS_PORT: str(METRICS_PORT),
+        Flag.STARTUP_TIMEOUT: str(start_seconds - _STARTUP_MARGIN_SECONDS),
+    }
+    return pod.container(
+        "server",
+        image,
+        [Command.SERVE, *pod.flags(flags), *role],
+        mounts=[
+            volumes.serving_mount(),
+            volumes.config_mount(),
+            {"name": "work", "mountPath": WORK_MOUNT},
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # Triton's regions
         ],
-        "env": pod.environment(),
-        "ports": listening.container_ports,
-        "resources": pod.compute(
+        restartPolicy="Always",
+        ports=listening.container_ports,
+        resources=pod.compute(
             spec.runtime.resources if resources is None else resources,
             gpu=gpu,
             defaults={"cpu": _SERVER_CPU, "memory": memory},
             memory_limit=memory_limit,
         ),
         **_server_probes(listening.page, start_seconds),
-        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
-        "securityContext": pod.container_security(),
-        "terminationMessagePath": TERMINATION_LOG,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            volumes.serving_mount(),
-            {"name": "serving", "mountPath": CONFIG_MOUNT, "readOnly": True},
-            {"name": "work", "mountPath": WORK_MOUNT},
-            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # Triton's regions
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
-        ],
-    }
+        lifecycle={"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+    )
 
 
 def server_listening(spec: MultimodalModelSpec) -> Listening:
@@ -182,46 +161,31 @@ def build_gateway(
         arguments += [Flag.AUTH_TOKEN_FILE, f"{AUTH_MOUNT}/{AUTH_FILE}"]
         mounts = [{"name": "auth", "mountPath": AUTH_MOUNT, "readOnly": True}]
     mounts += [FEATURES] if features else []
-    return {
-        "name": "gateway",
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": [Command.PROGRAM],
-        "args": [
-            Command.GATEWAY,
-            Flag.MANIFEST,
-            manifest,
-            Flag.SERVING,
-            f"{CONFIG_MOUNT}/{SERVING_FILE}",
-            Flag.TRITON,
-            f"127.0.0.1:{GRPC_PORT}",
-            Flag.ADDRESS,
-            "0.0.0.0",  # noqa: S104  # clients come from outside the pod
-            Flag.PORT,
-            str(GATEWAY_PORT),
-            *arguments,
-        ],
-        "env": pod.environment(),
-        "ports": [_port("http", GATEWAY_PORT)],
-        "resources": pod.compute(
+    flags = {
+        Flag.MANIFEST: manifest,
+        Flag.SERVING: f"{CONFIG_MOUNT}/{SERVING_FILE}",
+        Flag.TRITON: f"{_LOOPBACK}:{GRPC_PORT}",
+        Flag.ADDRESS: _EVERYWHERE,  # clients come from outside the pod
+        Flag.PORT: str(GATEWAY_PORT),
+    }
+    return pod.container(
+        "gateway",
+        image,
+        [Command.GATEWAY, *pod.flags(flags), *arguments],
+        mounts=[volumes.serving_mount(), volumes.config_mount(), *mounts],
+        reports=False,
+        ports=[_port("http", GATEWAY_PORT)],
+        resources=pod.compute(
             spec.gateway.resources,
             gpu=RuntimeGpu(),
             defaults=_GATEWAY_REQUESTS,
             memory_limit=memory_bytes,
         ),
-        "startupProbe": _probe(GATEWAY_LIVE, "http", 1, 120),
-        "livenessProbe": _probe(GATEWAY_LIVE, "http", 10, 6),
-        "readinessProbe": _probe(GATEWAY_READY, "http", 1, 3),
-        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
-        "securityContext": pod.container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            volumes.serving_mount(),
-            {"name": "serving", "mountPath": CONFIG_MOUNT, "readOnly": True},
-            *mounts,
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
-        ],
-    }
+        startupProbe=_probe(GATEWAY_LIVE, "http", 1, 120),
+        livenessProbe=_probe(GATEWAY_LIVE, "http", 10, 6),
+        readinessProbe=_probe(GATEWAY_READY, "http", 1, 3),
+        lifecycle={"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+    )
 
 
 def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:

@@ -2,14 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from mm_api.contract import (
-    CANNOT_START,
-    TERMINATION_LOG,
-    TIME_LIMIT_VARIABLE,
-    Command,
-    ExitCode,
-    Flag,
-)
+from mm_api.contract import CANNOT_START, TIME_LIMIT_VARIABLE, ExitCode
 from mm_api.v1alpha1 import MultimodalModelSpec, RuntimeGpu
 from mm_operator.children import pod, volumes
 from mm_operator.children.metadata import Manifest
@@ -56,26 +49,14 @@ def build_job_pod(
     the operator's. `gpu`: whose product the node must have. `claims`: what the pod says of claims
     for devices.
     """
-    container: Manifest = {
-        "name": name,
-        "image": spec.build.image or snapshot.settings.runtime_image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": [Command.PROGRAM],
-        "args": [*arguments, Flag.TERMINATION_LOG, TERMINATION_LOG],
-        "env": [
-            *pod.environment(),
-            {"name": TIME_LIMIT_VARIABLE, "value": str(limit_seconds)},
-            *environment,
-        ],
-        "resources": resources,
-        "securityContext": pod.container_security(),
-        "terminationMessagePath": TERMINATION_LOG,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            *mounts,
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
-        ],
-    }
+    container = pod.container(
+        name,
+        spec.build.image or snapshot.settings.runtime_image,
+        arguments,
+        variables=[{"name": TIME_LIMIT_VARIABLE, "value": str(limit_seconds)}, *environment],
+        mounts=mounts,
+        resources=resources,
+    )
     account = spec.build.service_account_name
     job_pod: Manifest = {
         # Of the pod, not of the Job: waiting for a GPU is not building, and a pod that ran too long

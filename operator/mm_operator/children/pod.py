@@ -1,8 +1,9 @@
 """What every pod has in common: it passes Pod Security `restricted` with a read-only root."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from mm_api.contract import TERMINATION_LOG, Command, Flag
 from mm_api.v1alpha1 import Resources, RuntimeGpu, Scheduling, UserIds, quantity
 from mm_operator.children.metadata import Manifest
 from mm_operator.digests import plain
@@ -74,6 +75,39 @@ def environment() -> list[Manifest]:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def flags(values: Mapping[str, str]) -> list[str]:
+    return [word for pair in values.items() for word in pair]
+
+
+def container(
+    name: str,
+    image: str,
+    arguments: Sequence[str],
+    *,
+    variables: Sequence[Manifest] = (),
+    mounts: Sequence[Manifest],
+    reports: bool = True,
+    **more: Any,
+) -> Manifest:
+    """Return a container with `mm-runtime`, and /tmp; if it reports, with a termination log."""
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [Command.PROGRAM],
+        "args": [*arguments, *([Flag.TERMINATION_LOG, TERMINATION_LOG] if reports else [])],
+        "env": [*environment(), *variables],
+        "securityContext": container_security(),
+        **({"terminationMessagePath": TERMINATION_LOG} if reports else {}),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            *mounts,
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
+        ],
+        **more,
+    }
 
 
 def placement(scheduling: Scheduling, gpu: RuntimeGpu) -> Manifest:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mm_api.contract import CONFIG_MOUNT, SERVING_FILE, TERMINATION_LOG, Command, Flag
+from mm_api.contract import CONFIG_MOUNT, SERVING_FILE, Command, Flag
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import pod, sources, volumes
 from mm_operator.children.metadata import Manifest
@@ -24,35 +24,18 @@ def build_pull(
     store = store_of(spec)
     if not store.bucket:
         return []
+    flags = {
+        Flag.STORE: store.bucket,
+        Flag.TO: store.directory,
+        Flag.SERVING: f"{CONFIG_MOUNT}/{SERVING_FILE}",
+    }
     return [
-        {
-            "name": NAME,
-            "image": image,
-            "imagePullPolicy": "IfNotPresent",
-            "command": [Command.PROGRAM],
-            "args": [
-                Command.STORE,
-                Command.STORE_PULL,
-                fingerprint,
-                Flag.STORE,
-                store.bucket,
-                Flag.TO,
-                store.directory,
-                Flag.TERMINATION_LOG,
-                TERMINATION_LOG,
-                Flag.SERVING,
-                f"{CONFIG_MOUNT}/{SERVING_FILE}",
-                *role,
-            ],
-            "env": [*pod.environment(), *sources.store_environment(spec)],
-            "resources": pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.runtime.resources),
-            "securityContext": pod.container_security(),
-            "terminationMessagePath": TERMINATION_LOG,
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-            "volumeMounts": [
-                volumes.pull_mount(),
-                {"name": "serving", "mountPath": CONFIG_MOUNT, "readOnly": True},
-                {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # an emptyDir of the pod's own
-            ],
-        }
+        pod.container(
+            NAME,
+            image,
+            [Command.STORE, Command.STORE_PULL, fingerprint, *pod.flags(flags), *role],
+            variables=sources.store_environment(spec),
+            mounts=[volumes.store_mount(), volumes.config_mount()],
+            resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.runtime.resources),
+        )
     ]

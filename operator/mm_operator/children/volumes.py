@@ -1,7 +1,7 @@
 """Claims in pods: the checkpoint read-only, the store writable for builds alone."""
 
 from mm_api import labels
-from mm_api.contract import ADAPTERS_MOUNT, SOURCE_MOUNT, STORE_MOUNT
+from mm_api.contract import ADAPTERS_MOUNT, CONFIG_MOUNT, SOURCE_MOUNT, STORE_MOUNT
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children.metadata import Manifest
 from mm_operator.model import Snapshot
@@ -135,8 +135,8 @@ def serving_mount() -> Manifest:
     return {"name": STORE, "mountPath": STORE_MOUNT, "readOnly": True}
 
 
-def pull_mount() -> Manifest:
-    return {"name": STORE, "mountPath": STORE_MOUNT}
+def config_mount() -> Manifest:
+    return {"name": "serving", "mountPath": CONFIG_MOUNT, "readOnly": True}
 
 
 def _claim(name: str, claim: str, *, read_only: bool) -> Manifest:

@@ -6,12 +6,13 @@ are compared with what the API server holds by then: watches may lag, and anothe
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
-from mm_operator.cluster.catch_up import UNREADABLE, compare
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import LEASE_NAME, ServedNamespaces
@@ -27,6 +28,45 @@ from mm_operator.cluster.resources import (
     Resource,
 )
 from mm_operator.errors import ClusterError
+
+_FORBIDDEN, _NOT_FOUND = 403, 404
+UNREADABLE = frozenset({_FORBIDDEN, _NOT_FOUND})
+"""Statuses of a kind that is not defined or may not be read: nothing is known of it anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All objects of a kind and namespace, by their metadata."""
+
+    uids: frozenset[str]
+    version: int
+    missed: tuple[tuple[str, str], ...]
+    """Namespace and name of those that the cache does not hold in this version or a later one."""
+
+
+async def compare(
+    client: Client,
+    resource: Resource,
+    namespace: str | None,
+    selector: str,
+    holds: Callable[[Mapping[str, Any]], bool],
+) -> Listing:
+    """List a kind's metadata and compare it with a cache; ClusterError: no answer, or a refusal.
+
+    A list without a version is read from the store itself: names and versions suffice to compare.
+    `holds`: whether the cache holds an object of this metadata, or a later version of it.
+    """
+    uids: set[str] = set()
+    missed: list[tuple[str, str]] = []
+    version = "0"
+    pages = client.list(resource, namespace, selector=selector, metadata_only=True)
+    async for items, version in pages:  # noqa: B007  # the last page's version is what is wanted
+        for metadata in (item["metadata"] for item in items):
+            uids.add(metadata["uid"])
+            if not holds(metadata):
+                missed.append((metadata["namespace"], metadata["name"]))
+    return Listing(frozenset(uids), int(version), tuple(missed))
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -150,22 +190,26 @@ class CacheSync:
 
     async def _catch_models_up(self) -> int:
         """Read the models that kopf has not brought; return how many."""
-        listings = [
-            await compare(self._client, MODEL, namespace, "", self._models.is_current)
-            for namespace in self._namespaces
-        ]
         read = [
             item
-            for listing in listings
+            for listing in await self._list_models()
             for place, name in listing.missed
             if (item := await self._client.get(MODEL, place, name))
         ]
         for item in read:
             self._models.put(item)
-        uids = {uid for listing in listings for uid in listing.uids}
-        # The oldest of them, as at each resync.
-        self._models.keep(uids, min(listing.version for listing in listings))
         return len(read)
+
+    async def _list_models(self) -> list[Listing]:
+        """Forget the models that a list of metadata does not have, and return the lists."""
+        listings = [
+            await compare(self._client, MODEL, namespace, "", self._models.is_current)
+            for namespace in self._namespaces
+        ]
+        uids = {uid for listing in listings for uid in listing.uids}
+        # The oldest of them: what kopf reported after that may be missing in an earlier list.
+        self._models.keep(uids, min(listing.version for listing in listings))
+        return listings
 
     async def _catch_up(self, resource: Resource, namespace: str | None) -> int:
         """Read the objects of a kind that its watch has not brought; return how many."""
@@ -224,7 +268,7 @@ class CacheSync:
     async def _resync(self) -> None:
         while True:
             try:
-                uids = await self._forget_deleted()
+                uids = {uid for one in await self._list_models() for uid in one.uids}
             except ClusterError as error:
                 self._problem = f"{MODEL.plural}: {error}; is the CRD installed?"
                 _LOG.warning("models cannot be listed: %s", error)
@@ -246,17 +290,3 @@ class CacheSync:
                 return True
             await asyncio.sleep(_FEED_SECONDS)
         return False
-
-    async def _forget_deleted(self) -> set[str]:
-        """Forget the models that a list of metadata does not have, and return the others' uids."""
-        uids: set[str] = set()
-        versions: list[int] = []
-        for namespace in self._namespaces:
-            version = ""
-            pages = self._client.list(MODEL, namespace, metadata_only=True)
-            async for page, version in pages:  # noqa: B007  # the last page's version is what is wanted
-                uids |= {item["metadata"]["uid"] for item in page}
-            versions.append(int(version))
-        # The oldest of them: what kopf reported after that may be missing in an earlier list.
-        self._models.keep(uids, min(versions))
-        return uids

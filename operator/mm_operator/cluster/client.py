@@ -6,6 +6,8 @@ time for objects that are mostly passed on unread.
 
 import asyncio
 import json
+import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -13,13 +15,31 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import ApiClient, ApiException, Configuration, VersionApi
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.config_exception import ConfigException
 
 from mm_operator.cluster.resources import POD, Resource
 from mm_operator.cluster.rest import RestClient
 from mm_operator.errors import ClusterError
+
+_LOG = logging.getLogger(__name__)
+_VERSION_SECONDS = 10.0
+
+
+async def minor_version(api: ApiClient) -> int:
+    """Return the minor version of the API server; 0 when it does not say, which means an old one.
+
+    A server that cannot be reached now is no reason to end: everything else waits for it too.
+    """
+    try:
+        code = await VersionApi(api).get_code(_request_timeout=_VERSION_SECONDS)
+    except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+        _LOG.warning("the version of the API server is not known (%s)", type(error).__name__)
+        return 0
+    digits = re.match(r"\d+", str(code.minor))
+    return int(digits[0]) if digits else 0
+
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"

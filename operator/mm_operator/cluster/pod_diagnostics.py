@@ -5,7 +5,7 @@ begin on its node, and the log of a running build are read again at growing dist
 is read here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +15,44 @@ from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.client import MESSAGE_LIMIT, Client
 from mm_operator.cluster.pods import condition, moment, needs_log, running, waits_on_its_node
 from mm_operator.cluster.resources import EVENT
-from mm_operator.cluster.volume_events import volume_trouble
 from mm_operator.errors import ClusterError
-from mm_operator.model import VolumeTrouble
+from mm_operator.model import VolumeFault, VolumeTrouble
+
+MULTI_ATTACH = "Multi-Attach error"
+"""With this the attach controller begins its message, whose reason is FailedAttachVolume."""
+
+_MESSAGE_LIMIT = 300
+_READ_LIMIT = 2048
+"""Length of a message whose generated parts are left out; who may create Events may write a
+megabyte."""
+
+
+def volume_trouble(events: Iterable[Mapping[str, Any]], pod: str) -> VolumeTrouble | None:
+    """Return the worst trouble among Events of a pod; None: they speak of nothing of the kind.
+
+    The kubelet's FailedMount follows from an attachment that failed, every two minutes: the cause
+    stays, whatever was said last.
+    """
+    found: dict[VolumeFault, str] = {}
+    for event in events:
+        message = str(event.get("message") or "")[:_READ_LIMIT].replace(pod, "the pod")
+        said = " ".join(steady(message).split())
+        if fault := _fault(str(event.get("reason") or ""), said):
+            found[fault] = said[:_MESSAGE_LIMIT].rstrip(".")
+    worst = next((fault for fault in VolumeFault if fault in found), None)
+    if worst is None:
+        return None
+    # Multi-Attach names the volume and the pods that have it: names that someone generated.
+    message = "" if worst is VolumeFault.ATTACHED_ELSEWHERE else found[worst]
+    return VolumeTrouble(worst, message)
+
+
+def _fault(reason: str, said: str) -> VolumeFault | None:
+    if reason == VolumeFault.NOT_ATTACHED:
+        attached = said.startswith(MULTI_ATTACH)
+        return VolumeFault.ATTACHED_ELSEWHERE if attached else VolumeFault.NOT_ATTACHED
+    return VolumeFault.NOT_MOUNTED if reason == VolumeFault.NOT_MOUNTED else None
+
 
 LOG_LINES = 10
 _LINE_LIMIT = 300

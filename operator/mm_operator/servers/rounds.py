@@ -11,10 +11,13 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from pydantic import ValidationError
 
+from mm_api import labels
 from mm_api.contract import METRICS_PORT
 from mm_api.documents.server_state import PATH, ServerState
 from mm_api.hosts import host_port
@@ -23,7 +26,30 @@ from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import POD
-from mm_operator.servers.pods import ServerPod, server_pod
+
+QUERIED = frozenset({labels.Component.SERVER, labels.Component.ENCODER})
+"""Pods that run `mm-runtime serve`: language models, and vision encoders in pods of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPod:
+    """A serving pod, or an encoder's, whose server can be queried."""
+
+    name: str
+    uid: str
+    address: str
+
+
+def server_pod(pod: Mapping[str, Any]) -> ServerPod | None:
+    """Return where a pod's server answers; None for other pods, and while it does not run."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    component = (metadata.get("labels") or {}).get(labels.APP_COMPONENT)
+    if component not in QUERIED or "deletionTimestamp" in metadata:
+        return None
+    if status.get("phase") != "Running" or not status.get("podIP"):
+        return None
+    return ServerPod(metadata["name"], metadata["uid"], status["podIP"])
+
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,13 +1,42 @@
 """The operator's metrics, made from the catalogue in `mm_api.metrics`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from mm_api.metrics import MODEL_METRICS, OPERATOR_METRICS, SCALING_METRICS, Metric, MetricKind
-from mm_operator.telemetry.series import SeriesCollector, Source
+from mm_operator.status.series import Sample
+
+Source = Callable[[], Iterable[Sample]]
+"""Returns the samples of every model; none while this replica does not lead."""
+
+
+class SeriesCollector(Collector):
+    """One series for each sample of the source; the series of a model go with it."""
+
+    def __init__(self, metrics: Iterable[Metric], source: Source) -> None:
+        self._metrics = tuple(metrics)
+        self._source = source
+        self._gathered: tuple[Sample, ...] = ()
+
+    def gather(self) -> None:
+        """Take the samples as they are now: the writer of the text reads nothing live."""
+        self._gathered = tuple(self._source())
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """Yield the families; each has a help text even while it has no series."""
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for metric in self._metrics:
+            counts = metric.kind is MetricKind.COUNTER
+            family = CounterMetricFamily if counts else GaugeMetricFamily
+            families[metric.name] = family(metric.name, metric.help, labels=metric.labels)
+        for sample in self._gathered:
+            families[sample.metric].add_metric(sample.labels, sample.value)
+        yield from families.values()
 
 
 class Metrics:

@@ -11,10 +11,9 @@ from kubernetes.aio.client import ApiClient, Configuration
 from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client
-from mm_operator.cluster.pod_diagnostics import PodDiagnostics
+from mm_operator.cluster.pod_diagnostics import PodDiagnostics, volume_trouble
 from mm_operator.cluster.pods import pod_end, waits_on_its_node
 from mm_operator.cluster.resources import POD
-from mm_operator.cluster.volume_events import volume_trouble
 from mm_operator.model import VolumeFault, VolumeTrouble
 from support.absent_kubelet import built, inspected, serving, wait_for_pod
 from support.bound_pods import bind, empty_node

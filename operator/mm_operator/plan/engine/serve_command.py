@@ -3,6 +3,8 @@
 The server reads a checkpoint of Hugging Face, so nothing is built; the plan's limits reach it here.
 """
 
+import shlex
+
 import yaml
 from pydantic import JsonValue
 
@@ -12,9 +14,21 @@ from mm_api.families.upstream_classes import pytorch_of
 from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.guided import SERVE_BACKEND, serves_forms
 from mm_operator.plan.engine.serve_options import merged
-from mm_operator.plan.engine.shell import folded
 from mm_operator.plan.engine.tables import version_of
 from mm_operator.plan.engine.target import Target
+
+
+def folded(argv: list[str]) -> str:
+    """Return one command, each flag on a line of its own."""
+    parts: list[str] = []
+    for word in argv:
+        quoted = shlex.quote(word)
+        if word.startswith("--") or not parts:
+            parts.append(quoted)
+        else:
+            parts[-1] += f" {quoted}"
+    return " \\\n  ".join(parts)
+
 
 HOST = "127.0.0.1"
 """Only the gateway beside it connects: the server has no limits of its own, and fetches any URL."""

@@ -10,7 +10,7 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import ServingParts, Sizes
 from mm_operator.plan.engine.backends.reference import Reference, host_fit
-from mm_operator.plan.engine.encoder_share import gpu_sharing
+from mm_operator.plan.engine.encoders import gpu_sharing
 from mm_operator.plan.engine.fit import verdict
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools

@@ -14,7 +14,7 @@ from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.encoder_memory import is_one_sequence
-from mm_operator.plan.engine.encoder_share import gpu_sharing
+from mm_operator.plan.engine.encoders import gpu_sharing
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_engines, tokenizer_info
 from mm_operator.plan.engine.request import PlanRequest, request_of
