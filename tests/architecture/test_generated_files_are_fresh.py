@@ -14,6 +14,7 @@ GENERATORS = pytest.mark.parametrize(
         "generate_conditions_page",
         "generate_dockerfiles",
         "generate_document_schemas",
+        pytest.param("generate_gpu_choices", marks=pytest.mark.slow),  # plans every example
         "generate_parameters_page",
         pytest.param("generate_planning_page", marks=pytest.mark.slow),  # plans every model
         "generate_templates",
