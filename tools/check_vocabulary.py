@@ -61,7 +61,7 @@ OWN: Final = ("check_vocabulary.py", "test_words_that_are_out_are_found.py")
 """This check and its test."""
 _STATEMENT: Final = frozenset({tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
 """A string after one of these is a docstring."""
-GLOSSARY: Final = "docs/reference/glossary.md"
+GLOSSARY: Final = "docs/design/words.md"
 """The list of these words itself."""
 
 _WORD: Final = re.compile(rf"\b(?:{'|'.join(OUT)})\b", re.IGNORECASE)
@@ -91,7 +91,7 @@ def count_in_code(text: str) -> int:
 def problems_of_code(name: str, text: str) -> list[str]:
     """Return one line per line of code that holds words that are out."""
     return [
-        f"{name}:{number}: a word that is out (docs/reference/glossary.md): {line.strip()}"
+        f"{name}:{number}: a word that is out (docs/design/words.md): {line.strip()}"
         for number, line in enumerate(text.splitlines(), 1)
         if count_in_code(line)
     ]

@@ -76,7 +76,7 @@ PLANNED: Final[dict[str, Advice]] = {
     ),
     Reason.NOT_SUPPORTED: Advice(
         "The field or family is not supported with this backend.",
-        "Follow the message; [api.md](api.md#fields-without-behaviour-yet) lists these fields.",
+        "Follow the message; [a page](api-unsupported.md) lists these fields.",
     ),
     Reason.GPU_UNKNOWN: Advice(
         "The GPU product, or its memory, cannot be determined from node labels.",

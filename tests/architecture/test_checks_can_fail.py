@@ -78,7 +78,7 @@ def test_document_check_names_a_link_without_page_or_heading(tmp_path: Path) -> 
     {
         "at-the-limit": ("docs/a.md", 300, False),
         "above": ("docs/a.md", 301, True),
-        "exempt": ("docs/reference/api.md", 301, False),
+        "exempt": ("docs/reference/api-status.md", 301, False),
         "study": ("docs/studies/a.md", 301, False),
         "elsewhere": ("README.md", 301, False),
     },

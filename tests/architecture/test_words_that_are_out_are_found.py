@@ -31,7 +31,7 @@ def test_lines_of_code() -> None:
     text = 'told = 1\nflag = "--picture"\nField(alias="wholeRequest")\nf.tell(), "PICTURE_SIZES"\n'
 
     assert check_vocabulary.problems_of_code("a.py", text) == [
-        "a.py:1: a word that is out (docs/reference/glossary.md): told = 1"
+        "a.py:1: a word that is out (docs/design/words.md): told = 1"
     ]
 
 
@@ -61,7 +61,7 @@ def test_names_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_glossary_lists_every_word_that_is_out() -> None:
-    rows = (ROOT / "docs/reference/glossary.md").read_text().partition("## Words that are out")[2]
+    rows = (ROOT / "docs/design/words.md").read_text().partition("## Words that are out")[2]
     listed = re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)[2:]
     words = {word for row in listed for word in row.split(", ")}
     patterns = list(check_vocabulary.OUT)
