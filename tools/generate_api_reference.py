@@ -40,7 +40,7 @@ strict validation, which `kubectl apply` requests by itself.
 """
 
 _SECTIONS: Final = {
-    "model": "{source: {s3: {bucket: models, prefix: llava, credentialsSecretRef: {name: keys}}}}",
+    "model": "{source: {s3: {bucket: models, prefix: one, credentialsSecretRef: {name: keys}}}}",
     "engine": "{backend: VLLM, maxBatchSize: 16, maxImagesPerRequest: 4, kvCache: {reuse: true}}",
     "vision": "{placement: Disaggregated, replicas: 2, featureCacheBytes: 64Mi}",
     "build": "{timeout: 4h, store: {size: 200Gi, accessMode: ReadWriteMany, gcAfter: 168h}}",
@@ -51,7 +51,7 @@ _SECTIONS: Final = {
     "autoscaling": "{maxReplicas: 4, objectives: [{metric: TimeToFirstToken, target: 2s}]}",
 }
 """Field of the spec with a page of its own -> an example of it."""
-_SOURCE: Final = "source: {persistentVolumeClaim: {claimName: checkpoints, path: llava}}"
+_SOURCE: Final = "source: {persistentVolumeClaim: {claimName: checkpoints, path: one}}"
 
 
 def pages() -> dict[str, str]:
@@ -96,7 +96,7 @@ def _of(spec: Schema, name: str) -> str:
 
 def _example(spec: Schema) -> str:
     """Return a manifest that the API takes."""
-    kind = {"apiVersion": labels.API_VERSION, "kind": labels.KIND, "metadata": {"name": "llava"}}
+    kind = {"apiVersion": labels.API_VERSION, "kind": labels.KIND, "metadata": {"name": "demo"}}
     resource = {**kind, "spec": spec}
     if problems := validate(resource):
         raise ValueError(f"an example is not valid: {problems}")
