@@ -34,11 +34,7 @@ megabyte, where it looks for a single one with `memchr`: most images are one sea
 
 
 def check_cost(body: bytes) -> None:
-    """Refuse a body that takes much more to parse than its bytes take to receive.
-
-    Raises:
-        InvalidRequestError: more elements or more text than any request needs.
-    """
+    """Refuse a body that takes much more to parse than its bytes take to receive."""
     commas = escapes = text = 0
     # It cannot hold too much text: 3 ms less of a megabyte's image.
     is_small = len(body) <= TEXT_BYTES

@@ -105,11 +105,7 @@ def check_adapter(
 
 
 def check_names(name: str, folder: Path) -> None:
-    """Refuse an adapter that vLLM would fail to read (parse_fine_tuned_lora_name of vllm/lora).
-
-    Raises:
-        PermanentError: a tensor is named as in a model that holds several adapters.
-    """
+    """Refuse an adapter that vLLM would fail to read (parse_fine_tuned_lora_name of vllm/lora)."""
     for tensor in sorted(read_header(folder / WEIGHTS)):
         if not tensor.endswith((".lora_A.weight", ".lora_B.weight")):
             raise PermanentError(

@@ -34,11 +34,7 @@ def claim_root(path: Path) -> Path | None:
 
 
 def check_contained(path: Path) -> None:
-    """Refuse a path whose links lead out of its claim; one that does not exist passes.
-
-    Raises:
-        SourceEscapesError: it leads elsewhere.
-    """
+    """Refuse a path whose links lead out of its claim; one that does not exist passes."""
     root = claim_root(path)
     if root is not None:
         _compare(path, path.resolve(), root)

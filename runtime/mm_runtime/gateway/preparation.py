@@ -106,11 +106,7 @@ class Preparation:
         return self._chat_prompt is not None
 
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
-        """Return the tokens of a request's complete prompts without the features of their media.
-
-        Raises:
-            InvalidRequestError: as `prepare`.
-        """
+        """Return the tokens of a request's complete prompts without the features of their media."""
         return sum(
             self._layout.text_tokens(
                 parsed.prompt,

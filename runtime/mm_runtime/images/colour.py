@@ -77,11 +77,7 @@ def _changes_nothing(transform: ImageCms.ImageCmsTransform, mode: str) -> bool:
 
 
 def refuse_hdr(chunks: Mapping[bytes, bytes]) -> None:
-    """Refuse a PNG that says, by its chunk cICP, that its colours are those of HDR.
-
-    Raises:
-        HdrError: they are.
-    """
+    """Refuse a PNG that says, by its chunk cICP, that its colours are those of HDR."""
     _, curves, *layout = chunks.get(b"cICP", b"").ljust(2, b"\0")
     if layout == _RGB_OF_ALL_LEVELS and (name := _HDR.get(curves)) is not None:
         raise HdrError(

@@ -170,11 +170,7 @@ def _open(encoded: bytes, formats: tuple[str, ...]) -> ImageFile:
 
 
 def check_pixels(size: tuple[int, int], limit: int) -> None:
-    """Refuse more pixels than the limit.
-
-    Raises:
-        BadImageError: that many.
-    """
+    """Refuse more pixels than the limit."""
     width, height = size
     if width * height > limit:
         raise BadImageError(

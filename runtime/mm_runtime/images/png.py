@@ -139,11 +139,7 @@ def clear_pixels(png: Png, decoded: Image.Image) -> Image.Image | None:
 
 
 def check_complete(png: Png, decoded: Image.Image) -> None:
-    """Check that the file has the rows that its header promises; Pillow leaves the others black.
-
-    Raises:
-        PngDamageError: it has fewer.
-    """
+    """Check that the file has the rows that its header promises; Pillow leaves the others black."""
     width, height, interlaced = *decoded.size, bool(png.chunks[b"IHDR"][12])
     if not interlaced and decoded.crop((0, height - 1, width, height)).getbbox(alpha_only=False):
         return  # its last row has been written

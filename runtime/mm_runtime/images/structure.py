@@ -46,11 +46,7 @@ class StructureError(ValueError):
 
 
 def check_structure(encoded: bytes) -> None:
-    """Check the parts of a JPEG, PNG, WebP or GIF; other bytes pass, no decoder takes them.
-
-    Raises:
-        StructureError: more scans, segments, chunks or blocks than images have.
-    """
+    """Check the parts of a JPEG, PNG, WebP or GIF; other bytes pass, no decoder takes them."""
     if encoded.startswith(b"\xff\xd8\xff"):
         _check_jpeg(encoded)
     elif encoded.startswith(parts.PNG_SIGNATURE):

@@ -92,11 +92,7 @@ def inspect(source: Path, options: InspectOptions) -> ModelFacts:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Raise whatever is wrong with a checkpoint as a refusal.
-
-    Raises:
-        InspectRefusedError: the message says why and what to do.
-    """
+    """Raise whatever is wrong with a checkpoint as a refusal."""
     try:
         yield
     except SourceEscapesError as escape:

@@ -21,11 +21,7 @@ SHOWN_ENTRIES = 12
 
 
 def check_directory(source: Path) -> None:
-    """Refuse a source that is not a readable directory, and show what lies beside it.
-
-    Raises:
-        InspectRefusedError: `SourceNotFound`.
-    """
+    """Refuse a source that is not a readable directory, and show what lies beside it."""
     try:
         if source.is_dir():
             next(source.iterdir(), None)

@@ -41,11 +41,7 @@ _STARTS = ("decoder_start_token_id", "forced_bos_token_id")
 def check_tokenizer(
     source: Path, family: Family, dimensions: Dimensions, config: JsonObject
 ) -> None:
-    """Refuse a tokenizer that servers could not read, or that is another checkpoint's.
-
-    Raises:
-        InspectRefusedError: `ConfigInvalid`.
-    """
+    """Refuse a tokenizer that servers could not read, or that is another checkpoint's."""
     rows, folder = dimensions.text.vocabulary_size, tokenizer_folder(source)
     generation = read_optional(source / "generation_config.json")
     for name, document in (("config.json", config), ("generation_config.json", generation)):

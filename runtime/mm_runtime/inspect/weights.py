@@ -96,11 +96,7 @@ def read(source: Path, *, allow_pickle: bool, config_dtype: str | None) -> Weigh
 def read_parts(
     source: Path, folders: tuple[str, ...], *, allow_pickle: bool, config_dtype: str | None
 ) -> Weights:
-    """Return the weights of a checkpoint whose parts lie in folders of their own (VILA).
-
-    Raises:
-        InspectRefusedError: as `read`, for the first part that is refused.
-    """
+    """Return the weights of a checkpoint whose parts lie in folders of their own (VILA)."""
     parts = {
         name: read(source / name, allow_pickle=allow_pickle, config_dtype=config_dtype)
         for name in folders

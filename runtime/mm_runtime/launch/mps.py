@@ -83,11 +83,7 @@ class MpsDaemon:
         return done.stdout
 
     def clients(self) -> frozenset[int]:
-        """Return the ids of the processes that joined; one that runs without MPS is not among them.
-
-        Raises:
-            MpsUnavailableError: the daemon does not answer.
-        """
+        """Return the ids of the processes that joined; one without MPS is not among them."""
         return frozenset(
             pid
             for server in numbers(self.send_command("get_server_list"))

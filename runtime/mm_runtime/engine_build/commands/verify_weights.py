@@ -63,11 +63,7 @@ def _release() -> int:
 
 
 def compare_with_class(facts: ModelFacts, folder: Path) -> None:
-    """Load the class of a checkpoint, or of its language model, onto no device.
-
-    Raises:
-        WeightsUnusableError: as `load_weights`.
-    """
+    """Load the class of a checkpoint, or of its language model, onto no device."""
     # Torch alone is more than a container may have that had only to copy files.
     from mm_runtime.engine_build.commands.towers import vila  # noqa: PLC0415
     from mm_runtime.reference_engine.language_model import load_nowhere  # noqa: PLC0415

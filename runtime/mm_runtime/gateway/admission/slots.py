@@ -59,11 +59,7 @@ class Admission:
         return self.load.running + self.load.waiting
 
     def check(self, places: int = 1) -> None:
-        """Refuse a request for which there are not so many places.
-
-        Raises:
-            OverloadedError: all places are taken.
-        """
+        """Refuse a request for which there are not so many places."""
         if self.inside + places > self.capacity:
             raise OverloadedError(
                 f"The model is busy: {self.load.running} requests run and {self.load.waiting} "

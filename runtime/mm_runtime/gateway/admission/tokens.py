@@ -84,11 +84,7 @@ def budget_tokens(
 
 
 def check_characters(limits: ContextLimits, prompt: str, param: str) -> None:
-    """Refuse a prompt whose tokens need not be counted.
-
-    Raises:
-        InvalidRequestError: it is longer than any text of so many tokens.
-    """
+    """Refuse a prompt whose tokens need not be counted."""
     if surely_exceeds(prompt, limits.max_input_len):
         raise _too_long(
             f"This model takes prompts of at most {limits.max_input_len} tokens. "

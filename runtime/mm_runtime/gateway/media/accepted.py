@@ -12,11 +12,7 @@ from mm_runtime.gateway.media.recordings import AudioReference
 def check_media(
     model: ServedModel, images: Sequence[ImageReference], videos: Sequence[VideoReference]
 ) -> None:
-    """Refuse images and videos that the model does not take, before any is loaded.
-
-    Raises:
-        InvalidRequestError: too many, too many frames, or kinds that do not go together.
-    """
+    """Refuse images and videos that the model does not take, before any is loaded."""
     limit = model.max_images
     if len(images) > limit:
         param = images[limit].param
@@ -50,11 +46,7 @@ def check_media(
 
 
 def check_features(model: ServedModel, rows: int) -> None:
-    """Refuse more features than the plan has memory for: those of images and videos add up.
-
-    Raises:
-        InvalidRequestError: they are more.
-    """
+    """Refuse more features than the plan has memory for: those of images and videos add up."""
     if model.max_features is not None and rows > model.max_features:
         raise InvalidRequestError(
             f"The images and videos become {rows} tokens together; this model takes at most "
@@ -65,11 +57,7 @@ def check_features(model: ServedModel, rows: int) -> None:
 
 
 def check_recordings(model: ServedModel, recordings: Sequence[AudioReference]) -> None:
-    """Refuse recordings that the model does not take.
-
-    Raises:
-        InvalidRequestError: it takes none, or not so many.
-    """
+    """Refuse recordings that the model does not take."""
     if not recordings:
         return
     if model.audio is None:

@@ -19,11 +19,7 @@ class EncodingMemory:
         self._freed = asyncio.Event()
 
     def check(self, count: int) -> None:
-        """Refuse a file that never fits.
-
-        Raises:
-            InvalidRequestError: it takes more than all of the memory.
-        """
+        """Refuse a file that never fits."""
         if count > self._most:
             raise InvalidRequestError(
                 f"An image or video of the request takes {count // _MB} MB as a file for the "

@@ -58,11 +58,7 @@ class PixelBudget:
         self._spent = 0
 
     def check(self, size: tuple[int, int]) -> None:
-        """Refuse before anything is decoded, if all frames are as large as announced.
-
-        Raises:
-            BadImageError: they are too many together.
-        """
+        """Refuse before anything is decoded, if all frames are as large as announced."""
         self._refuse_above(self._frames * size[0] * size[1], size)
 
     def spend(self, size: tuple[int, int]) -> None:

@@ -34,11 +34,7 @@ class Quiet:
         load.observers.append(self._observe)
 
     async def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Return the result of the first run beside which no request came.
-
-        Raises:
-            Exception: that of the run.
-        """
+        """Return the result of the first run beside which no request came."""
         while True:
             await self._is_quiet()
             self._disturbed = False

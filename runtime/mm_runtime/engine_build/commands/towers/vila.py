@@ -89,11 +89,7 @@ def load(source: TowerSource) -> Tower:
 def read_parts(
     llm: Path, facts: ModelFacts, **given: Any
 ) -> tuple[Any, int, dict[str, torch.Tensor]]:
-    """Return the tower of `vision_tower/`, the layer it ends at, and `mm_projector/`'s weights.
-
-    Raises:
-        WeightsUnusableError: as `load_weights`.
-    """
+    """Return the tower of `vision_tower/`, the layer it ends at, and `mm_projector/`'s weights."""
     tower = load_weights(
         transformers.SiglipVisionModel,
         llm / TOWER,
