@@ -13,8 +13,9 @@ from mm_runtime.images.data_urls import decode_data_url
 from mm_runtime.images.media import BadImageError, decode
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.media import MediaLimits, image_from_url
-from support.image_files import animation, photograph
+from support.image_files import photograph
 from support.images import encode
+from support.videos import video
 
 LIMIT = 1 << 20
 IMAGE = encode(photograph())
@@ -100,7 +101,7 @@ def test_recordings_are_refused_alike() -> None:
     "head", ["data:image/gif;base64,", "data:video/mp4; BASE64,", "data:;base64,"]
 )
 def test_videos_are_read_alike(head: str) -> None:
-    url = head + base64.b64encode(animation("GIF")).decode().rstrip("=")
+    url = head + base64.b64encode(video(3)).decode().rstrip("=")
     assert len(read_video(url, VideoLimits(LIMIT, LIMIT, 8)).frames) == 3
 
 

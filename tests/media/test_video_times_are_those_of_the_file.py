@@ -1,6 +1,5 @@
 """Frames are chosen by the times at which a player shows them."""
 
-import io
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -12,7 +11,6 @@ from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.frames import Clip
 from mm_runtime.gateway.media.video import VideoLimits, decode_video
 from support.cases import cases
-from support.images import plain_image
 from support.video_files import BLUE, GREEN, RED, of_packets, plain, video_of
 
 FEW = 16
@@ -146,26 +144,3 @@ def test_frames_without_a_key_frame_before_them() -> None:
         _names(_clip(of_packets(content, lambda found: found[1:], "matroska"), most=3))
         == ["blue"] * 3
     )
-
-
-@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
-def test_animations(kind: str) -> None:
-    """Each frame of an animation has a time of its own: 100 ms, 3 s and 900 ms."""
-    images = [plain_image((20, 10), one) for one in (RED, GREEN, BLUE)]
-    file = io.BytesIO()
-    images[0].save(
-        file, kind, save_all=True, append_images=images[1:], duration=[100, 3000, 900], loop=0
-    )
-    clip = _clip(file.getvalue(), fps=1)
-
-    assert clip.seconds == pytest.approx(4)
-    assert _names(clip) == ["red", "green", "green", "green"]
-
-
-def test_animations_that_are_too_fast() -> None:
-    """Browsers show a frame of 10 ms or less for 100 ms."""
-    images = [plain_image((20, 10), one) for one in (RED, GREEN, BLUE)]
-    file = io.BytesIO()
-    images[0].save(file, "GIF", save_all=True, append_images=images[1:], duration=10, loop=0)
-
-    assert _clip(file.getvalue()).seconds == pytest.approx(0.3)

@@ -79,15 +79,6 @@ def animated_webp(frames: int, side: int) -> bytes:
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
-def growing_gif(side: int) -> bytes:
-    """Return a GIF whose second frame reaches beyond its canvas, up to side x side pixels."""
-    frames = [plain_image((8, 8)), plain_image((8, 8), (0, 0, 255))]
-    content = bytearray(encode(frames[0], "GIF", save_all=True, append_images=frames[1:]))
-    second = content.rindex(b"\x2c\0\0\0\0\x08\0\x08\0")
-    content[second + 5 : second + 9] = struct.pack("<HH", side, side)
-    return bytes(content)
-
-
 def grown_video(width: int, height: int, frames: int = 3) -> bytes:
     """Return a WebM of 64 x 64 pixels, all of whose frames but the first and last are larger."""
     small, large = (

@@ -34,12 +34,12 @@ def grey(number: int, frames: int) -> int:
     return 20 + 180 * number // max(1, frames - 1)
 
 
-def long_video(frames: int) -> bytes:
+def long_video(frames: int, side: int = 16) -> bytes:
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
         stream = output.add_stream("mpeg4", rate=25)
-        stream.width = stream.height = 16
-        image = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
+        stream.width = stream.height = side
+        image = av.VideoFrame.from_ndarray(np.zeros((side, side, 3), np.uint8), format="rgb24")
         coded = bytes(next(iter((*stream.encode(image), *stream.encode(None)))))
         for number in range(frames):
             packet = av.Packet(coded)

@@ -78,10 +78,8 @@ class _Png(PngImageFile):
 
 
 @contextmanager
-def opened(
-    encoded: bytes, *, max_pixels: int, formats: tuple[str, ...] = FORMATS
-) -> Iterator[ImageFile]:
-    """Open an image of one of some formats; nothing is decoded yet.
+def opened(encoded: bytes, *, max_pixels: int) -> Iterator[ImageFile]:
+    """Open an image; nothing is decoded yet.
 
     Raises:
         BadImageError: not an image, truncated, of another format or structure, or of too many
@@ -96,7 +94,7 @@ def opened(
         with warnings.catch_warnings():
             # A warning of Pillow (odd metadata, palette with alpha) is no reason to refuse.
             warnings.simplefilter("ignore")
-            with _open(encoded, formats) as image:
+            with _open(encoded) as image:
                 check_pixels(image.size, max_pixels)
                 yield image
     except (BadImageError, UnidentifiedImageError):
@@ -161,12 +159,12 @@ def _shown(image: ImageFile, encoded: bytes) -> Image.Image:
     return shown
 
 
-def _open(encoded: bytes, formats: tuple[str, ...]) -> ImageFile:
-    if encoded.startswith(b"\xff\xd8\xff") and "JPEG" in formats:
+def _open(encoded: bytes) -> ImageFile:
+    if encoded.startswith(b"\xff\xd8\xff"):
         return _Jpeg(io.BytesIO(encoded))
-    if encoded.startswith(PNG_SIGNATURE) and "PNG" in formats:
+    if encoded.startswith(PNG_SIGNATURE):
         return _Png(read_png(encoded))
-    return Image.open(io.BytesIO(encoded), formats=formats)
+    return Image.open(io.BytesIO(encoded), formats=FORMATS)
 
 
 def check_pixels(size: tuple[int, int], limit: int) -> None:

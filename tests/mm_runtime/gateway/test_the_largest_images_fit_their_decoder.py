@@ -8,13 +8,11 @@ from PIL import Image
 
 from mm_api.documents.serving_plan import GatewayPlan
 from mm_api.gateway_memory import decoder_bytes
-from mm_runtime.gateway.media.decoding.jobs import image_job, video_job
+from mm_runtime.gateway.media.decoding.jobs import image_job
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
-from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.serving.preprocess.processors.prepared import Colours
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
-from support import bombs
 from support.images import RED, encode, plain_image
 
 pytestmark = pytest.mark.slow
@@ -85,12 +83,3 @@ async def test_an_image(decoders: Decoders, kind: str, count: int) -> None:
     assert len(content) <= PLAN.max_image_bytes
     job = image_job(VIEWS.reduced, count, PLAN.max_image_pixels)
     assert (await decoders.through(lambda run: run(job, content, 60))).array.size
-
-
-async def test_an_animation(decoders: Decoders) -> None:
-    """Eight frames of the largest size are as many as their budget allows."""
-    content = bombs.animated_webp(8, 7_000)
-    limits = VideoLimits(PLAN.max_image_bytes, PLAN.max_image_pixels, 8)
-    job = video_job(VIEWS.reduced_frame, limits, is_url=False)
-    found = await decoders.through(lambda run: run(job, content, 60))
-    assert found.array.shape == (8, 384, 384, 3)

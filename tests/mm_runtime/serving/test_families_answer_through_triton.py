@@ -1,7 +1,6 @@
 """The real server and gateway with an engine of each family: answers are transformers' own."""
 
 import base64
-import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from support.families.pipeline import BEAMS
 from support.families.served import FRAMES, TEXT_FAMILIES, Family, Servers, image_part, video_part
 from support.families.words import END, tokenizer
 from support.images import data_url, encode
+from support.video_files import video_of
 from support.videos import long_video, video
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(600)]
@@ -114,7 +114,7 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)
 def test_video(served: Family) -> None:
-    """Frames of an animation, evenly sampled; the answer is that of the same frames in Triton."""
+    """Frames in a row, evenly sampled; the answer is that of the same frames in Triton."""
     frames = [noise_image(60, 50, seed=seed) for seed in range(5)]
     row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in frames)
     prompt = served.case.prompt.format(images=served.case.video_mark)
@@ -280,18 +280,16 @@ def test_length_of_a_video(served: Family) -> None:
         ids = served.pipeline.query(prompt, VIDEO_BYTES=frames, **more)
         return served.pipeline.preprocessor.codec.decode(ids)
 
-    urls = (_slow_animation(seed) for seed in range(0, 300, FRAMES))
+    urls = (_slow_video(seed) for seed in range(0, 300, FRAMES))
     # Not every answer of random weights depends on times.
     url = next(one for one in urls if not timed or expected(one, **timed) != expected(one))
     answer = served.chat({"type": "video_url", "video_url": {"url": url}}, TEXT_PART)
     assert expected(url, **timed) == answer.choices[0].message.content
 
 
-def _slow_animation(seed: int) -> str:
-    shown = [noise_image(60, 50, seed=seed + at) for at in range(FRAMES)]
-    file = io.BytesIO()
-    shown[0].save(file, "GIF", save_all=True, append_images=shown[1:], duration=60_000)
-    return data_url(file.getvalue(), "image/gif")
+def _slow_video(seed: int) -> str:
+    shown = [np.asarray(noise_image(60, 50, seed=seed + at)) for at in range(FRAMES)]
+    return data_url(video_of(shown, [at * 60_000 for at in range(FRAMES)]), "video/mp4")
 
 
 @pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
