@@ -240,7 +240,7 @@ class Operator:
             self._queue,
             reconciler.reconcile,
             everything=lambda: self._models,
-            reports=self._metrics,
+            reports=self._metrics.reconciled,
             workers=settings.workers,
             fence=WritesForbiddenError,
             on_key=_log_key,

@@ -23,15 +23,13 @@ BUILDER_VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything the operator process is configured with."""
+    """Everything the operator process is configured with; flags say what most of it is."""
 
     runtime_image: str
     """Image of inspect, build and serving pods where a model names none. No default: a tag that
     does not exist would only show in pods that cannot start."""
 
     vllm_image: str = VLLM_IMAGE
-    """Image of servers of backend VLLM where a model names none."""
-
     lease_namespace: str = "multimodal-system"
     """The operator's own namespace: where the Lease lives."""
 
@@ -46,8 +44,6 @@ class Settings:
     """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
 
     missing_namespaces: tuple[str, ...] = ()
-    """Namespaces that were to be served and did not exist when the rights were made: only said."""
-
     watch_nodes: bool = True
     """Read the labels of nodes with GPUs (needs a ClusterRole). Off by default where namespaces are
     named; then the spec names the GPU."""
@@ -60,44 +56,23 @@ class Settings:
     """Port of /healthz, /readyz and /metrics; 0 takes a free one and logs it."""
 
     log_level: str = "info"
-    """debug, info, warning or error."""
-
     workers: int = 8
     """Models reconciled at the same time. A reconcile mostly waits for the API server."""
 
     max_rolling_models: int = 1
-    """Models that roll out at the same time what the operator changed and no spec did."""
-
     resync_seconds: float = 600.0
     """The safety net: everything is looked at again this often, without any write when all is as
     it should be. Each round costs one list of the models, 500 a page."""
 
     prometheus: OwnPrometheusSettings = field(default_factory=OwnPrometheusSettings)
-    """Where metrics are of models that name no Prometheus."""
-
     prometheus_allowed_hosts: tuple[str, ...] = ()
-    """Hosts that models may name as their Prometheus."""
-
     network: NetworkSpec = field(default_factory=NetworkSpec)
-    """Proxy, authorities and mirror of models that name none."""
     image_pull_secrets: tuple[str, ...] = ()
-    """Default of models that name none."""
-
     scrape_annotations: bool = True
-    """Pods of models carry prometheus.io annotations; off where a PodMonitor finds them."""
-
     user_ids: UserIds = "Fixed"
-    """Whether pods of models run as 65532, or as whom their namespace says (OpenShift)."""
-
     keda: bool = False
-    """KEDA is in the cluster: its definitions are installed and the rights to its objects given."""
-
     keda_authentication: str = ""
-    """Name of a ClusterTriggerAuthentication for the operator's own Prometheus."""
-
     keda_auth_modes: str = ""
-    """What that one holds: bearer, basic, tls; several joined by commas."""
-
     scaling_interval_seconds: float = 15.0
     """Between two evaluations of the autoscaler; HPA's period, and a usual scrape interval."""
 
@@ -117,6 +92,13 @@ class Settings:
     @property
     def planning(self) -> PlanSettings:
         """Return the part that planning reads."""
+        keda = KedaSettings(
+            addresses=self.prometheus.addresses,
+            match_labels=self.prometheus.match_labels,
+            insecure=self.prometheus.insecure,
+            authentication=self.keda_authentication,
+            auth_modes=self.keda_auth_modes,
+        )
         return PlanSettings(
             runtime_image=self.runtime_image,
             vllm_image=self.vllm_image,
@@ -124,19 +106,9 @@ class Settings:
             every_namespace=not self.namespaces,
             scrape_annotations=self.scrape_annotations,
             user_ids=self.user_ids,
-            keda=self._keda_settings if self.keda else None,
+            keda=keda if self.keda else None,
             network=self.network,
             image_pull_secrets=self.image_pull_secrets,
-        )
-
-    @property
-    def _keda_settings(self) -> KedaSettings:
-        return KedaSettings(
-            addresses=self.prometheus.addresses,
-            match_labels=self.prometheus.match_labels,
-            insecure=self.prometheus.insecure,
-            authentication=self.keda_authentication,
-            auth_modes=self.keda_auth_modes,
         )
 
 

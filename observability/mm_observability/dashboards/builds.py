@@ -20,14 +20,12 @@ _NOW = Row(
             "Models being built",
             "Models whose engine is being built, or waits to be.",
             (Query(f"count({models.building(CHOSEN)}) or vector(0)"),),
-            kind="stat",
             runbook="MultimodalBuildStuck",
         ),
         Panel(
             "Models whose build failed",
             "Their condition EngineBuilt says why.",
             (Query(f"count({models.build_failed(CHOSEN)}) or vector(0)"),),
-            kind="stat",
             steps=NONE_IS_GOOD,
             runbook="MultimodalBuildFailed",
         ),
@@ -35,18 +33,17 @@ _NOW = Row(
             "Waiters",
             "Models that wait for another one's build of the same engine.",
             (Query(builds.waiting()),),
-            kind="stat",
         ),
         Panel(
             "Engines that needed no build",
             "Share of reuses among reuses and builds of the shown time.",
             (Query(builds.reused_share()),),
             "percentunit",
-            kind="stat",
             most=1,
         ),
     ),
     width=QUARTER,
+    kind="stat",
 )
 
 _DURATIONS = Row(

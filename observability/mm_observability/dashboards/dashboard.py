@@ -28,9 +28,9 @@ class Panel:
     description: str
     queries: tuple[Query, ...]
     unit: str = "none"
-    kind: Kind = "timeseries"
+    kind: Kind | None = None
     width: int | None = None
-    """None: the row's."""
+    """None, of both: the row's."""
     steps: tuple[Step, ...] = ()
     dashed: str = ""
     """Regular expression of the series that are targets or bounds, drawn as dashed lines."""
@@ -47,7 +47,7 @@ class Row:
     title: str
     panels: tuple[Panel, ...]
     width: int = HALF
-    """Width of panels that name none."""
+    kind: Kind = "timeseries"
 
 
 @dataclass(frozen=True, slots=True)

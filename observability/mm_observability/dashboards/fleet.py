@@ -23,13 +23,11 @@ _COUNTS = Row(
             "Models ready",
             "Models that can serve now.",
             (Query(models.count_that_hold("Ready", CHOSEN)),),
-            kind="stat",
         ),
         Panel(
             "Models not ready",
             "Models that cannot; the table says why.",
             (Query(models.count_that_fail("Ready", CHOSEN)),),
-            kind="stat",
             steps=NONE_IS_GOOD,
             runbook="MultimodalModelUnavailable",
         ),
@@ -37,7 +35,6 @@ _COUNTS = Row(
             "Models degraded",
             "Models that need a person.",
             (Query(f"{models.count_that_hold('Degraded', CHOSEN)}"),),
-            kind="stat",
             steps=NONE_IS_GOOD,
         ),
         Panel(
@@ -45,13 +42,13 @@ _COUNTS = Row(
             "The worst share of requests within an objective, over all models.",
             (Query(f"min({latency.met_share(CHOSEN)})"),),
             "percentunit",
-            kind="stat",
             steps=GOOD_ABOVE,
             most=1,
             runbook="MultimodalLatencyBudgetBurnsFast",
         ),
     ),
     width=QUARTER,
+    kind="stat",
 )
 
 _MODELS = Row(

@@ -20,7 +20,6 @@ _COUNTS = Row(
             "Leaders",
             "Exactly one replica writes.",
             (Query(operator.leaders()),),
-            kind="stat",
             steps=SOME_IS_GOOD,
             runbook="MultimodalOperatorNoLeader",
         ),
@@ -28,7 +27,6 @@ _COUNTS = Row(
             "Keys that wait",
             "Models that wait for a reconcile.",
             (Query(operator.queue_depth()),),
-            kind="stat",
             runbook="MultimodalOperatorFallsBehind",
         ),
         Panel(
@@ -36,7 +34,6 @@ _COUNTS = Row(
             "Share of reconciles that ended with an error.",
             (Query(operator.failed_share()),),
             "percentunit",
-            kind="stat",
             steps=FEW_IS_GOOD,
             runbook="MultimodalOperatorReconcileErrors",
         ),
@@ -48,6 +45,7 @@ _COUNTS = Row(
         ),
     ),
     width=QUARTER,
+    kind="stat",
 )
 
 _WORK = Row(

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from mm_observability.dashboards.dashboard import Dashboard, Kind, Panel, Query
+from mm_observability.dashboards.dashboard import Dashboard, Kind, Panel, Query, Row
 from mm_observability.rules.rule import RUNBOOKS
 
 DATASOURCE: Final = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -103,14 +103,15 @@ def _dashboard(definition: Dashboard) -> builders.Dashboard:
     for row in definition.rows:
         built.with_row(builders.Row(row.title))
         for panel in row.panels:
-            built.with_panel(_panel(panel, row.width))
+            built.with_panel(_panel(panel, row))
     return built
 
 
-def _panel(panel: Panel, width: int) -> _Builder:
-    built = _of_kind(panel)
+def _panel(panel: Panel, row: Row) -> _Builder:
+    kind = panel.kind or row.kind
+    built = _of_kind(panel, kind)
     built.title(panel.title).description(panel.description).datasource(DATASOURCE)
-    built.span(panel.width or width).height(STAT_HEIGHT if panel.kind == "stat" else HEIGHT)
+    built.span(panel.width or row.width).height(STAT_HEIGHT if kind == "stat" else HEIGHT)
     built.unit(panel.unit).no_value("no data").min(0)
     if panel.most is not None:
         built.max(panel.most)
@@ -126,12 +127,12 @@ def _panel(panel: Panel, width: int) -> _Builder:
             [builders.DashboardLink("Runbook").url(address).target_blank(target_blank=True)]
         )
     for number, query in enumerate(panel.queries):
-        built.with_target(_target(query, panel.kind, chr(ord("A") + number)))
+        built.with_target(_target(query, kind, chr(ord("A") + number)))
     return built
 
 
-def _of_kind(panel: Panel) -> _Builder:
-    match panel.kind:
+def _of_kind(panel: Panel, kind: Kind) -> _Builder:
+    match kind:
         case "stat":
             reduce = common_builders.ReduceDataOptions().calcs(["lastNotNull"])
             return stat.Panel().reduce_options(reduce)

@@ -23,7 +23,6 @@ def leader_pods() -> str:
 
 
 reconciles = Sum("mm_operator_reconcile_total", "result")
-"""Reconciles per second by result."""
 
 
 def reconcile_seconds(share: float) -> str:
@@ -38,7 +37,6 @@ def failed_share(*, window: str = PANEL) -> str:
 
 
 errors = Sum("mm_operator_errors_total", "stage")
-"""Errors per second by stage."""
 
 
 def queue_depth() -> str:
@@ -57,7 +55,6 @@ def loop_stalled_share(*, window: str = PANEL) -> str:
 
 
 api_requests = Sum("mm_operator_api_requests_total", "verb, resource")
-"""API requests per second by verb and resource."""
 
 
 def api_failures() -> str:

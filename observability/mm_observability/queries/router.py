@@ -5,7 +5,6 @@ from mm_observability.queries.select import PANEL, Sum, rate, series
 _WHO = "model"
 
 requests = Sum("mm_router_requests_total", f"{_WHO}, code")
-"""Finished requests per second by status."""
 
 
 def failed_share(*, window: str = PANEL) -> str:
@@ -23,10 +22,7 @@ def affinity_share(*, window: str = PANEL) -> str:
 
 
 placements = Sum("mm_router_placements_total", "by")
-"""Placements per second by why a replica was chosen."""
-
 splits = Sum("mm_router_splits_total", f"split, {_WHO}, by")
-"""Requests per second by the names of splits, by model and why it was chosen."""
 
 
 def first_byte(share: float, *, window: str = PANEL) -> str:
@@ -36,22 +32,11 @@ def first_byte(share: float, *, window: str = PANEL) -> str:
 
 
 retries = Sum("mm_router_retries_total", f"{_WHO}, reason")
-"""Requests per second that another replica got, by why."""
-
 ejections = Sum("mm_router_ejections_total", f"{_WHO}, reason")
-"""Ejections per second by why."""
-
 key_requests = Sum("mm_router_key_requests_total", "key")
-"""Requests per second of keys with limits that were admitted."""
-
 key_rejected = Sum("mm_router_key_rejected_total", "key, reason")
-"""Requests per second that were refused for the limits of their key, by which limit."""
-
 outstanding = Sum("mm_router_outstanding_requests", _WHO)
-"""Requests that replicas answer now, of all routers."""
-
 outstanding_tokens = Sum("mm_router_outstanding_tokens", _WHO)
-"""Estimated tokens of these requests."""
 
 
 def replicas() -> str:

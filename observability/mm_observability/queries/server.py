@@ -69,7 +69,6 @@ def _named(expression: str, label: str, value: str) -> str:
 
 
 encoded = Sum("mm_encoder_requests_total", f"{MODEL}, by")
-"""Requests with images per second by who encoded them: own or encoders."""
 
 
 def encoder_fallbacks(labels: str = ALL) -> str:
@@ -88,7 +87,6 @@ def full_pools(labels: str = ALL) -> str:
 
 
 phases = Sum("mm_pod_phase", f"{MODEL}, phase")
-"""Pods by what they do: Loading, WarmingUp, Ready."""
 
 
 def restarts(labels: str = ALL) -> str:
@@ -97,10 +95,7 @@ def restarts(labels: str = ALL) -> str:
 
 
 cache_lookups = Sum("mm_feature_cache_lookups_total", f"{MODEL}, result")
-"""Images looked up in the feature cache per second, by what was found."""
-
 reused_tokens = Sum("mm_kv_reuse_tokens_total", f"{MODEL}, result")
-"""Tokens of prompts per second by whether an earlier request had computed them."""
 
 
 def gpu_memory_share(labels: str = ALL) -> str:

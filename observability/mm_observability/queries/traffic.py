@@ -3,7 +3,6 @@
 from mm_observability.queries.select import ALL, MODEL, PANEL, Sum, per_model, rate
 
 requests = Sum("mm_requests_total", f"{MODEL}, code")
-"""Finished requests per second by status."""
 
 
 def failed_share(labels: str = ALL, *, window: str = PANEL) -> str:
@@ -15,28 +14,13 @@ def failed_share(labels: str = ALL, *, window: str = PANEL) -> str:
 
 
 rejected = Sum("mm_requests_rejected_total", f"{MODEL}, reason")
-"""Refused requests per second by reason."""
-
 key_tokens = Sum("mm_key_tokens_total", f"{MODEL}, key")
-"""Tokens per second by the name of a client's token."""
-
 key_requests = Sum("mm_key_requests_total", f"{MODEL}, key")
-"""Requests per second by the name of a client's token."""
-
 key_rejected = Sum("mm_key_rejected_total", f"{MODEL}, key, reason")
-"""Requests per second that were refused for the limits of their key."""
-
 running = Sum("mm_requests_running")
-"""How many requests the pods work on."""
-
 waiting = Sum("mm_requests_waiting")
-"""How many requests wait in gateways."""
-
 output_tokens = Sum("mm_output_tokens_total")
-"""Generated tokens per second."""
-
 image_tokens = Sum("mm_image_tokens_total")
-"""Prompt tokens per second that images became."""
 
 
 def text_tokens(labels: str = ALL) -> str:

@@ -12,7 +12,6 @@ from mm_operator.plan.engine.gpu_resource import GPU, product_label
 _MIB = 1 << 20
 
 CLAIM: Final = "gpu"
-"""Name of a pod's claim for devices."""
 
 USER_ID = 65532
 """The images' user; the group owns volumes, so that the user may write the store."""

@@ -42,15 +42,12 @@ class ModelRecord:
     created: datetime
     deleting: bool
     shares_store: bool
-    """Uses the store that the operator makes in the namespace."""
     claims: tuple[str, ...]
-    """Claims of the user's that its Jobs attach, sorted."""
     served_claim: str
     """That of them which its serving pods attach, too; empty: none."""
     scales: bool
     """Its replicas follow metrics, or what they would be is shown."""
     ready: bool
-    """The condition Ready is True."""
     waiting: bool
     """Another model builds the engine it needs."""
     spec: bytes
@@ -59,7 +56,6 @@ class ModelRecord:
     status: Packed
     replicas_set_by: FieldManager
     samples: tuple[Sample, ...]
-    """Its metrics."""
 
 
 class ModelCache:

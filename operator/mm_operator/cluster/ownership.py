@@ -11,7 +11,6 @@ from mm_api import labels
 from mm_operator.cluster.intent import Intent
 
 Metadata = Mapping[str, Any]
-"""The metadata of a live object."""
 
 
 def is_ours(metadata: Metadata, intent: Intent) -> bool:

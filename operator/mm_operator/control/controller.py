@@ -4,18 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Generic, Protocol
+from typing import Generic
 
 from mm_operator.control.queue import K, WorkQueue
 
 _LOG = logging.getLogger(__name__)
-
-
-class Reports(Protocol):
-    """What a controller reports about itself; `mm_operator.telemetry` implements it."""
-
-    def reconciled(self, result: str, seconds: float) -> None:
-        """Count one reconcile: `ok`, `error` or `fenced`."""
 
 
 class RetryLaterError(Exception):
@@ -28,7 +21,8 @@ class Controller(Generic[K]):
     `reconcile` returns seconds until a key is requeued, or None. `everything`: every key there is,
     for the start and the safety net. `fence`: raised by a write while this replica may not write;
     it costs the round, never the worker: who loses the Lease for good has `lead` cancelled.
-    `on_key`: called with the key before and None after a reconcile.
+    `on_key`: called with the key before and None after a reconcile. `reports`: with its result and
+    its seconds.
     """
 
     def __init__(
@@ -37,7 +31,7 @@ class Controller(Generic[K]):
         reconcile: Callable[[K], Awaitable[float | None]],
         *,
         everything: Callable[[], Iterable[K]],
-        reports: Reports,
+        reports: Callable[[str, float], None],
         workers: int,
         fence: type[Exception],
         on_key: Callable[[K | None], None] = lambda _key: None,
@@ -95,4 +89,4 @@ class Controller(Generic[K]):
             self._queue.forget(key)
             if again is not None:
                 self._queue.add_after(key, again)
-        self._reports.reconciled(result, time.monotonic() - started)
+        self._reports(result, time.monotonic() - started)

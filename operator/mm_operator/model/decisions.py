@@ -69,13 +69,10 @@ class BuildDecision:
     """How the build ended, well or badly, when it said so."""
     failed_pods: int = 0
     phase: BuildPhase = "Pending"
-    """What the status calls it."""
     progress: BuildProgress | None = None
     """How far the running build was when its log was last read."""
     started_at: datetime | None = None
-    """When the pod that builds now was started."""
     builder: Builder | None = None
-    """The model whose Job built or builds the engine."""
     built_at: datetime | None = None
     """When the engine was built; set with `record`."""
     record: BuildResult | None = None
@@ -124,9 +121,7 @@ class RolloutDecision:
     """The pods keep the recorded revision: the engine of the current plan is not there yet, or it
     is not this model's turn."""
     spec_digest: str = ""
-    """Digest of the spec that the revision was made of."""
     by_turns: bool = False
-    """The revision is being rolled out in its turn."""
     waits_for_turn: bool = False
     """The pods keep the recorded revision until it is this model's turn."""
     complete: bool = False
@@ -154,7 +149,6 @@ class Plan:
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
     garbage_collection: GarbageCollection = GarbageCollection()
     store_key: str = ""
-    """Key of the model's store, equal for all who use it; empty while there is no plan."""
     engine_config: str = ""
     """Name of the ConfigMap of the current plan's engine; empty while there is no plan."""
     recheck_after: float | None = None

@@ -30,9 +30,6 @@ class EnginePlan:
     trtllm_version: str | None
     """None: the Reference engine."""
 
-    gateway_concurrency: int
-    """Requests past the gateway at one time; 0: there is no gateway."""
-
     memory: MemoryPlan
     pool: PoolPlan
     evaluation: EvaluationCost | None
@@ -40,8 +37,6 @@ class EnginePlan:
 
     fit: Fit
     reasons: tuple[Reason, ...]
-    """Why each number is what it is."""
-
     warnings: tuple[PlanWarning, ...]
 
     @property

@@ -125,7 +125,6 @@ class JobState:
     message: str = ""
     waiting: str = ""
     volume: VolumeTrouble | None = None
-    """Why the volumes of its pod are not there; None: unknown, or they are."""
     started_at: datetime | None = None
     """When the container that runs now was started."""
     progress: str = ""
@@ -189,7 +188,6 @@ class DeploymentState:
     generation: int
     observed_generation: int
     wanted: int
-    """spec.replicas."""
     replicas: int
     updated: int
     ready: int
@@ -202,9 +200,7 @@ class DeploymentState:
     start_seconds: int | None = None
     """What the startup probe gives the server of its pods; None: they have no such server."""
     spec_digest: str = ""
-    """Its annotation `labels.SPEC_DIGEST`."""
     by_turns: bool = False
-    """Its annotation `labels.BY_TURNS` names the revision of its pods."""
     was_complete: bool = False
     """The revision of its pods was complete, now or before."""
     announced: bool = False
@@ -253,7 +249,6 @@ class PodState:
     phase: str
     ready: bool
     container: str = ""
-    """The container that `waiting` and `last_end` speak of."""
     waiting: str = ""
     waiting_message: str = ""
     last_end: str = ""

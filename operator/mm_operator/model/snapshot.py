@@ -47,10 +47,8 @@ class Observed:
     """Key of a store -> the first of this namespace's models that use it; read like `engines`."""
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
-    """The language model's pods."""
     pods: tuple[PodState, ...] = ()
     encoders: DeploymentState | None = None
-    """The vision encoders in pods of their own."""
     encoder_pods: tuple[PodState, ...] = ()
     refs: frozenset[Ref] = frozenset()
 
@@ -73,23 +71,16 @@ class PlanSettings:
     """The operator's own settings that change what is planned."""
 
     runtime_image: str
-    """Image of inspect, build and serving pods unless the spec names another."""
     builder_version: str
-    """Version of the build code; part of every fingerprint."""
     vllm_image: str = VLLM_IMAGE
-    """Image of servers of backend VLLM unless the spec names another."""
     every_namespace: bool = True
     """The operator sees the models of every namespace."""
     scrape_annotations: bool = True
-    """Pods carry prometheus.io annotations; off where a PodMonitor finds them."""
     user_ids: UserIds = "Fixed"
-    """Default of models that do not say it themselves."""
     keda: KedaSettings | None = None
     """None: the operator is not configured for KEDA, and makes no objects for one."""
     network: NetworkSpec = field(default_factory=NetworkSpec)
-    """Proxy, authorities and mirror of models that name none."""
     image_pull_secrets: tuple[str, ...] = ()
-    """Names of Secrets in each model's namespace, of models that name none."""
 
     def user_ids_of(self, spec: MultimodalModelSpec) -> UserIds:
         """Return who chooses the user, group and fsGroup of a model's Jobs and pods."""
@@ -163,7 +154,6 @@ class Snapshot:
     """Claims of the user's that the model's Jobs attach and only one node may have -> the models
     whose serving pods attach them."""
     claims_of_one_pod: tuple[str, ...] = ()
-    """Those of them that only one pod may have."""
     turn: Turn | None = None
     """What is granted to a rollout that the operator causes; None: every one begins at once."""
     comparison: str = ""

@@ -16,6 +16,8 @@ from mm_operator.plan.jobs import attempt_of, job_inputs, latest, waits
 from mm_operator.plan.records import read_inspect_result, read_inspection
 from mm_operator.plan.retry import INSPECT, RETRIED
 
+_INSPECTED = "the checkpoint was inspected"
+
 
 def inputs_hash(spec: MultimodalModelSpec, round_: int) -> str:
     """Return the digest of everything an inspection depends on.
@@ -41,7 +43,7 @@ def decide_inspect(
                 return InspectDecision(
                     Step.DONE,
                     Reason.PLAN_COMPLETE,
-                    "the checkpoint was inspected",
+                    _INSPECTED,
                     inputs_hash=inspection.inputs_hash,
                     round=inspection.round,
                     facts=facts,
@@ -79,36 +81,35 @@ def _started(snapshot: Snapshot, wanted: str, round_: int, *, attempt: int = 1) 
 
 
 def _follow(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
-    wanted = job.annotations[labels.INPUTS_HASH]
-    attempt = attempt_of(job)
+    wanted, attempt = job.annotations[labels.INPUTS_HASH], attempt_of(job)
+
+    def of_job(step: Step, reason: str, message: str, **more: Any) -> InspectDecision:
+        return InspectDecision(step, reason, message, job.name, wanted, attempt, round_, **more)
+
     found = _found(job)
     if found:
         # Taken from the pod, before its Job is complete: pods may be deleted, by an eviction say.
-        return _done(job, found, round_)
+        facts, when = found
+        return of_job(Step.DONE, Reason.PLAN_COMPLETE, _INSPECTED, facts=facts, inspected_at=when)
 
     failure = failure_so_far(job, inspect_failure)
-
-    def running(reason: str, message: str) -> InspectDecision:
-        return InspectDecision(
-            Step.RUNNING,
-            reason,
-            message,
-            job.name,
-            inputs_hash=wanted,
-            attempt=attempt,
-            round=round_,
-            cause=cause_of(failure),
-        )
-
     if job.phase is JobPhase.PENDING:
-        return running(*waits(job, Reason.INSPECT_PENDING, "the inspection", failure))
+        reason, message = waits(job, Reason.INSPECT_PENDING, "the inspection", failure)
+        return of_job(Step.RUNNING, reason, message, cause=cause_of(failure))
     if job.phase is JobPhase.RUNNING:
-        before = f"\nbefore: {failure.message}" if failure else ""
-        return running(Reason.INSPECTING, f"the checkpoint is being inspected{before}")
+        message = "the checkpoint is being inspected"
+        message += f"\nbefore: {failure.message}" if failure else ""
+        return of_job(Step.RUNNING, Reason.INSPECTING, message, cause=cause_of(failure))
     if job.phase is JobPhase.SUCCEEDED and attempt == 1:
         # The facts went with the pod; the same inspection finds them again. Twice is a failure.
         return _started(snapshot, wanted, round_, attempt=attempt + 1)
-    return _failed(snapshot, job, round_)
+    left = INSPECT.seconds_left(
+        attempt=attempt, finished_at=job.finished_at or job.created, now=snapshot.now
+    )
+    if left == 0:
+        return _started(snapshot, wanted, round_, attempt=attempt + 1)
+    failure = inspect_failure(job)
+    return of_job(Step.FAILED, failure.reason, joined(failure.message, RETRIED), retry_in=left)
 
 
 def _found(job: JobState) -> tuple[ModelFacts, datetime] | None:
@@ -118,39 +119,3 @@ def _found(job: JobState) -> tuple[ModelFacts, datetime] | None:
         if report and report.facts:
             return report.facts, end.finished_at or job.finished_at or job.created
     return None
-
-
-def _done(job: JobState, found: tuple[ModelFacts, datetime], round_: int) -> InspectDecision:
-    facts, when = found
-    return InspectDecision(
-        Step.DONE,
-        Reason.PLAN_COMPLETE,
-        "the checkpoint was inspected",
-        job=job.name,
-        inputs_hash=job.annotations[labels.INPUTS_HASH],
-        attempt=attempt_of(job),
-        round=round_,
-        facts=facts,
-        inspected_at=when,
-    )
-
-
-def _failed(snapshot: Snapshot, job: JobState, round_: int) -> InspectDecision:
-    attempt = attempt_of(job)
-    wanted = job.annotations[labels.INPUTS_HASH]
-    left = INSPECT.seconds_left(
-        attempt=attempt, finished_at=job.finished_at or job.created, now=snapshot.now
-    )
-    if left == 0:
-        return _started(snapshot, wanted, round_, attempt=attempt + 1)
-    failure = inspect_failure(job)
-    return InspectDecision(
-        Step.FAILED,
-        failure.reason,
-        joined(failure.message, RETRIED),
-        job=job.name,
-        inputs_hash=wanted,
-        attempt=attempt,
-        round=round_,
-        retry_in=left,
-    )

@@ -35,9 +35,7 @@ BUILDER_KEY = "builder"
 """Whose Job built the engine: namespace, name and uid of the model, with slashes between."""
 
 BUILT_AT_KEY = "built-at"
-"""When the pod that built the engine ended."""
 DAMAGE_KEY = "damage.json"
-"""Why the engine was built again."""
 
 _GPU_MEMORY_BYTES_MAX = 1 << 40
 """Memory of one GPU: 1 TiB, above three times the largest of `data/gpus.yaml`."""

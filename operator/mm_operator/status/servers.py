@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mm_api.conditions import Reason
-from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
+from mm_api.documents.server_state import Pool, PoolState, Role
 from mm_api.sentences import a, count
 from mm_operator.model import Plan, PodState, Snapshot
 from mm_operator.plan.engine.pools import larger_pool_bytes
@@ -18,11 +18,13 @@ _COSTS: dict[Pool, str] = {
     "pinned": "copies between host and GPU are slower",
 }
 
+_ROLES = (Role.SERVER, Role.ENCODER)
+
 
 def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
     """Return why a model's servers need attention; None when nothing is wrong."""
-    pools = [text for pool in _FIELDS if (text := _full(pool, snapshot, plan))]
-    pools += [text for pool in _FIELDS if (text := _full_in_encoders(pool, snapshot, plan))]
+    found = (_full(pool, role, snapshot, plan) for role in _ROLES for pool in _FIELDS)
+    pools = [text for text in found if text]
     if pools:
         return Reason.MEMORY_POOL_EXHAUSTED, " ".join(pools)
     problems = sorted({one.sharing_problem for one in snapshot.servers if one.sharing_problem})
@@ -37,43 +39,28 @@ def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
     return None
 
 
-def _full(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
+def _full(pool: Pool, role: Role, snapshot: Snapshot, plan: Plan) -> str:
     """Return the sentences about one pool; empty when no server found it full."""
-    found = _found(pool, snapshot, Role.SERVER)
+    found = [
+        one
+        for server in snapshot.servers
+        if server.role == role
+        for one in server.pools
+        if one.pool == pool and one.full
+    ]
     if not found:
         return ""
+    observed, in_encoders = snapshot.observed, role == Role.ENCODER
     present = max(one.planned_bytes for one in found)
-    return (
-        f"{_described(pool, found, present, Role.SERVER, snapshot.observed.pods)}: {_COSTS[pool]}. "
-        f"{_room(pool, plan)}{_advice(pool, present, _planned(pool, plan), plan)}"
-    )
-
-
-def _full_in_encoders(pool: Pool, snapshot: Snapshot, plan: Plan) -> str:
-    found = _found(pool, snapshot, Role.ENCODER)
-    if not found:
-        return ""
-    present = max(one.planned_bytes for one in found)
-    described = _described(pool, found, present, Role.ENCODER, snapshot.observed.encoder_pods)
-    if pool == "cuda":
+    pods = observed.encoder_pods if in_encoders else observed.pods
+    described = _described(pool, found, present, role, pods)
+    if in_encoders and pool == "cuda":
         return (
             f"{described}: a plan puts nothing into it, because features leave as host memory. Let "
             "only the model's servers send tensors to the encoders' port."
         )
-    advice = _advice(pool, present, _planned(pool, plan), plan)
-    return f"{described}: {_COSTS[pool]}. {advice}"
-
-
-def _found(pool: Pool, snapshot: Snapshot, role: Role) -> list[PoolState]:
-    return [
-        one
-        for server in snapshot.servers
-        if server.role == role and (one := _of(pool, server)) and one.full
-    ]
-
-
-def _of(pool: Pool, server: ServerState) -> PoolState | None:
-    return next((one for one in server.pools if one.pool == pool), None)
+    room = "" if in_encoders else _room(pool, plan)
+    return f"{described}: {_COSTS[pool]}. {room}{_advice(pool, present, plan)}"
 
 
 def _described(
@@ -101,7 +88,11 @@ def _room(pool: Pool, plan: Plan) -> str:
     )
 
 
-def _advice(pool: Pool, present: int, planned: int, plan: Plan) -> str:
+def _advice(pool: Pool, present: int, plan: Plan) -> str:
+    planned = 0
+    if plan.serving_plan is not None:
+        pools = plan.serving_plan.pools
+        planned = pools.cuda_bytes if pool == "cuda" else pools.pinned_bytes
     if planned > present:
         return f"The plan gives it {planned:,} bytes by now, which new pods have."
     enough = present * 2
@@ -113,10 +104,3 @@ def _advice(pool: Pool, present: int, planned: int, plan: Plan) -> str:
             batch=plan.engine.build_plan.engine.limits.max_batch_size,
         )
     return f"Set {_FIELDS[pool]} to {ceil_to(enough, MIB) // MIB}Mi."
-
-
-def _planned(pool: Pool, plan: Plan) -> int:
-    if plan.serving_plan is None:
-        return 0
-    pools = plan.serving_plan.pools
-    return pools.cuda_bytes if pool == "cuda" else pools.pinned_bytes

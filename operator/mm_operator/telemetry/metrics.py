@@ -40,10 +40,7 @@ class SeriesCollector(Collector):
 
 
 class Metrics:
-    """Every metric of one operator process, with a method for each thing that happens.
-
-    Implements `mm_operator.control.controller.Reports`.
-    """
+    """Every metric of one operator process, with a method for each thing that happens."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -34,7 +34,7 @@ async def leading(
         WorkQueue(first_retry_seconds=0.01),
         reconcile,
         everything=lambda: keys,
-        reports=results,
+        reports=results.reconciled,
         workers=2,
         fence=FenceError,
     )
@@ -107,7 +107,7 @@ async def test_a_round_that_is_cut_off_comes_with_the_next_lead() -> None:
         WorkQueue(first_retry_seconds=0.01),
         reconcile,
         everything=lambda: ("a",),
-        reports=results,
+        reports=results.reconciled,
         workers=1,
         fence=FenceError,
     )

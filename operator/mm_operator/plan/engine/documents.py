@@ -145,15 +145,5 @@ def _gateway(
         request_timeout_seconds=duration.parse(gateway.request_timeout).total_seconds(),
         keep_alive_seconds=duration.parse(gateway.stream_keep_alive).total_seconds(),
         max_queue_tokens=gateway.max_queue_tokens,
-        key_limits=[
-            KeyLimitPlan(
-                name=limit.name,
-                requests_per_minute=limit.requests_per_minute,
-                concurrent_requests=limit.concurrent_requests,
-                tokens_per_minute=limit.tokens_per_minute,
-                weight=limit.weight,
-            )
-            for limit in gateway.key_limits
-        ]
-        or None,
+        key_limits=[KeyLimitPlan(**limit.model_dump()) for limit in gateway.key_limits] or None,
     )

@@ -6,7 +6,6 @@ from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.weights import stacks, text_parameters
 
 _NUMBER_BYTES = 2
-"""Size of a weight or an activation."""
 
 _ACTIVATION_COPIES = 8
 """Activations of a running block: its input, three projections, four times the width inside.

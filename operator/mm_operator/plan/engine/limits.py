@@ -76,22 +76,11 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     multimodal_len = request.max_multimodal_len or (batch * rows if table else 0)
     encoder_len = 0 if table else max(1, rows)
     reasons = [seq_reason, input_reason, _steps_reason(request, steps)]
-    if table:
-        reasons.append(
-            Reason(
-                field="maxMultimodalLen",
-                value=str(multimodal_len),
-                reason=f"{batch} requests x {source}",
-            )
-        )
-    else:
-        reasons.append(
-            Reason(
-                field="maxEncoderInputLen",
-                value=str(encoder_len),
-                reason=f"{source}: tiles x positions of a tile",
-            )
-        )
+    reasons.append(
+        _reason("maxMultimodalLen", multimodal_len, f"{batch} requests x {source}")
+        if table
+        else _reason("maxEncoderInputLen", encoder_len, f"{source}: tiles x positions of a tile")
+    )
     together = _vision_batch(request, batch * tiles)
     if not family.has_tower:
         # A video is read in one pass, too: so many images of the largest size.
@@ -181,7 +170,7 @@ def _sequence(
                 f"{positions}",
                 "spec.engine.maxSeqLen",
             )
-        return requested, _written("maxSeqLen", requested, "spec.engine.maxSeqLen")
+        return requested, _reason("maxSeqLen", requested, "", written=requested)
     prompt = request.max_input_len or max(family.default_input_tokens, occupied + _TEXT_TOKENS)
     wanted = prompt + family.default_output_tokens
     chosen = min(wanted, positions)
@@ -190,7 +179,7 @@ def _sequence(
         if chosen < wanted
         else f"{prompt} for the prompt and {family.default_output_tokens} for the answer"
     )
-    return chosen, Reason(field="maxSeqLen", value=str(chosen), reason=reason)
+    return chosen, _reason("maxSeqLen", chosen, reason)
 
 
 def _input(request: PlanRequest, family: Family, occupied: int, seq_len: int) -> tuple[int, Reason]:
@@ -216,10 +205,8 @@ def _input(request: PlanRequest, family: Family, occupied: int, seq_len: int) ->
             f"spec.engine.maxSeqLen, or lower {field}",
             "spec.engine.maxInputLen",
         )
-    if requested:
-        return chosen, _written("maxInputLen", chosen, "spec.engine.maxInputLen")
-    reason = f"sequences of {seq_len} less {answer} for the answer"
-    return chosen, Reason(field="maxInputLen", value=str(chosen), reason=reason)
+    why = f"sequences of {seq_len} less {answer} for the answer"
+    return chosen, _reason("maxInputLen", chosen, why, written=requested)
 
 
 def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
@@ -264,24 +251,22 @@ def _encoder_decoder(request: PlanRequest, facts: ModelFacts, family: Family) ->
     batch = request.max_batch_size
     steps = request.max_num_tokens or max(prompt, min(STEP_TOKENS, batch * seq_len))
     reasons = (
-        _written("maxEncoderInputLen", read, "spec.engine.maxEncoderInputLen")
-        if request.max_encoder_input_len
-        else Reason(
-            field="maxEncoderInputLen",
-            value=str(read),
-            reason="the family's default, within the encoder's positions",
+        _reason(
+            "maxEncoderInputLen",
+            read,
+            "the family's default, within the encoder's positions",
+            written=request.max_encoder_input_len,
         ),
-        Reason(
-            field="maxInputLen",
-            value=str(prompt),
-            reason="ids that the decoder starts from; the prompt goes to the encoder",
+        _reason(
+            "maxInputLen",
+            prompt,
+            "ids that the decoder starts from; the prompt goes to the encoder",
         ),
-        _written("maxSeqLen", seq_len, "spec.engine.maxSeqLen")
-        if request.max_seq_len
-        else Reason(
-            field="maxSeqLen",
-            value=str(seq_len),
-            reason=f"{seq_len - prompt} ids of answer behind {prompt} of the prompt",
+        _reason(
+            "maxSeqLen",
+            seq_len,
+            f"{seq_len - prompt} ids of answer behind {prompt} of the prompt",
+            written=request.max_seq_len,
         ),
         _steps_reason(request, steps),
     )
@@ -308,14 +293,10 @@ def _vision_batch(request: PlanRequest, every: int) -> int:
 
 
 def _steps_reason(request: PlanRequest, steps: int) -> Reason:
-    if request.max_num_tokens:
-        return _written("maxNumTokens", steps, "spec.engine.maxNumTokens")
-    return Reason(
-        field="maxNumTokens",
-        value=str(steps),
-        reason=f"one complete prompt fits into a step; {STEP_TOKENS} or less otherwise",
-    )
+    why = f"one complete prompt fits into a step; {STEP_TOKENS} or less otherwise"
+    return _reason("maxNumTokens", steps, why, written=request.max_num_tokens)
 
 
-def _written(field: str, value: int, path: str) -> Reason:
-    return Reason(field=field, value=str(value), reason=f"as written in {path}")
+def _reason(field: str, value: int, why: str, *, written: int | None = None) -> Reason:
+    reason = f"as written in spec.engine.{field}" if written else why
+    return Reason(field=field, value=str(value), reason=reason)

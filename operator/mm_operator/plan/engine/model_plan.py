@@ -44,7 +44,7 @@ def model_plan(inputs: Inputs) -> ModelPlan:
             "memory": planned.memory,
             "pool": planned.pool if inputs.spec.engine.traits.supervised else None,
             "serving": ServingLimits(
-                gateway_concurrency=planned.gateway_concurrency,
+                gateway_concurrency=planned.serving_plan.gateway.max_concurrency,
                 triton_queue_size=planned.serving_plan.max_queue_size,
                 triton_max_batch_size=engine.limits.max_batch_size,
                 template=_template(planned, planned.trtllm_version)

@@ -69,7 +69,6 @@ def _planned(
         serving_plan=serving,
         gpu=backend.gpu,
         trtllm_version=backend.trtllm_version,
-        gateway_concurrency=sizes.pools.gateway_concurrency,
         memory=sizes.memory,
         pool=sizes.pools.cuda,
         evaluation=cost,

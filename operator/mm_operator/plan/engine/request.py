@@ -43,12 +43,9 @@ class PlanRequest:
     """The gateway knows its clients by keys, and none may learn what another one sends."""
 
     lora: tuple[str, ...]
-    """Names of the adapters."""
     plugins: tuple[tuple[str, str], ...]
     extra_build_args: tuple[str, ...]
     extra_args: tuple[str, ...]
-    """Arguments of `vllm serve`."""
-
     serve_options: tuple[Option, ...]
     """Options of trtllm-serve, by dotted names."""
     guided_decoding: str

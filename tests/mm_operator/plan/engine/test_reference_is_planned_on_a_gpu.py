@@ -37,7 +37,7 @@ def shown(plan: EnginePlan | Refusal) -> dict[str, Any]:
         "sharing": serving.sharing and serving.sharing.model_dump(),
         "memory": [one.model_dump() for one in plan.memory.per_gpu],
         "featureCacheBytes": plan.memory.host.feature_cache_bytes,
-        "requests": [plan.gateway_concurrency, plan.pool.live_requests],
+        "requests": [plan.serving_plan.gateway.max_concurrency, plan.pool.live_requests],
         "gpus": {
             "server": planned_gpu(spec, plan).count,
             "encoder": encoder_gpu(spec, plan).count,

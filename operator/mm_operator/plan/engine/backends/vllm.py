@@ -369,20 +369,23 @@ class Vllm:
         return {}
 
     def reasons(self, sizes: Sizes) -> list[Reason]:
-        """Return the reasons of version, dtype, limits and utilization."""
-        gpu = sizes.memory.per_gpu[0]
+        """Return the reasons of version, dtype, limits and memory."""
+        field, value, why = self.memory_reason(sizes)
         return [
             Reason(field="vllmVersion", value=self.vllm_version, reason=self.version_reason),
             sizes.dtype_reason,
             *sizes.limits.reasons,
-            Reason(
-                field="gpuMemoryUtilization",
-                value=str(sizes.memory.gpu_memory_utilization),
-                reason=f"{sizes.request.kv_fraction or 'all'} of what "
-                f"{gpu.total_bytes - gpu.kv_cache_bytes:,} bytes of other terms leave, the context "
-                "outside of it",
-            ),
+            Reason(field=field, value=str(value), reason=why),
         ]
+
+    def memory_reason(self, sizes: Sizes) -> tuple[str, object, str]:
+        gpu = sizes.memory.per_gpu[0]
+        why = (
+            f"{sizes.request.kv_fraction or 'all'} of what "
+            f"{gpu.total_bytes - gpu.kv_cache_bytes:,} bytes of other terms leave, the context "
+            "outside of it"
+        )
+        return "gpuMemoryUtilization", sizes.memory.gpu_memory_utilization, why
 
 
 def _cache_format(request: PlanRequest, facts: ModelFacts) -> str | None:

@@ -92,16 +92,10 @@ class VllmOnCpu(Vllm):
             found["OMP_NUM_THREADS"] = str(max(1, ceil(number_of(cores))))
         return found
 
-    def reasons(self, sizes: Sizes) -> list[Reason]:
-        """Return the reasons of version, dtype, limits, and of the memory for keys and values."""
-        return [
-            Reason(field="vllmVersion", value=self.vllm_version, reason=self.version_reason),
-            sizes.dtype_reason,
-            *sizes.limits.reasons,
-            Reason(
-                field="VLLM_CPU_KVCACHE_SPACE",
-                value=str(sizes.memory.kv_pool_bytes // GIB),
-                reason=f"GiB; {sizes.limits.engine.max_batch_size} sequences of maxSeqLen, rounded "
-                "up",
-            ),
-        ]
+    def memory_reason(self, sizes: Sizes) -> tuple[str, object, str]:
+        batch = sizes.limits.engine.max_batch_size
+        return (
+            "VLLM_CPU_KVCACHE_SPACE",
+            sizes.memory.kv_pool_bytes // GIB,
+            f"GiB; {batch} sequences of maxSeqLen, rounded up",
+        )
