@@ -125,8 +125,20 @@ def _with(one: Generated, value: dict[str, Any]) -> Generated:
     return replace(one, value=value, body=json.dumps(value).encode())
 
 
-async def reach_real(client: httpx.AsyncClient, model: str, count: int, seed: int) -> Clients:
-    """Send so many requests to a gateway of a real server, which is ready afterwards, too."""
+LIMITS = {
+    "/v1/chat/completions": ("max_tokens", "max_completion_tokens"),
+    "/v1/completions": ("max_tokens",),
+    "/v1/responses": ("max_output_tokens",),
+}
+
+
+async def reach_real(
+    client: httpx.AsyncClient, model: str, count: int, seed: int, most_tokens: int | None = None
+) -> Clients:
+    """Send so many requests to a gateway of a real server, which is ready afterwards, too.
+
+    `most_tokens`: of requests that say no limit.
+    """
     known = {
         **KNOWN,
         "model": (model,),
@@ -143,7 +155,11 @@ async def reach_real(client: httpx.AsyncClient, model: str, count: int, seed: in
     while together := [*islice(requests, 4)]:
         async with asyncio.TaskGroup() as group:
             for one in together:
-                group.create_task(clients.send(one))
+                names = LIMITS.get(one.path, ())
+                bounded = one
+                if most_tokens and names and not (one.broken or any(map(one.value.get, names))):
+                    bounded = _with(one, {**one.value, names[-1]: most_tokens})
+                group.create_task(clients.send(bounded))
     assert clients.total == count
     ready = await client.get("/readyz")
     assert ready.status_code == 200

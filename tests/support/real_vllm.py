@@ -179,6 +179,9 @@ def _staged(
     assert facts is not None
     made = build_plan(facts)
     changed = made.engine.limits.model_copy(update=dict(limits))
+    if made.engine.vision is not None:  # rows of views, too
+        rows = changed.max_batch_size * changed.max_input_len
+        changed = changed.model_copy(update={"max_multimodal_len": rows})
     update = {"backend": "VLLM", "limits": changed, "evaluation": "Off"}
     if disaggregated:
         assert made.engine.vision is not None

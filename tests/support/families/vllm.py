@@ -40,6 +40,12 @@ class Files:
     config: Mapping[str, Any] = field(default_factory=dict)
     """Keys of config.json that are others than in the other tests."""
 
+    images_config: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of preprocessor_config.json, likewise."""
+
+    breaks: int = 0
+    """Line breaks around the tiles of an image: tokens of published tokenizers, not of these."""
+
     begins: bool = False
     """The tokenizer puts the begin token before each text."""
 
@@ -104,9 +110,14 @@ FAMILIES = {
     "mistral3": Files(
         "PixtralProcessor", {"patch_size": PATCH // 2, "spatial_merge_size": 2, **_ROWS}
     ),
-    "pixtral": Files("PixtralProcessor", {"patch_size": PATCH, "spatial_merge_size": 1, **_ROWS}),
-    "idefics3": Files("Idefics3Processor", {"image_seq_len": 4}, _SPLIT),
-    "smolvlm": Files("SmolVLMProcessor", {"image_seq_len": 4}, _SPLIT),
+    "pixtral": Files(
+        "PixtralProcessor",
+        {"patch_size": PATCH, "spatial_merge_size": 1, **_ROWS},
+        # As in all that are published: vLLM counts by the tower's side, and ends where they differ.
+        images_config={"size": {"longest_edge": 224}},
+    ),
+    "idefics3": Files("Idefics3Processor", {"image_seq_len": 4}, _SPLIT, breaks=4),
+    "smolvlm": Files("SmolVLMProcessor", {"image_seq_len": 4}, _SPLIT, breaks=4),
     "qwen2-audio": Files("Qwen2AudioProcessor", images=0, recordings=2),
     "qwen2-5-omni": Files("Qwen2_5OmniProcessor", recordings=2),
 }
@@ -123,6 +134,8 @@ def write_for_vllm(family: str, folder: Path) -> Path:
         (folder / "preprocessor_config.json").write_text(json.dumps(read))
     (folder / "processor_config.json").write_text(json.dumps(settings))
     _change(folder / "config.json", files.config)
+    if files.images_config:
+        _change(folder / "preprocessor_config.json", files.images_config)
     named = {**files.named}
     if named:
         _change(folder / "tokenizer_config.json", named | {"model_specific_special_tokens": named})
@@ -177,7 +190,7 @@ class Upstream:
         self._processor = kinds.AutoProcessor.from_pretrained(folder)
         kind = getattr(kinds, RECORDS[family].transformers_class)
         self._model = kind.from_pretrained(folder).eval()
-        self._causal = FAMILIES[family].causal
+        self._causal, self._breaks = FAMILIES[family].causal, FAMILIES[family].breaks
 
     def answer(self, question: Question) -> Answer:
         parts = [{"type": "image"}] * len(question.images)
@@ -204,7 +217,7 @@ class Upstream:
         length = inputs["input_ids"].shape[1]
         ids = found.sequences[0, length:].tolist()
         text = self._processor.decode([one for one in ids if one != END])
-        return Answer(without_blanks(text), len(ids), length)
+        return Answer(without_blanks(text), len(ids), length + self._breaks * len(question.images))
 
 
 def answer_of(url: str, question: Question) -> Answer:
