@@ -49,7 +49,7 @@ class PreparedChat:
         sent = self.request
         media = (*sent.images, *sent.videos, sent.audio, *sent.recordings)
         windows = 0 if self.windows is None else self.windows.frames.nbytes
-        return windows + sum(held_bytes(one) for one in media if one is not None)
+        return windows + held_bytes(*(one for one in media if one is not None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def typed(file: bytes) -> Decoded:
     header = array_header(found)[HEADER.size :]
     read = read_header(header, found.array.nbytes)
     assert isinstance(read, Decoded)
-    assert read.media_type == found.media_type
+    assert (read.media_type, read.array.shape) == (found.media_type, found.array.shape)
     return found
 
 
@@ -95,7 +95,7 @@ def test_vllm_gets_the_file() -> None:
     request = partial(EngineRequest, prompt="a", sampling=LIKELIEST, max_tokens=1)
     keys = set()
     for content, salt in [(file, ""), (file, "b"), (file + b"x", "")]:
-        pixels = as_sent(np.asarray(IMAGE).copy(), content, JPEG)
+        pixels = as_sent(np.asarray(IMAGE).shape, content, JPEG)
         body = VllmDialect("tiny").body(request(images=(pixels,), cache_salt=salt))
         ((sent, behind),) = body.files
         made = sent.encode(sent.values).getvalue()

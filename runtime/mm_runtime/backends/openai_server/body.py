@@ -168,7 +168,7 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 def _image(pixels: NDArray[np.uint8], files: Files) -> Part:
-    if isinstance(pixels, AsSent) and pixels.file:
+    if isinstance(pixels, AsSent):
         sent = MediaFile(pixels, lambda _: io.BytesIO(pixels.file), 0)
         return {"type": "image_url", "image_url": {"url": files.url(pixels.media_type, sent)}}
     file = MediaFile(pixels, _pixmap, int(pixels.nbytes * IMAGE_COPIES))

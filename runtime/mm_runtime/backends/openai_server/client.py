@@ -26,7 +26,7 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
-from mm_runtime.gateway.media.as_sent import sent_bytes
+from mm_runtime.gateway.media.as_sent import held_bytes
 from mm_runtime.gateway.media.encoding_memory import EncodingMemory
 
 _PATH = "/v1/chat/completions"
@@ -229,8 +229,8 @@ class OpenAiServerEngine:
 
 def _size_of(request: EngineRequest) -> int:
     form = 0 if request.form is None else len(request.form.text)
-    pixels = (video.pixels for video in request.videos)
-    return len(request.prompt) + form + sent_bytes(*request.images, *request.recordings, *pixels)
+    media = held_bytes(*request.images, *request.videos, *request.recordings)
+    return len(request.prompt) + form + media
 
 
 def _left(making: "asyncio.Future[ChatBody]") -> None:

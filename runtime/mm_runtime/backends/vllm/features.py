@@ -6,6 +6,7 @@ or vanishes once a step has begun, ends vLLM's engine: files come by a rename, a
 as a request may be in a step.
 """
 
+import io
 import json
 import logging
 import os
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.serving.encode.disaggregated.client import EncoderError
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncodingClient
 from mm_runtime.serving.encode.disaggregated.responses import TABLE
@@ -199,7 +201,12 @@ class HandOver:
             logger.warning("vLLM encodes an image itself: the folder of features is full")
 
     def _inputs(self, image: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-        pixels, processor = Image.fromarray(image), self.processor
+        processor = self.processor
+        pixels = (
+            Image.open(io.BytesIO(image.file)).convert("RGB")
+            if isinstance(image, AsSent)
+            else Image.fromarray(image)
+        )
         if isinstance(processor, SquareProcessor):
             made = processor.prepare_bytes([pixels])
         else:

@@ -1,4 +1,4 @@
-"""Pixels of an image with the file that they were decoded from."""
+"""An image that goes to the server as the file that it came as."""
 
 from typing import Any, Protocol
 
@@ -7,17 +7,22 @@ from numpy.typing import NDArray
 
 
 class AsSent(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Pixels that every reader of `file` shows; views of them have none."""
+    """The shape of the pixels that every reader of `file` shows: their values are not held."""
 
     file: bytes = b""
     media_type: str = ""
 
 
-def as_sent(pixels: NDArray[np.uint8], file: bytes, media_type: str) -> AsSent:
-    """Return pixels with their file."""
-    found = pixels.view(AsSent)
+def as_sent(shape: tuple[int, ...], file: bytes, media_type: str) -> AsSent:
+    """Return a file with the shape of its pixels, uint8[height, width, 3]."""
+    found = no_values(shape, np.dtype(np.uint8)).view(AsSent)
     found.file, found.media_type = file, media_type
     return found
+
+
+def no_values(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array that takes no memory, of zeros that cannot be written."""
+    return np.broadcast_to(np.zeros((), kind), shape)
 
 
 class _Held(Protocol):
@@ -25,11 +30,6 @@ class _Held(Protocol):
     def nbytes(self) -> int: ...
 
 
-def sent_bytes(*media: NDArray[Any]) -> int:
-    """Return the size of files; of what has none, that of its values."""
-    return sum((len(one.file) if isinstance(one, AsSent) else 0) or one.nbytes for one in media)
-
-
-def held_bytes(media: _Held) -> int:
-    """Return the memory of pixels or samples, and of their file."""
-    return media.nbytes + (len(media.file) if isinstance(media, AsSent) else 0)
+def held_bytes(*media: _Held) -> int:
+    """Return the memory of pixels and samples; of an image that goes as it came, of its file."""
+    return sum(len(one.file) if isinstance(one, AsSent) else one.nbytes for one in media)

@@ -103,8 +103,8 @@ class ImageLoader:
     ) -> None:
         """Connect the parts.
 
-        `reads_times`: the model gets the length of a video. `keeps_files`: pixels come with their
-        file, where every reader shows it so.
+        `reads_times`: the model gets the length of a video. `keeps_files`: an image is its file,
+        where every reader shows it so.
         """
         self._fetcher = fetcher
         self._limits = limits
@@ -275,7 +275,7 @@ class ImageLoader:
             found = await run(job, content, IMAGE_SECONDS)
             pixels = found.array
             if found.media_type:
-                pixels = as_sent(pixels, content, found.media_type)
+                pixels = as_sent(pixels.shape, content, found.media_type)
             self._known.keep(its_key, pixels)
             return pixels
 

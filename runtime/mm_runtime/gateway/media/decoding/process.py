@@ -153,7 +153,7 @@ class DecoderProcess:
         if length > MAX_HEADER_BYTES:
             raise BrokenAnswerError(f"a header of {length} bytes")
         found = read_header(bytes(await self._read(bytearray(length))), self._most_bytes)
-        if not isinstance(found, tuple) and found.array.nbytes:
+        if not isinstance(found, tuple) and found.array.nbytes and not found.media_type:
             await self._read(found.array.data.cast("B"))
         return found
 

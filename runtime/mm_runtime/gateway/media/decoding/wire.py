@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_runtime.gateway.media.as_sent import no_values
 from mm_runtime.images.plain import JPEG, PNG
 
 Array = NDArray[Any]
@@ -30,7 +31,8 @@ class Decoded:
     """Length of a video; None: the file has none."""
 
     media_type: str = ""
-    """What an image's file is that every reader shows so; empty: another one, or not sought."""
+    """What an image's file is that every reader shows so, and whose pixels are not sent; empty:
+    another one, or not sought."""
 
 
 Job = Callable[[bytes], Array | Decoded]
@@ -89,7 +91,8 @@ def read_header(header: bytes, max_bytes: int) -> Decoded | tuple[str, str]:
         raise BrokenAnswerError(f"an array of shape {shape}, more than {max_bytes} bytes")
     if seconds is not None and not 0 < seconds < math.inf:
         raise BrokenAnswerError(f"a length of {seconds} seconds")
-    return Decoded(np.empty(shape, kind), seconds, media_type)
+    made = no_values(shape, kind) if media_type else np.empty(shape, kind)
+    return Decoded(made, seconds, media_type)
 
 
 def _framed(content: dict[str, object]) -> bytes:

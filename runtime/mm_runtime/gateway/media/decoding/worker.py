@@ -89,7 +89,8 @@ def _answer(job: bytes, content: bytes) -> tuple[bytes, Array | None]:
                 return error_header(name, str(error)), None
         traceback.print_exc()
         return error_header("failure", f"{type(error).__name__}: {error}"), None
-    return array_header(replace(decoded, array=array)), array if array.size else None
+    is_sent = array.size and not decoded.media_type
+    return array_header(replace(decoded, array=array)), array if is_sent else None
 
 
 def _bound_processor_time(seconds: int) -> None:
