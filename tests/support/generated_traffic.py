@@ -125,13 +125,6 @@ def _with(one: Generated, value: dict[str, Any]) -> Generated:
     return replace(one, value=value, body=json.dumps(value).encode())
 
 
-LIMITS = {
-    "/v1/chat/completions": ("max_tokens", "max_completion_tokens"),
-    "/v1/completions": ("max_tokens",),
-    "/v1/responses": ("max_output_tokens",),
-}
-
-
 async def reach_real(
     client: httpx.AsyncClient, model: str, count: int, seed: int, most_tokens: int | None = None
 ) -> Clients:
@@ -155,11 +148,12 @@ async def reach_real(
     while together := [*islice(requests, 4)]:
         async with asyncio.TaskGroup() as group:
             for one in together:
-                names = LIMITS.get(one.path, ())
-                bounded = one
-                if most_tokens and names and not (one.broken or any(map(one.value.get, names))):
-                    bounded = _with(one, {**one.value, names[-1]: most_tokens})
-                group.create_task(clients.send(bounded))
+                named = "max_output_tokens" if one.path == "/v1/responses" else "max_tokens"
+                bounds = not (one.broken or one.path.startswith(AUDIO) or "max_" in str(one.value))
+                if most_tokens and bounds:
+                    group.create_task(clients.send(_with(one, one.value | {named: most_tokens})))
+                else:
+                    group.create_task(clients.send(one))
     assert clients.total == count
     ready = await client.get("/readyz")
     assert ready.status_code == 200

@@ -31,7 +31,7 @@ from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.accepted import check_features, check_media, check_recordings
-from mm_runtime.gateway.media.audio import is_silent, seconds_of
+from mm_runtime.gateway.media.audio import is_silent
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
 from mm_runtime.gateway.media.details import detailed, with_options
 from mm_runtime.gateway.media.frames import Video
@@ -40,6 +40,7 @@ from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation
 from mm_runtime.gateway.prompts.layout import PromptLayout
+from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
@@ -319,7 +320,7 @@ class Preparation:
             task=request.task,
             before=before,
             windows=windows,
-            seconds=seconds_of(samples),
+            seconds=len(samples) / SAMPLE_RATE,
             silent=is_silent(samples),
         )
 

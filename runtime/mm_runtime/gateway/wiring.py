@@ -139,7 +139,7 @@ def build_gateway(
     image_processor = load_processor(
         directory,
         as_videos=by_server and plan.max_video_frames > 0,
-        resized_there=capabilities.resizes_images,
+        resized_there=capabilities.reads_files,
     )
     bodies = BodyBudget(body_bytes(plan))
     decoders = Decoders(

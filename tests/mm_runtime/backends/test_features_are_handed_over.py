@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from safetensors.numpy import load_file
 
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
@@ -13,18 +14,20 @@ from mm_runtime.backends.vllm.client import VllmDialect
 from mm_runtime.backends.vllm.features import FILE, LEAVING_SECONDS, FeatureFolder, HandOver
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
 from mm_runtime.gateway.errors import GatewayError
+from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.images.normalisation import Bytes
 from mm_runtime.serving.encode.disaggregated.client import EncoderError, FallbackReason
 from mm_runtime.serving.encode.disaggregated.responses import TABLE
 from mm_runtime.serving.preprocess.processors.grids import GridProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours
 from support.http_servers import Exchange, serve_local
+from support.images import encode
 
 ROWS = np.arange(32, dtype=np.float32).reshape(4, 8)
 ONE = 4096 + 256
 """Bytes of an image at the most: its folder, and a file of `ROWS`."""
 
-IMAGE: Bytes = np.zeros((28, 56, 3), np.uint8)
+IMAGE: Bytes = np.arange(28 * 56 * 3, dtype=np.uint8).reshape(28, 56, 3)
 
 
 class Encoders:
@@ -93,6 +96,10 @@ def test_an_image_is_encoded_once(tmp_path: Path) -> None:
     hand_over.hold(["a"], [IMAGE], "salt")
     assert [len(load_file(tmp_path / one / FILE)["ec_cache"]) for one in "ab"] == [8, 4]
     assert [one["cache_salt"].item() for one in encoders.seen] == [b"salt", b"salt"]
+    file = encode(Image.fromarray(IMAGE))
+    hand_over.hold(["file"], [as_sent(IMAGE.shape, file, "image/png")], "salt")
+    first, *_, last = encoders.seen
+    assert all(np.array_equal(first[one], last[one]) for one in first)
     encoders.error = EncoderError(FallbackReason.ABSENT, "there is none")
     hand_over.hold(["c"], [IMAGE], "")
     assert not (tmp_path / "c" / FILE).exists()

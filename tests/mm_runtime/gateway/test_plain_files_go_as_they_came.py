@@ -98,7 +98,7 @@ def test_vllm_gets_the_file() -> None:
         pixels = as_sent(np.asarray(IMAGE).shape, content, JPEG)
         body = VllmDialect("tiny").body(request(images=(pixels,), cache_salt=salt))
         ((sent, behind),) = body.files
-        made = sent.encode(sent.values).getvalue()
+        made = sent.encode().getvalue()
         assert (made, body.first.endswith(b"data:image/jpeg;base64,")) == (content, True)
         assert sent.memory_bytes == 0
         keys.add(behind.partition(b'"uuid": "')[2][:64])

@@ -5,6 +5,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,8 +42,7 @@ Part: TypeAlias = dict[str, Any]
 class MediaFile:
     """A file of pixels or samples, which is made when it is sent: it is as large as they are."""
 
-    values: NDArray[Any]
-    encode: Callable[[NDArray[Any]], io.BytesIO]
+    encode: Callable[[], io.BytesIO]
     memory_bytes: int
     """That it takes while it is made and sent; 0: it is there, as it came."""
 
@@ -169,9 +169,9 @@ def _call(call: Call) -> dict[str, Any]:
 
 def _image(pixels: NDArray[np.uint8], files: Files) -> Part:
     if isinstance(pixels, AsSent):
-        sent = MediaFile(pixels, lambda _: io.BytesIO(pixels.file), 0)
+        sent = MediaFile(partial(io.BytesIO, pixels.file), 0)
         return {"type": "image_url", "image_url": {"url": files.url(pixels.media_type, sent)}}
-    file = MediaFile(pixels, _pixmap, int(pixels.nbytes * IMAGE_COPIES))
+    file = MediaFile(partial(_pixmap, pixels), int(pixels.nbytes * IMAGE_COPIES))
     return {"type": "image_url", "image_url": {"url": files.url(_IMAGE_TYPE, file)}}
 
 
@@ -184,10 +184,10 @@ def _pixmap(pixels: NDArray[np.uint8]) -> io.BytesIO:
 
 
 def _audio(samples: NDArray[np.float32], files: Files) -> Part:
-    file = MediaFile(samples, lambda one: io.BytesIO(encode_wav(one)), _WAV_COPIES * samples.nbytes)
+    file = MediaFile(lambda: io.BytesIO(encode_wav(samples)), _WAV_COPIES * samples.nbytes)
     return {"type": "audio_url", "audio_url": {"url": files.url(_AUDIO_TYPE, file)}}
 
 
 def _video(frames: NDArray[np.uint8], files: Files) -> Part:
-    file = MediaFile(frames, frame_file, memory_bytes(frames))
+    file = MediaFile(partial(frame_file, frames), memory_bytes(frames))
     return {"type": "video_url", "video_url": {"url": files.url(MEDIA_TYPE, file)}}

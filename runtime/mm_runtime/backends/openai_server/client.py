@@ -8,7 +8,6 @@ import io
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext, suppress
-from functools import partial
 from http import HTTPStatus
 from math import inf
 from typing import Any, Protocol
@@ -177,8 +176,8 @@ class OpenAiServerEngine:
 
     async def _base64(self, file: MediaFile) -> AsyncGenerator[bytes, None]:
         """Yield a file as base64."""
-        make, size = partial(file.encode, file.values), file.memory_bytes
-        async with self._memory.of(size, make) if size else nullcontext(make()) as encoded:
+        made = nullcontext(file.encode()) if not file.memory_bytes else None
+        async with made or self._memory.of(file.memory_bytes, file.encode) as encoded:
             encoded.seek(0)
             while piece := encoded.read(_SENT_BYTES):
                 yield pybase64.b64encode(piece)

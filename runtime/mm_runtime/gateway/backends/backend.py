@@ -43,8 +43,7 @@ class Capabilities:
         calls_missing: why calls of earlier answers do not reach the prompt, and what to do, as a
             sentence; empty: they do.
         times_audio: it keeps the rules of time stamps, and returns the logits of a first token.
-        reads_files: it reads JPEG and PNG as they are, as Pillow does.
-        resizes_images: it resizes images by the checkpoint's own processor.
+        reads_files: it reads JPEG and PNG as Pillow, and resizes as the checkpoint's processor.
     """
 
     forms: Forms
@@ -54,7 +53,6 @@ class Capabilities:
     calls_missing: str = ""
     times_audio: bool = False
     reads_files: bool = False
-    resizes_images: bool = False
 
 
 class GatewayBackend(Protocol):

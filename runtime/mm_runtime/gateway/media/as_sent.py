@@ -1,9 +1,11 @@
 """An image that goes to the server as the file that it came as."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mm_runtime.gateway.media.frames import Video
 
 
 class AsSent(np.ndarray[Any, np.dtype[np.uint8]]):
@@ -25,11 +27,6 @@ def no_values(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
     return np.broadcast_to(np.zeros((), kind), shape)
 
 
-class _Held(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-def held_bytes(*media: _Held) -> int:
+def held_bytes(*media: NDArray[Any] | Video) -> int:
     """Return the memory of pixels and samples; of an image that goes as it came, of its file."""
     return sum(len(one.file) if isinstance(one, AsSent) else one.nbytes for one in media)

@@ -173,10 +173,6 @@ def _too_long(most_samples: int) -> BadRecordingError:
     )
 
 
-def seconds_of(audio: Samples) -> float:
-    return len(audio) / SAMPLE_RATE
-
-
 def is_silent(audio: Samples) -> bool:
     """Return whether nothing is in the audio: at most one step of sixteen bits, which is noise."""
     return bool(np.abs(audio).max() * FULL_SCALE <= 1)
