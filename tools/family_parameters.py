@@ -17,8 +17,6 @@ SEVERAL = "of several images"
 COLUMNS: Mapping[str, str] = {
     "low": "`image_url.detail`: `low`",
     "high": "`high`",
-    "images": "`mm_processor_kwargs` of images",
-    "frames": "bounds of a video's pixels",
     "audio": "`input_audio`, `audio_url`",
 }
 """`auto` acts everywhere; so do `fps`, `num_frames` and `max_frames` where a family has videos."""
@@ -30,13 +28,9 @@ def cells(family: Family) -> dict[str, str]:
     low, high = (layout.low, layout.high) if sees else (NOTHING, NOTHING)
     if low == REFUSED and layout.features_of_several is not None:
         low = SEVERAL
-    bounds = layout.rotated
-    videos = sees and layout.video_features is not None
     return {
         "low": low,
         "high": high,
-        "images": _word(bounds) if sees else NOTHING,
-        "frames": _word(bounds) if videos else NOTHING,
         "audio": ACTS if family.audio_features is not None else NOTHING,
     }
 
@@ -44,7 +38,3 @@ def cells(family: Family) -> dict[str, str]:
 def families() -> list[Family]:
     """Return those whose chats have more than text."""
     return [one for one in FAMILIES.values() if set(cells(one).values()) != {NOTHING}]
-
-
-def _word(acts: bool) -> str:  # noqa: FBT001 - the one argument
-    return ACTS if acts else REFUSED

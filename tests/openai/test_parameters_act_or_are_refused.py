@@ -174,7 +174,7 @@ ROWS = [
     Row("user", ALL, {"user": "ann"}, same),
     Row("cache_salt", BOTH, {"cache_salt": "tenant"}, same),
 ]
-STREAMED = {"stream", "stream_options", "parallel_tool_calls", "model", "mm_processor_kwargs"}
+STREAMED = {"stream", "stream_options", "parallel_tool_calls", "model"}
 """Shown by tests of their own below, and calls in a row where tools are tested."""
 
 

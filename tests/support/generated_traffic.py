@@ -39,7 +39,6 @@ KNOWN: Mapping[str, Sequence[Any]] = {
     "regex": ("(a|b)*",),
     "json": ({"type": "object"}, '{"type": "string"}'),
     "chat_template_kwargs": ({}, {"style": "short"}, {"x": [1, {"b": None}]}),
-    "mm_processor_kwargs": ({},),
 }
 """What means something to the gateway."""
 

@@ -33,7 +33,7 @@ from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.accepted import check_features, check_media, check_recordings
 from mm_runtime.gateway.media.audio import is_silent
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
-from mm_runtime.gateway.media.details import detailed, with_options
+from mm_runtime.gateway.media.details import detailed
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.images import ImageLoader, ImageReference, Load, VideoReference
 from mm_runtime.gateway.media.recordings import AudioReference
@@ -329,7 +329,8 @@ class Preparation:
         if isinstance(request, CompletionRequest):
             return self._given(request)
         found = self._split(request)
-        processors = self._processors(request, found)
+        processor = self._layout.image_processor
+        of_videos = (processor,) * len(found.videos) if processor else ()
         assert self._chat_prompt is not None  # noqa: S101  # it has split the conversation
         return [
             _Parsed(
@@ -338,7 +339,7 @@ class Preparation:
                 found.images,
                 found.videos,
                 tuple(found.turns),
-                processors,
+                (*detailed(processor, found.images), *of_videos),
                 tuple(found.recordings),
                 tuple(found.tools),
             )
@@ -373,22 +374,6 @@ class Preparation:
     def _given_one(self, text: str, param: str) -> _Parsed:
         prompt = self._chat_prompt.written(text, param) if self._chat_prompt else text
         return _Parsed(prompt, param, [], [], written=text)
-
-    def _processors(self, request: ChatRequest, found: Conversation) -> tuple[ImageProcessor, ...]:
-        videos = found.videos
-        family, options = self.model.family, request.mm_processor_kwargs or {}
-        processor = with_options(
-            self._layout.image_processor,
-            family,
-            options,
-            "mm_processor_kwargs",
-            video=bool(videos),
-        )
-        of_videos = (
-            with_options(processor, family, video.options, f"{video.param}.video_url", video=True)
-            for video in videos
-        )
-        return (*detailed(processor, found.images), *filter(None, of_videos))
 
     async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
         count = partial(self._layout.text_tokens, prompt, marks, video=video)

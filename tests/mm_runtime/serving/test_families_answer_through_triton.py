@@ -10,7 +10,6 @@ import pytest
 import torch
 import transformers
 from openai import BadRequestError
-from PIL import Image
 
 from mm_runtime.gateway.media.video import VideoLimits, read_video
 from mm_runtime.reference_engine.encoder_decoder import KINDS as TEXT_KINDS
@@ -155,34 +154,6 @@ def test_what_the_family_cannot_do(served: Family) -> None:
         with pytest.raises(BadRequestError, match="POST /v1/chat/completions"):
             completions.create(model=model, prompt="what ?")
     assert served.chat(TEXT_PART).usage.completion_tokens > 0
-
-
-@pytest.mark.parametrize("served", ["qwen2-vl"], indirect=True)
-def test_bounds_of_pixels(served: Family) -> None:
-    """An image is answered as one of the size that the checkpoint's processor makes of it then."""
-    unit = 28 * 28
-
-    def answered(image: Image.Image, **bounds: object) -> tuple[str | None, int]:
-        answer = served.chat(
-            image_part(image), TEXT_PART, extra_body={"mm_processor_kwargs": bounds}
-        )
-        return answer.choices[0].message.content, answer.usage.prompt_tokens_details.image_tokens
-
-    for name, pixels, image, (wide, high) in (
-        ("max_pixels", 16 * unit, noise_image(200, 150, seed=1), (112, 84)),
-        ("min_pixels", 8 * unit, noise_image(40, 30, seed=1), (112, 84)),
-    ):
-        shown = image.resize((wide, high), resample=Image.Resampling.BICUBIC)
-        text, _ = served.expected([shown])
-        assert answered(image, **{name: pixels}) == (text, wide * high // unit)
-        assert answered(image)[1] != wide * high // unit
-    for name, value, words in (
-        ("max_pixels", 33 * unit, r"max_pixels`: expected a number of pixels from 12544 to 25088"),
-        ("size", {}, r"size` does not act on images of Qwen2-VL: only `max_pixels` and"),
-    ):
-        with pytest.raises(BadRequestError, match=words) as refusal:
-            answered(noise_image(30, 30, seed=1), **{name: value})
-        assert refusal.value.param == f"mm_processor_kwargs.{name}"
 
 
 @pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)

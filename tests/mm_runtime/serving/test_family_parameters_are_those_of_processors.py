@@ -2,7 +2,7 @@
 
 import pytest
 
-from family_parameters import NOTHING, SEVERAL, cells, families
+from family_parameters import SEVERAL, cells, families
 from mm_api.families import FAMILIES, SERVED
 from mm_api.families.image_layouts.layout import ACTS, REFUSED
 from mm_runtime.serving.errors import RequestError
@@ -14,8 +14,6 @@ from support.representatives import others_are_slow
 
 REPRESENTATIVES = ("llava-onevision", "qwen2-vl")
 """Of each way in which a cell depends on more than the layout."""
-
-BOUNDS = frozenset({"min_pixels", "max_pixels"})
 
 
 def acts(processor: ImageProcessor, detail: Detail, count: int) -> bool:
@@ -39,18 +37,13 @@ def word(processor: ImageProcessor, detail: Detail) -> str:
 def test_cells_are_what_processors_do(
     family: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Detail of images, bounds of pixels, videos."""
     processor = load_processor(shared_family(tmp_path_factory, family).engine)
     assert processor is not None
     found = cells(FAMILIES[family])
 
     seen = {"low": word(processor, "low"), "high": word(processor, "high")}
     assert {detail: found[detail] for detail in seen} == seen
-    assert found["images"] == (ACTS if processor.options == BOUNDS else REFUSED)
-    if found["frames"] != NOTHING:
-        assert found["frames"] == (ACTS if processor.video_options == BOUNDS else REFUSED)
-    with_video = _reads_videos(processor)
-    assert (found["frames"] != NOTHING) == with_video
+    assert (FAMILIES[family].layout.video_features is not None) == _reads_videos(processor)
 
 
 def _reads_videos(processor: ImageProcessor) -> bool:

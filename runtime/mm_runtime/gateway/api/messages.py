@@ -96,9 +96,6 @@ class VideoUrl(Wire):
     fps: float | None = Field(default=None, gt=0, le=MAX_FPS)
     num_frames: int | None = Field(default=None, ge=1, le=_INT31)
     max_frames: int | None = Field(default=None, ge=1, le=_INT31)
-    min_pixels: int | None = Field(default=None, ge=1, le=_INT31)
-    max_pixels: int | None = Field(default=None, ge=1, le=_INT31)
-    """Size of a frame."""
 
 
 class VideoPart(Wire):

@@ -58,8 +58,6 @@ MAX_BIAS = 100
 """OpenAI's limit."""
 MAX_REPETITION_PENALTY = 100
 """Two is strong already; beyond this logits lose their order to rounding."""
-MAX_OPTIONS = 32
-"""For the processor of images."""
 MAX_LABELS = 16
 """OpenAI's limit on pairs of `metadata`."""
 
@@ -237,12 +235,6 @@ class ChatRequest(WrittenRequest, SampledRequest):
     """A template writes all special tokens of a chat."""
 
     messages: Messages
-    mm_processor_kwargs: (
-        Annotated[dict[Annotated[str, Field(max_length=64)], object], Field(max_length=MAX_OPTIONS)]
-        | None
-    ) = None
-    """Options of the processor of images and videos, in its own words."""
-
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     logprobs: Annotated[StrictBool | None, UNUSED_IS_NULL] = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LIKELIEST)

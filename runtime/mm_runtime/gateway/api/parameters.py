@@ -91,9 +91,6 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
     "parallel_tool_calls": Parameter(_ALL, "false: one call at the most"),
     "echo": Parameter(_NOT_PYTORCH, "the answer begins with the prompt; not with `logprobs`"),
     "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template"),
-    "mm_processor_kwargs": Parameter(
-        _ALL, "bounds of an image's pixels, of families that keep its shape"
-    ),
     "add_generation_prompt": Parameter(
         _NOT_PYTORCH, "false: the prompt does not open the assistant's answer"
     ),

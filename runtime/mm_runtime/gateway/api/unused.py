@@ -76,6 +76,7 @@ INSTEAD: Mapping[str, str] = {
     "structured_outputs.structural_tag": "send `json`, `regex` or `choice`; for calls `tools`",
     "response_format.schema": "send `response_format` of type `json_schema`",
     "extra_body": "send its fields beside the others, as SDKs do",
+    "mm_processor_kwargs": "scale the image, or send `image_url.detail`",
     "prompt_logprobs": "tokens of prompts have no scores here; `logprobs` has those of the answer",
 }
 """Parameters, most of them vLLM's, that are read nowhere -> what to send instead."""

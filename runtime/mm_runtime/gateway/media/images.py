@@ -1,9 +1,9 @@
 """Image and video parts of a request -> pixels for the engine: fetch, decode, make small."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -63,8 +63,6 @@ class VideoReference:
     url: str
     param: str
     choice: FrameChoice = EVENLY
-    options: Mapping[str, object] = field(default_factory=dict)
-    """Options of the processor, for this video."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,9 +300,7 @@ def _recording(part: InputAudioPart | AudioPart, param: str) -> AudioReference:
 
 def _video(video: VideoUrl, param: str) -> VideoReference:
     choice = FrameChoice(video.fps, video.num_frames, video.max_frames)
-    bounds = {"min_pixels": video.min_pixels, "max_pixels": video.max_pixels}
-    options = {name: value for name, value in bounds.items() if value is not None}
-    return VideoReference(video.url, param, choice, options)
+    return VideoReference(video.url, param, choice)
 
 
 def _check_continued(request: ChatRequest) -> None:

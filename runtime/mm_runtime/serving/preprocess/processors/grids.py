@@ -35,7 +35,8 @@ from mm_runtime.serving.preprocess.processors.prepared import (
 LOW_PIXELS = LOW_SIDE**2
 
 _ROUNDING = 4
-"""Sides are rounded to blocks, each by less than twice."""
+"""Sides are rounded to blocks, each by less than twice; `prepare` would enlarge what has become
+smaller than its least."""
 
 _KEPT_FRAME = 2
 """A frame that `prepare_video` has to resize is scaled down first above so many times the most
@@ -51,16 +52,12 @@ class GridProcessor(ImageProcessor):
     merge: int
     least_pixels: int
     most_pixels: int
-    shown: tuple[int, int] | None = None
-    """Fewest and most pixels that an image is reduced to; None: the same."""
+    shown_pixels: int | None = None
+    """Most pixels that an image is reduced to; None: `most_pixels`."""
     resized_there: bool = False
     """Whether an image whose sides are only rounded stays as it is: the server's own processor
     rounds them, and Pillow takes 18 ms for 1280 x 720."""
     video: bool = True
-
-    @property
-    def _shown(self) -> tuple[int, int]:
-        return self.shown or (self.least_pixels, self.most_pixels)
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "GridProcessor":
@@ -97,44 +94,17 @@ class GridProcessor(ImageProcessor):
             )
         return replace(self, least_pixels=bounds[0], most_pixels=bounds[1])
 
-    @property
-    def options(self) -> frozenset[str]:
-        return frozenset({"min_pixels", "max_pixels"})
-
-    @property
-    def video_options(self) -> frozenset[str]:
-        """The same: a frame is resized as an image."""
-        return self.options
-
-    def with_option(self, name: str, value: object) -> "GridProcessor":
-        """Return the processor of other bounds.
-
-        They leave room to those of checkpoint and plan for the rounding of sides: `prepare` would
-        enlarge what has become smaller, and the plan counts on no more rows.
-        """
-        least, most = self._shown
-        low, high = {
-            "min_pixels": (self.least_pixels, self.most_pixels // _ROUNDING),
-            "max_pixels": (self.least_pixels * _ROUNDING, self.most_pixels),
-        }[name]
-        if type(value) is not int or not low <= value <= high:
-            raise RequestError(f"expected a number of pixels from {low} to {high}")
-        shown = (value, most) if name == "min_pixels" else (least, value)
-        if shown[0] > shown[1]:
-            raise RequestError(f"{shown[0]} pixels at the least are more than {shown[1]}, the most")
-        return replace(self, shown=shown)
-
     def with_detail(self, detail: Detail, count: int) -> "GridProcessor":
         """Return the processor of at most `LOW_PIXELS` for low detail."""
         del count
-        least, most = self._shown
-        if detail != "low" or most <= LOW_PIXELS:
+        if detail != "low" or self.most_pixels <= LOW_PIXELS:
             return self
-        if max(least, self.least_pixels * _ROUNDING) > LOW_PIXELS:
+        if self.least_pixels * _ROUNDING > LOW_PIXELS:
             raise RequestError(
-                f"`low` is at most {LOW_PIXELS} pixels, and an image has {least} at the least"
+                f"`low` is at most {LOW_PIXELS} pixels, and an image has {self.least_pixels} at "
+                "the least"
             )
-        return replace(self, shown=(least, LOW_PIXELS))
+        return replace(self, shown_pixels=LOW_PIXELS)
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         """Return the merged patches of each image."""
@@ -170,7 +140,8 @@ class GridProcessor(ImageProcessor):
         Raises:
             RequestError: as `reduced`.
         """
-        size = self._within(image.height, image.width, *self._shown)
+        most = self.shown_pixels or self.most_pixels
+        size = self._within(image.height, image.width, self.least_pixels, most)
         if (
             self.resized_there
             and image.width * image.height <= self.most_pixels
@@ -179,11 +150,10 @@ class GridProcessor(ImageProcessor):
             return image
         if self.rounded(*size) == size:
             return image.resize(size[::-1], resample=self.colours.resample)
-        least, most = self._shown
-        if (least, most) != (self.least_pixels, self.most_pixels):
+        if most != self.most_pixels:
             raise RequestError(
-                f"no size of {least} to {most} pixels resembles the image, which has "
-                f"{image.width} x {image.height}: leave bounds and detail out, or cut it"
+                f"no size of {self.least_pixels} to {most} pixels resembles the image, which has "
+                f"{image.width} x {image.height}: leave the detail out, or cut it"
             )
         return None
 

@@ -56,29 +56,8 @@ class ImageProcessor(Protocol):
         """Rows of every image; None where they follow from its size."""
         return None
 
-    @property
-    def options(self) -> frozenset[str]:
-        """Options that a request may set, as the checkpoint's own processor calls them."""
-        return frozenset()
-
-    @property
-    def video_options(self) -> frozenset[str]:
-        """Those of them that act on a video."""
-        return frozenset()
-
-    def with_option(self, name: str, value: object) -> "ImageProcessor":
-        """Return the processor of a request that sets one of `options`.
-
-        Only `reduced` and `reduced_frame` differ: `prepare` leaves what they return as it is.
-
-        Raises:
-            RequestError: a value that the checkpoint or the plan does not allow.
-        """
-        del value
-        raise RequestError(f"`{name}` is no option of this model's images; leave it out")
-
     def with_detail(self, detail: Detail, count: int) -> "ImageProcessor":
-        """Return the same for an image that is seen in such detail.
+        """Return the processor of an image that is seen in such detail; only `reduced` differs.
 
         Raises:
             RequestError: the family sees no image so.
