@@ -12,7 +12,6 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EvaluationCost
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
-from mm_api.families.family import Kind
 
 _MOST_FLOAT32_BYTES = 4 << 30
 """Size of weights: larger checkpoints are computed in their own type, which takes half."""
@@ -41,34 +40,12 @@ _START_SECONDS = 10.0
 """Importing torch and transformers."""
 
 
-def evaluation_cost(
-    engine: EngineSpec, facts: ModelFacts, limit: int | None = None
-) -> EvaluationCost | None:
-    """Return what it costs; None: switched off, or a build cannot run the checkpoint.
-
-    `limit`: of the build's memory; None: there is none. Where the weights do not fit into it,
-    decoders are read layer by layer. The cost may be above it all the same.
-    """
+def evaluation_cost(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost | None:
+    """Return what it costs; None: switched off, or a build cannot run the checkpoint."""
     if facts.quantization is not None:  # no class of transformers reads Model-Optimizer's weights
         return None
     if engine.evaluation == "Off" or not _runs(engine, facts):
         return None
-    in_memory = _in_memory(engine, facts)
-    if limit is None or in_memory.memory_bytes <= limit or not _streams(facts):
-        return in_memory
-    streamed = _streamed(engine, facts)
-    return streamed if streamed.memory_bytes < in_memory.memory_bytes else in_memory
-
-
-def runs_exported(engine: EngineSpec) -> bool:
-    """Return whether the answers are computed with the vision half that the build has exported.
-
-    An engine of TensorRT is compared with them instead.
-    """
-    return engine.traits.runs_checkpoints and not (engine.vision and engine.vision.tensorrt)
-
-
-def _in_memory(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost:
     dtype = evaluation_dtype(facts)
     converted = 0 if facts.dtype == dtype else facts.parameters * DTYPE_BYTES[dtype]
     answering = _answering_seconds(_computing_seconds(engine, facts))
@@ -80,33 +57,12 @@ def _in_memory(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost:
     )
 
 
-def _streamed(engine: EngineSpec, facts: ModelFacts) -> EvaluationCost:
-    """Return the cost with layers on disk: what surrounds them is in memory, and one of them.
+def runs_exported(engine: EngineSpec) -> bool:
+    """Return whether the answers are computed with the vision half that the build has exported.
 
-    Measured with 1,238 MiB of weights in float16 and 12 layers: the process took 747 MiB at the
-    most, against 1,878 with all of them in memory and 636 before it loaded any.
+    An engine of TensorRT is compared with them instead.
     """
-    text, dtype = facts.text, evaluation_dtype(facts)
-    around = text.vocabulary_size * text.hidden_size * (1 if text.tied_embeddings else 2)
-    attention = 2 * text.hidden_size * text.head_size
-    layer = attention * (text.attention_heads + text.key_value_heads)
-    layer += 3 * text.hidden_size * text.intermediate_size
-    # A tower is loaded in float32 with what surrounds the layers, which is dropped before they are.
-    loading = around * DTYPE_BYTES["float32"] if _tower_bytes(engine, facts) else 0
-    held = (around + layer) * DTYPE_BYTES[dtype]
-    passes = (MOST_TOKENS + 1) * facts.weight_bytes / _LOADING_BYTES_A_SECOND
-    answering = _answering_seconds(_computing_seconds(engine, facts) + passes)
-    return EvaluationCost(
-        dtype=dtype,
-        memory_bytes=max(held, loading) + _beside_weights(engine, facts),
-        seconds=round(_START_SECONDS + answering),
-        mode="Streamed",
-    )
-
-
-def _streams(facts: ModelFacts) -> bool:
-    family = FAMILIES[facts.family]
-    return family.kind is not Kind.ENCODER_DECODER and facts.lora is None
+    return engine.traits.runs_checkpoints and not (engine.vision and engine.vision.tensorrt)
 
 
 def _beside_weights(engine: EngineSpec, facts: ModelFacts) -> int:

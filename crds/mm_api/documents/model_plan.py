@@ -140,11 +140,6 @@ class EvaluationCost(Document):
         ge=0, description="Host memory of the build; under a lower limit the answers are left out."
     )
     seconds: int = Field(ge=0, description="Estimate, on two cores.")
-    mode: Literal["Streamed"] | None = Field(
-        default=None,
-        description="Streamed: layers are read from disk for each token, because all weights do "
-        "not fit the build's memory limit. Absent: they are in memory.",
-    )
 
 
 class PoolPlan(Document):

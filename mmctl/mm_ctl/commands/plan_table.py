@@ -111,9 +111,8 @@ def _evaluation(planned: ModelPlan) -> Iterator[str]:
     cost = planned.evaluation
     if cost is not None:
         text = (
-            f"the checkpoint's answers in {cost.dtype} on the processor"
-            f"{', layers read from disk' if cost.mode else ''}: {cost.memory_bytes:,} bytes,"
-            f" about {cost.seconds:,} s"
+            f"the checkpoint's answers in {cost.dtype} on the processor: {cost.memory_bytes:,}"
+            f" bytes, about {cost.seconds:,} s"
         )
         yield from _section("EVALUATION AT THE BUILD", (text,))
 

@@ -81,8 +81,6 @@ class BuildPaths:
         """What verify-vision measured (`Verification`)."""
         self.as_reference = work / "as-reference"
         """The checkpoint laid out as the Reference engine reads it, for engines of others."""
-        self.streamed = work / "streamed"
-        """For weights that are written again to be read layer by layer."""
         self.pickles = work / "pickles"
         self.tools = work / "tools.json"
         """Which tools there are, and on which GPU (`ToolReport`)."""

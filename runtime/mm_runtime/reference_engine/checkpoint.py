@@ -35,10 +35,6 @@ class Checkpoint:
     device: torch.device = CPU
     """Holds weights, keys and values, and computes."""
 
-    streamed: Path | None = None
-    """Layers stay on disk and are read for each pass, one matrix after another, on the processor;
-    what has to be written for that lies in this folder. None: all weights are in memory."""
-
     reuse_bytes: int = 0
     """Memory of the device for keys and values of earlier requests; 0: none are kept."""
 

@@ -32,14 +32,14 @@ class CrossAttentionModel(UnbatchedModel):
         super().__init__(checkpoint.slots, checkpoint.device)
         kind = transformers.MllamaForConditionalGeneration
         dtype = getattr(torch, checkpoint.dtype)
-        loaded = load_full_model(kind, checkpoint.folder, dtype, checkpoint.streamed)
+        loaded = load_full_model(kind, checkpoint.folder, dtype)
         self._model: Any = loaded.model.language_model
         # tests/twin: 4.53 has no such method, and gives other answers than 4.57 and newer.
         if not hasattr(self._model, "set_attn_implementation"):
             raise NotImplementedError("answers of Llama 3.2 Vision need transformers 4.57")
         self.adapt({"llm": self._model}, checkpoint.adapters)
         self._head: Any = loaded.lm_head
-        for part in () if checkpoint.streamed else (self._model, self._head):
+        for part in (self._model, self._head):
             part.to(self.device)
         self._max_encoder_length = checkpoint.max_length
         self.vocabulary_size = int(loaded.config.text_config.vocab_size)

@@ -4,7 +4,7 @@ Images are rows of a request's prompt table, for every family here: an id past t
 stands for a row.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from mm_runtime.reference_engine.model import Follow, Part, Passed, SlotModel
 from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
 from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
-from mm_runtime.reference_engine.streaming import places
 from mm_runtime.serving.device import as_tensor, release_unused, sent
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import Request, Rows
@@ -62,9 +61,7 @@ class LanguageModel(SlotModel):
         slots, max_length, device = checkpoint.slots, checkpoint.max_length, checkpoint.device
         family, adapters = FAMILIES[checkpoint.family], checkpoint.adapters
         kernels = checkpoint.kernels
-        parts = load_parts(
-            family, checkpoint.folder, getattr(torch, checkpoint.dtype), checkpoint.streamed
-        )
+        parts = load_parts(family, checkpoint.folder, getattr(torch, checkpoint.dtype))
         config = parts.config
         self._model: Any = parts.model.eval()
         self._model.set_attn_implementation(ATTENTION)
@@ -96,8 +93,7 @@ class LanguageModel(SlotModel):
                 self._prefixes = PrefixCache(self._fused, limit_bytes=checkpoint.reuse_bytes)
             return
         self._adapters = Adapters({"llm": self._model}, adapters)
-        if checkpoint.streamed is None:
-            self._model.to(device)
+        self._model.to(device)
         self._cache = SlotCache(
             layers=config.num_hidden_layers,
             slots=slots,
@@ -296,55 +292,35 @@ def load_nowhere(
     load_full_model(kind, folder, torch.float32, device_map="meta", **more)
 
 
-def load_full_model(
-    kind: Any, folder: Path, dtype: torch.dtype, streamed: Path | None = None, **more: Any
-) -> Any:
+def load_full_model(kind: Any, folder: Path, dtype: torch.dtype, **more: Any) -> Any:
     """Return a checkpoint of one of transformers' classes, ready to answer.
 
-    `streamed`: see `Checkpoint`. `more`: arguments of `from_pretrained`.
+    `more`: arguments of `from_pretrained`.
 
     Raises:
         WeightsUnusableError: as `load_weights`.
     """
     quieten: Any = transformers_logging.disable_progress_bar
     quieten()  # the server's log is no terminal
-    placed = {} if streamed is None else places(kind, folder, streamed)
-    given = {"dtype": dtype, "local_files_only": True, **placed, **more}
+    given = {"dtype": dtype, "local_files_only": True, **more}
     return load_weights(kind, folder, **given).eval()
 
 
-def _beside_a_tower(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
-    loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed)
-    return Parts(loaded.model.language_model, loaded.lm_head, loaded.config.text_config)
-
-
-def _decoder_of_model(kind: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
-    loaded = load_full_model(getattr(transformers, kind), folder, dtype, streamed).language_model
-    return Parts(loaded.model.decoder, loaded.lm_head, loaded.config)
-
-
-def _folder(_: str, folder: Path, dtype: torch.dtype, streamed: Path | None) -> Parts:
-    loaded = load_full_model(
-        transformers.AutoModelForCausalLM, folder / LANGUAGE_MODEL, dtype, streamed
-    )
-    return Parts(loaded.model, loaded.lm_head, loaded.config)
-
-
-_LOADERS: dict[Decoder, Callable[[str, Path, torch.dtype, Path | None], Parts]] = {
-    Decoder.BESIDE_TOWER: _beside_a_tower,
-    Decoder.NESTED_MODEL: _decoder_of_model,
-    Decoder.FOLDER: _folder,
-}
-
-
-def load_parts(
-    family: Family, folder: Path, dtype: torch.dtype, streamed: Path | None = None
-) -> Parts:
-    """Return the language model of a checkpoint; `streamed`: see `Checkpoint`.
+def load_parts(family: Family, folder: Path, dtype: torch.dtype) -> Parts:
+    """Return the language model of a checkpoint.
 
     Raises:
         ValueError: images of the family are not rows of a prompt table.
     """
-    if family.checkpoint.decoder is None:
-        raise ValueError(f"{family.name} has no decoder that reads a prompt table")
-    return _LOADERS[family.checkpoint.decoder](family.transformers_class, folder, dtype, streamed)
+    match family.checkpoint.decoder:
+        case Decoder.FOLDER:
+            kind: Any = transformers.AutoModelForCausalLM
+            loaded = load_full_model(kind, folder / LANGUAGE_MODEL, dtype)
+            return Parts(loaded.model, loaded.lm_head, loaded.config)
+        case None:
+            raise ValueError(f"{family.name} has no decoder that reads a prompt table")
+    loaded = load_full_model(getattr(transformers, family.transformers_class), folder, dtype)
+    if family.checkpoint.decoder is Decoder.NESTED_MODEL:
+        nested = loaded.language_model
+        return Parts(nested.model.decoder, nested.lm_head, nested.config)
+    return Parts(loaded.model.language_model, loaded.lm_head, loaded.config.text_config)

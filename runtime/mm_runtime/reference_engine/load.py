@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -74,7 +73,6 @@ def load_engine(
     cancellation_check_seconds: float,
     device: torch.device = CPU,
     kernels: Kernels | None = None,
-    streamed: Path | None = None,
     reuse_bytes: int = 0,
 ) -> LoadedEngine:
     """Load the language model within the limits it was built for; the engine is not started.
@@ -85,7 +83,6 @@ def load_engine(
         cancellation_check_seconds: see `EngineOptions`.
         device: holds weights, keys and values, and computes.
         kernels: of fused decoders; None: those of the device.
-        streamed: see `Checkpoint`; for decoders alone.
         reuse_bytes: see `Checkpoint`.
 
     Raises:
@@ -94,7 +91,7 @@ def load_engine(
     limits = directory.limits
     start = len(decoder_start(directory.llm)) if directory.facts.encoder else 0
     torch.set_num_threads(threads_for(directory.facts.weight_bytes, len(os.sched_getaffinity(0))))
-    model = load_model(directory, device, kernels, streamed, reuse_bytes)
+    model = load_model(directory, device, kernels, reuse_bytes)
     shares = isinstance(model, LanguageModel)
     beside, grown = _ROWS.get(device.type, (PROMPT_ROWS, 0)) if shares else (SOLO_ROWS, 0)
     options = EngineOptions(
@@ -124,7 +121,6 @@ def load_model(
     directory: EngineDirectory,
     device: torch.device = CPU,
     kernels: Kernels | None = None,
-    streamed: Path | None = None,
     reuse_bytes: int = 0,
 ) -> SlotModel:
     """Return the language model of an engine on a device, by its family; see `load_engine`.
@@ -146,7 +142,6 @@ def load_model(
         max_length=limits.max_seq_len if is_decoder else read,
         adapters=_adapters(directory),
         device=device,
-        streamed=streamed,
         reuse_bytes=reuse_bytes,
         kernels=kernels,
     )

@@ -63,7 +63,7 @@ def _planned(
     )
     own = backend.serving_parts(target, sizes)
     serving = serving_plan(target, sizes, own, fingerprint=build.fingerprint, uid=inputs.uid)
-    cost = evaluation_cost(build.engine, inputs.facts, inputs.spec.build.resources.memory_limit)
+    cost = evaluation_cost(build.engine, inputs.facts)
     return EnginePlan(
         build_plan=build,
         serving_plan=serving,

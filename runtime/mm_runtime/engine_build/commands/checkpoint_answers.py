@@ -87,11 +87,10 @@ class Question:
     adapter: int | None = None
 
 
-def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> Evaluation:
+def answers_of(plan: BuildPlan, folder: Path) -> Evaluation:
     """Return the prompts of a family with the checkpoint's answers.
 
     The vision half is in `folder` where `runs_exported`; else it is the checkpoint's own, in torch.
-    `streamed`: as of `in_process`.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -101,7 +100,7 @@ def answers_of(plan: BuildPlan, folder: Path, streamed: Path | None = None) -> E
     began = time.monotonic()
     prompts: list[EvaluationPrompt] = []
     encoder = None if runs_exported(plan.engine) else tower_encoder(directory)
-    with in_process(directory, encoder, streamed) as models:
+    with in_process(directory, encoder) as models:
         for question in _questions(directory)[:MOST_PROMPTS]:
             if time.monotonic() - began > ENOUGH_SECONDS:
                 log.info("evaluation: %d prompts after %.0f s", len(prompts), ENOUGH_SECONDS)

@@ -4,7 +4,6 @@ Pods compare what they serve with them before they are ready.
 """
 
 import logging
-import shutil
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,7 +23,7 @@ def keep_evaluation(context: StepContext) -> None:
     plan, path = context.plan, context.paths.evaluation
     path.unlink(missing_ok=True)  # of a step that was killed
     limit = memory_limit()
-    cost = evaluation_cost(plan.engine, plan.facts, limit)
+    cost = evaluation_cost(plan.engine, plan.facts)
     if cost is None:
         return
     if limit is not None and cost.memory_bytes > limit:
@@ -44,11 +43,7 @@ def keep_evaluation(context: StepContext) -> None:
         # Torch alone is more than a container may have that had only to copy files.
         from mm_runtime.engine_build.commands.checkpoint_answers import answers_of  # noqa: PLC0415
 
-        streamed = context.paths.streamed if cost.mode == "Streamed" else None
-        if streamed is not None:
-            shutil.rmtree(streamed, ignore_errors=True)  # of a step that was killed
-            streamed.mkdir(parents=True)
-        evaluation = answers_of(plan, _checkpoint_folder(context), streamed)
+        evaluation = answers_of(plan, _checkpoint_folder(context))
     except WeightsUnusableError:
         raise
     except Exception as error:  # noqa: BLE001 - a build does not fail for want of it; pods say so

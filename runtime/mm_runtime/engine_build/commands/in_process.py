@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
@@ -38,18 +37,13 @@ TOKENS, COUNT, LOGITS = "_TOKENS_BATCH", "_SEQUENCE_LENGTH", "generation_logits"
 
 @contextmanager
 def in_process(
-    directory: EngineDirectory,
-    encoder: RequestEncoder | None = None,
-    streamed: Path | None = None,
+    directory: EngineDirectory, encoder: RequestEncoder | None = None
 ) -> Iterator["InProcess"]:
     """Load an engine; its language model runs until the block ends.
 
-    `encoder`: encodes images; None: the engine's own vision half. `streamed`: layers are read from
-    disk for each pass; a folder for what that has to write.
+    `encoder`: encodes images; None: the engine's own vision half.
     """
-    loaded = load_engine(
-        directory, max_queue_size=1, cancellation_check_seconds=1.0, streamed=streamed
-    )
+    loaded = load_engine(directory, max_queue_size=1, cancellation_check_seconds=1.0)
     models = InProcess(directory, loaded, encoder)
     loaded.engine.start()
     try:
