@@ -20,7 +20,7 @@ from mm_runtime.reference_engine.fused.kernels import Kernels
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
-from mm_runtime.reference_engine.prefix_keys import BLOCK
+from mm_runtime.reference_engine.prefix_cache import BLOCK
 from mm_runtime.serving.device import CPU, open_device
 from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling
 from support.collecting_sink import CollectingSink, submitted

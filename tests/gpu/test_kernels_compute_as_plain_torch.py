@@ -6,8 +6,7 @@ Run with `pytest -m gpu tests/gpu`.
 import pytest
 import torch
 
-from mm_runtime.reference_engine.fused.kernels import INPUTS, Heads, Kernels, Stored
-from mm_runtime.reference_engine.fused.linear import Linear
+from mm_runtime.reference_engine.fused.kernels import INPUTS, Heads, Kernels, Linear, Stored
 from mm_runtime.reference_engine.fused.opening import open_kernels
 from mm_runtime.serving.device import open_device
 from support.plain_kernels import PlainKernels

@@ -6,8 +6,15 @@ Loops over rows: clear, not fast.
 import torch
 from torch.nn.functional import scaled_dot_product_attention, silu
 
-from mm_runtime.reference_engine.fused.kernels import POSITION, SLOT, TURN, Heads, Stored
-from mm_runtime.reference_engine.fused.linear import Linear, multiply
+from mm_runtime.reference_engine.fused.kernels import (
+    POSITION,
+    SLOT,
+    TURN,
+    Heads,
+    Linear,
+    Stored,
+    multiply,
+)
 
 
 class PlainKernels:

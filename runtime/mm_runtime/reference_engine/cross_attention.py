@@ -70,9 +70,6 @@ class CrossAttentionModel(UnbatchedModel):
                 f"a token, of {len(features)}"
             )
 
-    def prompt_ids(self, request: Request) -> tuple[int, ...]:
-        return request.ids
-
     def open(self, request: Request) -> _State:
         features = mask = None
         if request.features is not None and request.cross_mask is not None:

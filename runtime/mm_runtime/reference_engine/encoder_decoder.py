@@ -98,9 +98,6 @@ class EncoderDecoderModel(UnbatchedModel):
                 f"seconds as [{frames}, {bins}]"
             )
 
-    def prompt_ids(self, request: Request) -> tuple[int, ...]:
-        return request.decoder_ids
-
     def open(self, request: Request) -> _State:
         """Run the encoder."""
         if request.features is not None:

@@ -20,20 +20,12 @@ from functools import partial
 
 import torch
 
-from mm_runtime.reference_engine.accepted import check_lengths
 from mm_runtime.reference_engine.choices import Choices, choices_of
 from mm_runtime.reference_engine.deliveries import Deliveries
-from mm_runtime.reference_engine.model import Part, Passed, SlotModel
+from mm_runtime.reference_engine.model import Follow, Part, Passed, SlotModel
 from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOptions
-from mm_runtime.reference_engine.overlapped import (
-    Following,
-    Overlapped,
-    begin_overlapped,
-    continuing,
-    positions_after,
-)
+from mm_runtime.reference_engine.overlapped import Overlapped, continuing
 from mm_runtime.reference_engine.prefix_cache import PrefixCounts
-from mm_runtime.reference_engine.reuse import Reuse
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
@@ -45,6 +37,7 @@ from mm_runtime.serving.errors import (
     EngineStoppedError,
     GpuLostError,
     QueueFullError,
+    RequestError,
     is_out_of_memory,
 )
 from mm_runtime.serving.generate.request import Request, Sink
@@ -67,7 +60,6 @@ class Engine:
 
     def __init__(self, model: SlotModel, options: EngineOptions) -> None:
         self._model = model
-        self._reuse = Reuse(model)
         self._options = options
         self._wake = threading.Condition()
         self._waiting = Waiting(self._wake)
@@ -140,8 +132,19 @@ class Engine:
             self._wake.notify()
 
     def _check(self, request: Request) -> None:
-        prompt = self._model.prompt_length(request)
-        check_lengths(prompt, request.max_tokens, self._options.limits)
+        limits, prompt = self._options.limits, self._model.prompt_length(request)
+        if not 1 <= prompt <= limits.max_input_len:
+            raise RequestError(
+                f"the prompt has {prompt} tokens, image features included; "
+                f"1 to {limits.max_input_len} are allowed"
+            )
+        if prompt >= limits.max_seq_len:
+            raise RequestError(
+                f"the prompt has {prompt} tokens, which leaves no room for an answer within "
+                f"{limits.max_seq_len}"
+            )
+        if request.max_tokens < 1:
+            raise RequestError(f"max_tokens is {request.max_tokens}; it must be at least 1")
         self._model.check(request)
 
     def _run(self) -> None:
@@ -202,13 +205,13 @@ class Engine:
         self._checks += 1
         slots = self._slots
         if slots.reading is not None and is_cancelled(slots.reading.sink):
-            self._reuse.keep(len(slots.decoding), slots.reading)
+            self._keep(len(slots.decoding), slots.reading)
             cancel(slots.reading.sink)
             slots.drop_reading()
         for slot in reversed(range(len(slots.decoding))):
             sink = slots.decoding[slot].sink
             if is_cancelled(sink):
-                self._reuse.keep(slot, slots.decoding[slot])
+                self._keep(slot, slots.decoding[slot])
                 slots.leave(slot)
                 cancel(sink)
         if self._checks % WAITING_CHECKED_EVERY == 0 and self._waiting.drop_cancelled():
@@ -249,7 +252,7 @@ class Engine:
             self._advance(choices)
         if prompt is not None and (slot := slots.decoding_slot(prompt)) is not None:
             # Not before its first token is on its way: no prompt begins before the next turn.
-            self._reuse.keep(slot, prompt)
+            self._keep(slot, prompt)
 
     def _tried(
         self, prompt: Running | None, part: Part | None, ahead: Overlapped | None
@@ -304,11 +307,8 @@ class Engine:
             read: rows of it in the pass.
             tokens: of the device; None: no request gets one.
         """
-        follow, following = self._model.follow, None
-        if follow is not None and tokens is not None:
-            following = self._following(advancing, unread, read)
-        if follow is not None and tokens is not None and following is not None:
-            self._ahead = begin_overlapped(follow, following, tokens)
+        if (follow := self._model.follow) is not None and tokens is not None:
+            self._ahead = self._overlapped(follow, advancing, unread, read, tokens)
         self._deliveries.release()
         if self._model.launches:
             taken = len(advancing) + (unread is not None)
@@ -316,10 +316,15 @@ class Engine:
             with suppress(Exception):  # `begin` fails again, and its client gets the error
                 self._model.prepare(self._waiting.first() if free else None)
 
-    def _following(
-        self, advancing: Sequence[Running], unread: Running | None, read: int
-    ) -> Following | None:
-        """Return the pass after one that was begun; None: its tokens have to be waited for.
+    def _overlapped(
+        self,
+        follow: Follow,
+        advancing: Sequence[Running],
+        unread: Running | None,
+        read: int,
+        tokens: torch.Tensor,
+    ) -> Overlapped | None:
+        """Begin the pass after one that was begun; None: its tokens have to be waited for.
 
         A request that could begin after this pass begins now: its first part is in the next one.
         """
@@ -338,7 +343,13 @@ class Engine:
             part = replace(part, slot=after)
         if part is None and not staying:
             return None
-        return Following(staying, positions_after(staying, completed), part)
+        positions = [len(one.prompt) if one is completed else one.length + 1 for one in staying]
+        try:
+            return Overlapped(staying, part, follow(tokens[: len(staying)], positions, part))
+        except Exception as error:
+            if is_out_of_memory(error):
+                return None
+            raise
 
     def _count(self, decoding: int) -> None:
         """Count a pass that decoded so many requests, and their positions."""
@@ -401,20 +412,28 @@ class Engine:
             limit = self._options.limits.max_seq_len
             # The model has taken what it reads of them; a GPU has no room for both.
             left = replace(request, table=None, features=None)
-            recalled = self._reuse.recall(slot, request)
-            return Running(
-                left,
-                self._deliveries.to(sink),
-                prompt,
-                chooser,
-                max_length=limit,
-                recalled=recalled,
-            )
+            recalled = self._recall(slot, request)
+            sink = self._deliveries.to(sink)
+            return Running(left, sink, prompt, chooser, max_length=limit, recalled=recalled)
         except Exception as error:
             # It is in no slot yet, so no other code reports the error to the client.
             logger.exception("a request could not be started")
             self._fail((sink, error))
             return None
+
+    def _recall(self, slot: int, request: Request) -> int:
+        """Return the positions of a prompt that its slot holds; what cannot be read is computed."""
+        try:
+            return self._model.recall(slot, request)
+        except Exception:
+            logger.exception("what is kept of earlier requests could not be read")
+            return 0
+
+    def _keep(self, slot: int, running: Running) -> None:
+        try:
+            self._model.keep(slot, running.request, running.answer, running.length)
+        except Exception:
+            logger.exception("keys and values of a request could not be kept for others")
 
     def _fail(self, *failed: tuple[Sink, Exception]) -> None:
         """End requests, each with its error.
@@ -440,7 +459,7 @@ class Engine:
                 logits = None if choices.logits is None else choices.logits[rows]
                 if error is None and running.advance(logits, choices.chosen[rows.start]):
                     finished.append(slot)
-                    self._reuse.keep(slot, running)
+                    self._keep(slot, running)
             except Exception as raised:  # noqa: BLE001 (of this request, which gets it below)
                 error = raised
             if error is not None:

@@ -63,7 +63,9 @@ class Guides:
                     pattern = f" ?({request.text})" if blank else request.text
                     return str(LLMatcher.grammar_from_regex(pattern))
                 case _:
-                    return _nested(f"start: {blank}@found\n", request.text)
+                    outer = {"lark_grammar": f"start: {blank}@found\n"}
+                    inner = {"name": "found", "lark_grammar": request.text}
+                    return json.dumps({"grammars": [outer, inner]})
         except ValueError as error:
             raise RequestError(f"guided_decoding_guide: {error}") from None
         return str(LLMatcher.grammar_from_lark(lark))
@@ -79,11 +81,6 @@ def _reason(error: str) -> str:
     first, *below = error.strip().split("\n")
     causes = [line.removeprefix(_CAUSE) for line in below if line.startswith(_CAUSE)]
     return " ".join([first, *causes])
-
-
-def _nested(start: str, grammar: str) -> str:
-    outer, inner = {"lark_grammar": start}, {"name": "found", "lark_grammar": grammar}
-    return json.dumps({"grammars": [outer, inner]})
 
 
 class Guide:

@@ -24,11 +24,15 @@ from mm_runtime.reference_engine.all_weights import load_weights
 from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
-from mm_runtime.reference_engine.fused.linear import Linear
+from mm_runtime.reference_engine.fused.kernels import Linear
 from mm_runtime.reference_engine.fused.weights import has_llama_shape, take_weights
 from mm_runtime.reference_engine.model import Follow, Part, Passed, SlotModel
-from mm_runtime.reference_engine.prefix_cache import PrefixCache, PrefixCounts
-from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
+from mm_runtime.reference_engine.prefix_cache import (
+    BLOCK,
+    PrefixCache,
+    PrefixCounts,
+    block_names,
+)
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
 from mm_runtime.serving.device import as_tensor, release_unused, sent
 from mm_runtime.serving.errors import RequestError
@@ -89,24 +93,27 @@ class LanguageModel(SlotModel):
                 max_length=max_length,
                 device=device,
             )
-            if checkpoint.reuse_bytes:
-                self._prefixes = PrefixCache(self._fused, limit_bytes=checkpoint.reuse_bytes)
-            return
-        self._adapters = Adapters({"llm": self._model}, adapters)
-        self._model.to(device)
-        self._cache = SlotCache(
+            self._slots: FusedDecoder | SlotCache = self._fused
+        else:
+            self._slots = self._cache = self._plain_slots(checkpoint, config)
+        if checkpoint.reuse_bytes:
+            self._prefixes = PrefixCache(self._slots, limit_bytes=checkpoint.reuse_bytes)
+
+    def _plain_slots(self, checkpoint: Checkpoint, config: Any) -> SlotCache:
+        """Return slots for transformers' own modules, which compute on the device from now on."""
+        self._adapters = Adapters({"llm": self._model}, checkpoint.adapters)
+        self._model.to(checkpoint.device)
+        return SlotCache(
             layers=config.num_hidden_layers,
-            slots=slots,
+            slots=checkpoint.slots,
             # OPT has one key for each head, and no name for it.
             heads=getattr(config, "num_key_value_heads", config.num_attention_heads),
             head_size=getattr(config, "head_dim", None)
             or config.hidden_size // config.num_attention_heads,
-            max_length=max_length,
+            max_length=checkpoint.max_length,
             dtype=self._embed.weight.dtype,
-            device=device,
+            device=checkpoint.device,
         )
-        if checkpoint.reuse_bytes:
-            self._prefixes = PrefixCache(self._cache, limit_bytes=checkpoint.reuse_bytes)
 
     def check(self, request: Request) -> None:
         """Refuse ids and tables that are not this model's, and what decoders do not take."""
@@ -241,11 +248,7 @@ class LanguageModel(SlotModel):
 
     @torch.inference_mode()
     def move(self, source: int, target: int, length: int) -> None:
-        """Give the first `length` positions of one slot to another, and its adapter."""
-        if self._fused is not None:
-            self._fused.move(source, target)
-        else:
-            self._cache.move(source, target, length)
+        self._slots.move(source, target, length)
         self._adapter_of_slot[target] = self._adapter_of_slot[source]
 
     def release_unused(self) -> None:

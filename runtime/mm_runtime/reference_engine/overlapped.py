@@ -12,34 +12,19 @@ from dataclasses import dataclass
 
 import torch
 
-from mm_runtime.reference_engine.model import Follow, Part, Passed
+from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.reference_engine.running import Running
-from mm_runtime.serving.errors import is_out_of_memory
-
-
-@dataclass(frozen=True)
-class Following:
-    """What the next pass computes if no token of this one ends an answer."""
-
-    decoding: Sequence[Running]
-    """Requests of its first tokens, in the order of their slots."""
-
-    positions: Sequence[int]
-
-    part: Part | None
-    """Part of the prompt that is read then."""
 
 
 @dataclass(frozen=True)
 class Overlapped:
-    """Such a pass, begun."""
+    """A pass that was begun: what it computes if no token of the one before ends an answer."""
 
-    following: Following
+    decoding: Sequence[Running]
+    """Requests of its first tokens, in the order of their slots."""
+
+    part: Part | None
     passed: Passed
-
-    @property
-    def part(self) -> Part | None:
-        return self.following.part
 
     def of(self, decoding: Sequence[Running]) -> Passed:
         """Return what it computes of the requests that still decode, in the order of their slots.
@@ -47,10 +32,9 @@ class Overlapped:
         Args:
             decoding: all of them were in the pass; those that have left are in none.
         """
-        begun = self.following.decoding
-        if len(begun) == len(decoding):  # the others move only when one leaves
+        if len(self.decoding) == len(decoding):  # the others move only when one leaves
             return self.passed
-        places = {id(running): place for place, running in enumerate(begun)}
+        places = {id(running): place for place, running in enumerate(self.decoding)}
         rows = [places[id(running)] for running in decoding]
         # Row by row: an index would be copied to the device.
         states = [self.passed.decoded[row : row + 1] for row in rows]
@@ -67,30 +51,3 @@ def continuing(advancing: Sequence[Running]) -> Sequence[Running] | None:
     """
     staying = advancing if advancing[-1].continues else advancing[:-1]
     return staying if all(running.continues for running in staying) else None
-
-
-def positions_after(staying: Sequence[Running], prompt: Running | None) -> list[int]:
-    """Return where the tokens of a pass that is not counted yet stand.
-
-    `prompt`: its last part is read by the pass.
-    """
-    return [len(one.prompt) if one is prompt else one.length + 1 for one in staying]
-
-
-def begin_overlapped(
-    follow: Follow, following: Following, tokens: torch.Tensor
-) -> Overlapped | None:
-    """Begin a pass; None: there is no memory for it now, so that it waits for its tokens.
-
-    `follow`: begins it (`SlotModel.follow`). `tokens`: int64, of all requests that get one, those
-    that decode first; below 0: none could be chosen, so that its request ends and any token will
-    do.
-    """
-    known = tokens[: len(following.decoding)]
-    try:
-        passed = follow(known, following.positions, following.part)
-    except Exception as error:
-        if is_out_of_memory(error):
-            return None
-        raise
-    return Overlapped(following, passed)

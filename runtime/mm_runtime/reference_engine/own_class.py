@@ -91,9 +91,6 @@ class OwnClassModel(UnbatchedModel):
         if not all(0 <= token < self._known for token in request.ids):
             raise RequestError(f"prompt ids must be 0 to {self._known - 1}")
 
-    def prompt_ids(self, request: Request) -> tuple[int, ...]:
-        return request.ids
-
     def cut(self, slot: int, start: int, rows: int) -> int:
         """Return all rows: images are read with the prompt that holds them."""
         del rows

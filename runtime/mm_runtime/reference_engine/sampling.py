@@ -63,7 +63,7 @@ class TokenChooser:
         if request.bias is not None:
             self._bias = torch.from_numpy(request.bias.copy()).to(device)
         self._prompt: Ids = np.array(
-            [token for token in request.decoder_ids or request.ids if token < vocabulary_size],
+            [token for token in request.prompt if token < vocabulary_size],
             np.int64,
         )
         sampling = request.sampling

@@ -47,11 +47,8 @@ class UnbatchedModel(SlotModel):
     def open(self, request: Request) -> Any:
         raise NotImplementedError
 
-    def prompt_ids(self, request: Request) -> tuple[int, ...]:
-        raise NotImplementedError
-
     def prompt_length(self, request: Request) -> int:
-        return len(self.prompt_ids(request))
+        return len(request.prompt)
 
     @torch.inference_mode()
     def begin(self, slot: int, request: Request) -> torch.Tensor:
@@ -59,7 +56,7 @@ class UnbatchedModel(SlotModel):
         self._adapter_of_slot[slot] = request.adapter
         self._adapters.aim([request.adapter])
         self._slots[slot] = self.open(request)
-        return torch.tensor(self.prompt_ids(request), dtype=torch.long, device=self.device)
+        return torch.tensor(request.prompt, dtype=torch.long, device=self.device)
 
     @torch.inference_mode()
     def run(

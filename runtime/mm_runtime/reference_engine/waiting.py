@@ -31,10 +31,6 @@ class Waiting:
         with self._lock:
             return self._entries[0][0] if self._entries else None
 
-    def requests(self) -> list[Request]:
-        with self._lock:
-            return [request for request, _ in self._entries]
-
     def drop_cancelled(self) -> bool:
         """Remove and close those whose clients have cancelled; return whether there were any."""
         with self._lock:

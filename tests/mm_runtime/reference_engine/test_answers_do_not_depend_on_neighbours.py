@@ -17,7 +17,7 @@ from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
-from mm_runtime.reference_engine.prefix_keys import BLOCK
+from mm_runtime.reference_engine.prefix_cache import BLOCK
 from mm_runtime.serving.errors import QueueFullError, RequestError
 from mm_runtime.serving.generate.request import BeamOptions, Piece, Request, Sampling, Wanted
 from support.collecting_sink import CollectingSink

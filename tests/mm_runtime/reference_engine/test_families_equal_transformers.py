@@ -13,7 +13,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.reference_engine.load import load_model
-from mm_runtime.reference_engine.prefix_keys import BLOCK
+from mm_runtime.reference_engine.prefix_cache import BLOCK
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry.frame_intervals import reads_times
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.language_model import LanguageModel
-from mm_runtime.reference_engine.prefix_cache import PrefixCache, Rows
-from mm_runtime.reference_engine.prefix_keys import BLOCK, block_names
+from mm_runtime.reference_engine.prefix_cache import BLOCK, PrefixCache, Rows, block_names
 from mm_runtime.serving.generate.request import Request, Sampling
 from support.cases import cases
 from support.collecting_sink import CollectingSink

@@ -16,8 +16,7 @@ import torch
 
 from mm_api.captured_passes import batches_beside, doubled, part_sizes, sizes_beside
 from mm_runtime.reference_engine.fused.inputs import PassInputs, Tokens
-from mm_runtime.reference_engine.fused.kernels import TOKEN, Kernels, Stored
-from mm_runtime.reference_engine.fused.linear import Linear
+from mm_runtime.reference_engine.fused.kernels import TOKEN, Kernels, Linear, Stored
 from mm_runtime.reference_engine.fused.next_tokens import NextTokens
 from mm_runtime.reference_engine.fused.weights import Weights
 from mm_runtime.reference_engine.model import Part, Passed
@@ -143,8 +142,9 @@ class FusedDecoder:
         place = self._place_of_slot[slot]
         return self._keys[:, place, :, start:stop], self._values[:, place, :, start:stop]
 
-    def move(self, source: int, target: int) -> None:
+    def move(self, source: int, target: int, length: int) -> None:
         """Give what one slot holds to another; it gets what that one held."""
+        del length  # all of it: nothing is copied
         places = self._place_of_slot
         places[source], places[target] = places[target], places[source]
 

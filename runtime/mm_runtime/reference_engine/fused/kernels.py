@@ -10,12 +10,18 @@ from typing import Protocol
 
 import torch
 
-from mm_runtime.reference_engine.fused.linear import Linear
-
 TOKEN, POSITION, SLOT, TURN = range(4)
 """Columns of `inputs`."""
 
 INPUTS = 4
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A product of rows [rows, in] and a weight [out, in]."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None
 
 
 @dataclass(frozen=True)
@@ -106,3 +112,11 @@ class Kernels(Protocol):
             products: memory for them, [rows, 2 inner]; what it holds afterwards is not defined.
             out: [rows, inner].
         """
+
+
+def multiply(rows: torch.Tensor, linear: Linear, out: torch.Tensor) -> None:
+    """Write the products of rows [rows, in] to `out` [rows, out]."""
+    if linear.bias is None:
+        torch.mm(rows, linear.weight.t(), out=out)
+    else:
+        torch.addmm(linear.bias, rows, linear.weight.t(), out=out)

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from mm_runtime.reference_engine.choosing import likeliest_finite
-from mm_runtime.reference_engine.fused.kernels import Kernels
-from mm_runtime.reference_engine.fused.linear import Linear
+from mm_runtime.reference_engine.fused.kernels import Kernels, Linear
 from mm_runtime.reference_engine.model import Likeliest
 from mm_runtime.serving.staging import Fetching
 

@@ -4,8 +4,7 @@ import logging
 
 import torch
 
-from mm_runtime.reference_engine.fused.kernels import Kernels
-from mm_runtime.reference_engine.fused.linear import Linear
+from mm_runtime.reference_engine.fused.kernels import Kernels, Linear
 from mm_runtime.serving.device import is_gpu
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ import triton  # type: ignore[import-not-found]  # comes with torch for CUDA
 import triton.language as tl  # type: ignore[import-not-found]
 
 from mm_runtime.reference_engine.fused.attention import Attention
-from mm_runtime.reference_engine.fused.kernels import Heads, Stored
-from mm_runtime.reference_engine.fused.linear import Linear, multiply
+from mm_runtime.reference_engine.fused.kernels import Heads, Linear, Stored, multiply
 from mm_runtime.reference_engine.fused.triton_products import FEW, multiply_few
 
 HEADS_ROTATED, GATED = 8, 1024

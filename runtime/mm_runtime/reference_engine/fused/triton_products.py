@@ -12,7 +12,7 @@ import torch
 import triton  # type: ignore[import-not-found]  # comes with torch for CUDA
 import triton.language as tl  # type: ignore[import-not-found]
 
-from mm_runtime.reference_engine.fused.linear import Linear
+from mm_runtime.reference_engine.fused.kernels import Linear
 
 HALF, FEW = 8, 16
 """Rows of a tile; more are torch's."""

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 import transformers
 
-from mm_runtime.reference_engine.fused.kernels import Heads
-from mm_runtime.reference_engine.fused.linear import Linear
+from mm_runtime.reference_engine.fused.kernels import Heads, Linear
 
 KINDS = ("LlamaModel", "MistralModel", "Qwen2Model", "Qwen2VLTextModel")
 """Classes of transformers with this shape."""

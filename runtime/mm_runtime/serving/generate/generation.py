@@ -184,8 +184,7 @@ def shown_prompt(inputs: Tensors, request: Request, vocabulary_size: int) -> tup
     """
     if is_streaming(inputs) or scalar(inputs, "exclude_input_in_output") is not False:
         return ()
-    prompt = request.decoder_ids or request.ids
-    return tuple(token for token in prompt if token < vocabulary_size)
+    return tuple(token for token in request.prompt if token < vocabulary_size)
 
 
 def join_pieces(pieces: Sequence[Piece], prompt: tuple[int, ...] = ()) -> Piece:

@@ -191,6 +191,11 @@ class Request:
     beams: BeamOptions | None = None
     """None: one answer, token by token."""
 
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        """Ids that stand before the answer: of an encoder-decoder the decoder's."""
+        return self.decoder_ids or self.ids
+
 
 class Finish(StrEnum):
     """Why an answer is complete."""
