@@ -58,7 +58,7 @@ from mm_runtime.gateway.warmup.warm_up import WarmUp
 from mm_runtime.gateway.warmup.work import WorkBenchmark
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.geometry.frame_intervals import reads_times
+from mm_runtime.serving.geometry.rotation import reads_times
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.questions import load_questions

@@ -25,7 +25,6 @@ from mm_runtime.reference_engine.deliveries import Deliveries
 from mm_runtime.reference_engine.model import Follow, Part, Passed, SlotModel
 from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOptions
 from mm_runtime.reference_engine.overlapped import Overlapped, continuing
-from mm_runtime.reference_engine.prefix_cache import PrefixCounts
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
@@ -40,7 +39,7 @@ from mm_runtime.serving.errors import (
     RequestError,
     is_out_of_memory,
 )
-from mm_runtime.serving.generate.request import Request, Sink
+from mm_runtime.serving.generate.request import PrefixCounts, Request, Sink
 
 logger = logging.getLogger(__name__)
 

@@ -30,13 +30,12 @@ from mm_runtime.reference_engine.model import Follow, Part, Passed, SlotModel
 from mm_runtime.reference_engine.prefix_cache import (
     BLOCK,
     PrefixCache,
-    PrefixCounts,
     block_names,
 )
 from mm_runtime.reference_engine.slot_cache import ATTENTION, SlotCache
 from mm_runtime.serving.device import as_tensor, release_unused, sent
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.request import Request, Rows
+from mm_runtime.serving.generate.request import PrefixCounts, Request, Rows
 
 LANGUAGE_MODEL = "llm"
 """Folder of the language model in checkpoints in parts."""

@@ -7,8 +7,7 @@ from typing import Protocol
 import torch
 
 from mm_runtime.reference_engine.beams import Branches
-from mm_runtime.reference_engine.prefix_cache import PrefixCounts
-from mm_runtime.serving.generate.request import Request
+from mm_runtime.serving.generate.request import PrefixCounts, Request
 
 
 @dataclass(frozen=True)

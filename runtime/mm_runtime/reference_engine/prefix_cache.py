@@ -12,14 +12,13 @@ stands in front of all, so that requests of another one never find it.
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
 
 from mm_runtime.serving.device import sent
-from mm_runtime.serving.generate.request import Request
+from mm_runtime.serving.generate.request import PrefixCounts, Request
 
 BLOCK = 16
 """Positions of a block: vLLM's default. On average half of them are computed again behind what was
@@ -36,23 +35,6 @@ class Slots(Protocol):
 
     def rows(self, slot: int, start: int, stop: int) -> Rows:
         """Return those of some positions of a slot, to be read and written in place."""
-
-
-@dataclass(slots=True)
-class PrefixCounts:
-    """What happened since the start, in positions of prompts and in blocks."""
-
-    requested: int = 0
-    """Positions of all prompts that could have been found."""
-
-    reused: int = 0
-    """Positions that were found, and not computed."""
-
-    evictions: int = 0
-    """Blocks that made room for others."""
-
-    used_bytes: int = 0
-    """Bytes of the blocks that are kept now."""
 
 
 class PrefixCache:

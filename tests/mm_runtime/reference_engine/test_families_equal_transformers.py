@@ -15,7 +15,7 @@ from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.reference_engine.load import load_model
 from mm_runtime.reference_engine.prefix_cache import BLOCK
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.geometry.frame_intervals import reads_times
+from mm_runtime.serving.geometry.rotation import reads_times
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES
 from support.collecting_sink import CollectingSink, answers_of
 from support.engines import engine_starter

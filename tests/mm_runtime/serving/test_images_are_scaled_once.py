@@ -41,7 +41,7 @@ BOUNDS = [
 MOST = 1280 * 784
 GRID = GridProcessor(COLOURS, patch=14, merge=2, least_pixels=3136, most_pixels=MOST)
 TILES = TileProcessor(COLOURS, side=28, tiles=4, positions=5)
-SQUARE = SquareProcessor(ImagePreprocessor(28, 28, (0.5,) * 3, (0.5,) * 3), rows=4)
+SQUARE = SquareProcessor(ImagePreprocessor(28, 28, COLOURS), rows=4)
 VIEWS = ViewProcessor(
     COLOURS, tile=28, side=2, grids=((28, 56), (56, 28)), limit=None, single_views=True, video=True
 )

@@ -17,15 +17,11 @@ class CacheGauges:
     def __init__(self, cache: FeatureCache) -> None:
         self._cache = cache
         lookups = counters(FEATURE_CACHE_LOOKUPS)
-        self._lookups = {name: lookups.series({"result": name}) for name in RESULTS}
-        self._evictions = counters(FEATURE_CACHE_EVICTIONS).series({})
+        self._counters = {name: lookups.series({"result": name}) for name in RESULTS}
+        self._counters["evictions"] = counters(FEATURE_CACHE_EVICTIONS).series({})
         self._used = gauges(FEATURE_CACHE_BYTES).series({})
-        self._reported = dict.fromkeys((*RESULTS, "evictions"), 0)
 
     def publish(self) -> None:
-        counters = self._lookups | {"evictions": self._evictions}
-        for name, metric in counters.items():
-            count = getattr(self._cache.counts, name)
-            metric.increment(count - self._reported[name])
-            self._reported[name] = count
+        for name, metric in self._counters.items():
+            metric.reach(getattr(self._cache.counts, name))
         self._used.set(self._cache.used_bytes)

@@ -6,7 +6,6 @@ images: a request without them fails the step, with every other request in it.
 
 import json
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -21,29 +20,24 @@ SKIPPED_POSITIONS = 4
 """One for each tile, as upstream's model `multimodal_encoders` makes them."""
 
 
-class Completion(Protocol):
-    """How the outputs of one family become those that its backend takes."""
+class Completion:
+    """How the outputs of one family become those that its backend takes.
+
+    Here nothing is added: the Reference engine, and families with a prompt table alone.
+    """
 
     def without(self, answer: int) -> Outputs:
         """Return the outputs of a request without images whose answer has so many tokens."""
-
-    def complete(self, outputs: Outputs) -> Outputs:
-        """Return the outputs of a request with images."""
-
-
-class AsTheyAre:
-    """Nothing is added: the Reference engine, and families with a prompt table alone."""
-
-    def without(self, answer: int) -> Outputs:
         del answer
         return {}
 
     def complete(self, outputs: Outputs) -> Outputs:
+        """Return the outputs of a request with images."""
         return outputs
 
 
 @dataclass(frozen=True)
-class Crossing:
+class Crossing(Completion):
     """Cross attention is skipped for a request without images, and has features all the same."""
 
     hidden_size: int
@@ -59,12 +53,9 @@ class Crossing:
             "SKIP_CROSS_ATTN_BLOCKS": np.array([[True]]),
         }
 
-    def complete(self, outputs: Outputs) -> Outputs:
-        return outputs
-
 
 @dataclass(frozen=True)
-class Rotated:
+class Rotated(Completion):
     """Rotations cover all positions that the checkpoint has: the engine takes no other length."""
 
     rotation: Rotation
@@ -95,11 +86,11 @@ def completion_of(engine: EngineDirectory) -> Completion:
     """
     family, text = FAMILIES[engine.facts.family], engine.facts.text
     if not engine.manifest.plan.engine.traits.builds_engines:
-        return AsTheyAre()
+        return Completion()
     if family.kind is Kind.CROSS_ATTENTION:
         return Crossing(text.hidden_size)
     if family.layout.rotated:
         config = json.loads((engine.configs / "config.json").read_text(encoding="utf-8"))
         rotation = Rotation.of(config, text.head_size)
         return Rotated(rotation, text.max_position_embeddings)
-    return AsTheyAre()
+    return Completion()

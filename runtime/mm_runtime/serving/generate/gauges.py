@@ -6,9 +6,9 @@ and may be stopped, only when it is 0.
 
 import threading
 from collections.abc import Mapping
-from typing import Protocol
 
 from mm_api.metrics import DECODE_BATCH, KV_REUSE_BYTES, KV_REUSE_EVICTIONS, KV_REUSE_TOKENS
+from mm_runtime.serving.generate.request import PrefixCounts
 from mm_runtime.serving.metrics.collected import Gauge
 from mm_runtime.serving.metrics.families import Family, counters, gauges
 from mm_runtime.serving.metrics.histograms import HistogramGauges
@@ -65,36 +65,17 @@ class StepGauges:
             self._together.observe(requests, times=times)
 
 
-class Kept(Protocol):
-    """What was found of earlier requests since the start."""
-
-    requested: int
-    reused: int
-    evictions: int
-    used_bytes: int
-
-
 class ReuseGauges:
-    """What prompts find of earlier requests; called from any thread."""
+    """What prompts find of earlier requests; published by one thread."""
 
     def __init__(self) -> None:
         tokens = counters(KV_REUSE_TOKENS)
-        self._counters = {result: tokens.series({"result": result}) for result in RESULTS}
-        self._counters["evictions"] = counters(KV_REUSE_EVICTIONS).series({})
+        self._reused, self._computed = (tokens.series({"result": one}) for one in RESULTS)
+        self._evictions = counters(KV_REUSE_EVICTIONS).series({})
         self._used = gauges(KV_REUSE_BYTES).series({})
-        self._lock = threading.Lock()
-        self._reported = dict.fromkeys(self._counters, 0)
 
-    def publish(self, kept: Kept) -> None:
-        """Bring the metrics up to date; counts that were taken earlier change nothing."""
-        counted = {
-            "reused": kept.reused,
-            "computed": kept.requested - kept.reused,
-            "evictions": kept.evictions,
-        }
-        with self._lock:
-            for name, metric in self._counters.items():
-                grown = max(0, counted[name] - self._reported[name])
-                metric.increment(grown)
-                self._reported[name] += grown
-            self._used.set(kept.used_bytes)
+    def publish(self, kept: PrefixCounts) -> None:
+        self._reused.reach(kept.reused)
+        self._computed.reach(kept.requested - kept.reused)
+        self._evictions.reach(kept.evictions)
+        self._used.set(kept.used_bytes)

@@ -244,6 +244,23 @@ class Piece:
     """All answers of a beam search, best first; `ids` are the best one's."""
 
 
+@dataclass(slots=True)
+class PrefixCounts:
+    """What happened since the start, in positions of prompts and in blocks."""
+
+    requested: int = 0
+    """Positions of all prompts that could have been found."""
+
+    reused: int = 0
+    """Positions that were found, and not computed."""
+
+    evictions: int = 0
+    """Blocks that made room for others."""
+
+    used_bytes: int = 0
+    """Bytes of the blocks that are kept now."""
+
+
 class Sink(Protocol):
     """Where the pieces of one answer go. Called from the engine's thread; must not block.
 

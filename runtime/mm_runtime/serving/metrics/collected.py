@@ -45,6 +45,14 @@ class Counter(Series):
     _owed = 0.0
     """What was not written yet."""
 
+    _total = 0.0
+
+    def reach(self, total: float) -> None:
+        """Grow to a total that one other thread counts; a smaller one changes nothing."""
+        grown = max(0.0, total - self._total)
+        self._total += grown
+        self.increment(grown)
+
     def increment(self, value: float) -> None:
         if value:
             with self._changes.lock:

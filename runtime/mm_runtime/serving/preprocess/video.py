@@ -8,7 +8,7 @@ from PIL import Image
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.geometry.frame_intervals import SECOND_PER_GRID_TS, reads_times
+from mm_runtime.serving.geometry.rotation import SECOND_PER_GRID_TS, reads_times
 from mm_runtime.serving.preprocess.image_ids import video_id
 from mm_runtime.serving.preprocess.media import MediaLimits, images_from_pixels
 from mm_runtime.serving.preprocess.processors.frame_sizes import FRAMES

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 from mm_api.families.prompt import PromptStyle
 from mm_runtime.serving.directory import EngineDirectory
@@ -27,30 +27,6 @@ class Question:
     """The prompt with its placeholders; empty for an encoder-decoder."""
 
 
-class QuestionWriter(Protocol):
-    """One family's way from text to ids; what has a body here is that of a family without media."""
-
-    def write(
-        self,
-        text: str,
-        decoder_text: str | None,
-        rows: Sequence[int],
-        *,
-        video: bool,
-    ) -> Question:
-        """Return the ids of a request whose images become these rows.
-
-        Args:
-            text: of the user, or a complete prompt.
-            decoder_text: what an encoder-decoder's answer starts with.
-            rows: of each image or video.
-            video: they are those of a video.
-
-        Raises:
-            RequestError: placeholders and images disagree in number.
-        """
-
-
 @dataclass(frozen=True)
 class PromptQuestions:
     """Decoders: the chat template around the text, features where the images stand."""
@@ -62,14 +38,19 @@ class PromptQuestions:
     vocabulary_size: int
 
     def write(
-        self,
-        text: str,
-        decoder_text: str | None,
-        rows: Sequence[int],
-        *,
-        video: bool,
+        self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
     ) -> Question:
-        """Return the prompt's ids; an id past the vocabulary stands for a row of the table."""
+        """Return the ids of a request; one past the vocabulary stands for a row of the table.
+
+        Args:
+            text: of the user, or a complete prompt.
+            decoder_text: what an encoder-decoder's answer starts with.
+            rows: that each image or video becomes.
+            video: they are those of a video.
+
+        Raises:
+            RequestError: placeholders and images disagree in number.
+        """
         del decoder_text  # there is no second prompt
         prompt = self.prompts.write(text, len(rows), video=video)
         if self.style.splits:
@@ -113,7 +94,7 @@ class PromptQuestions:
 
 
 @dataclass(frozen=True)
-class TextQuestions(QuestionWriter):
+class TextQuestions:
     """Encoder-decoders: the encoder reads the text, the decoder starts as the checkpoint says."""
 
     codec: TextCodec
@@ -123,14 +104,8 @@ class TextQuestions(QuestionWriter):
     """Ids that the decoder's prompt may have."""
 
     def write(
-        self,
-        text: str,
-        decoder_text: str | None,
-        rows: Sequence[int],
-        *,
-        video: bool,
+        self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
     ) -> Question:
-        """Return the ids of text and decoder's prompt."""
         del rows, video  # refused before
         decoder = list(self.start)
         if decoder_text:
@@ -141,6 +116,10 @@ class TextQuestions(QuestionWriter):
                 f"{self.most} are allowed (maxInputLen)"
             )
         return Question(self.codec.encode_prompt(text), decoder)
+
+
+QuestionWriter: TypeAlias = PromptQuestions | TextQuestions
+"""One family's way from text to ids."""
 
 
 def load_questions(engine: EngineDirectory, codec: TextCodec) -> QuestionWriter:

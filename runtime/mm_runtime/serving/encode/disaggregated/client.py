@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.rendezvous import order
+from mm_runtime.base.grpc_channel import CHANNEL, ENCODER_KEY, GRPC_KEY_PREFIX
 from mm_runtime.serving.encode.disaggregated.backoff import Backoff
-from mm_runtime.serving.encode.disaggregated.channel import EncoderChannel
 from mm_runtime.serving.encode.disaggregated.responses import (
     ExpectedFeatures,
     InvalidResponseError,
@@ -27,6 +27,7 @@ from mm_runtime.serving.tensors import Tensors
 logger = logging.getLogger(__name__)
 
 MODEL = "vision_encoder"
+_INFER = "/inference.GRPCInferenceService/ModelInfer"
 EXPECTED_IDENTITY, OWN_IDENTITY = "expected_identity", "VISION_IDENTITY"
 OTHER_ENGINE = "another vision engine"
 """Part of what an encoder says to a request that expects features of another engine."""
@@ -70,6 +71,32 @@ _CODES = {
     grpc.StatusCode.NOT_FOUND: FallbackReason.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED: FallbackReason.TIMEOUT,
 }
+
+
+class EncoderChannel:
+    """Opened by its first call; may be used from any thread.
+
+    Args:
+        address: HOST:PORT of Triton's gRPC.
+        key: shown with each request; empty: none.
+    """
+
+    def __init__(self, address: str, key: str = "") -> None:
+        self._channel = grpc.insecure_channel(address, options=CHANNEL)
+        self._call: Any = self._channel.unary_unary(_INFER)
+        self._metadata = ((f"{GRPC_KEY_PREFIX}{ENCODER_KEY}", key),) if key else ()
+
+    def infer(self, message: bytes, seconds: float) -> bytes:
+        """Return the answer to a request.
+
+        Raises:
+            grpc.RpcError: there was none in so many seconds, or it is an error.
+        """
+        answer: bytes = self._call(message, timeout=seconds, metadata=self._metadata)
+        return answer
+
+    def close(self) -> None:
+        self._channel.close()
 
 
 class EncoderClient:

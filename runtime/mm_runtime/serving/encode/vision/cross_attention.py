@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_runtime.serving.encode.vision.features import Features
-from mm_runtime.serving.encode.vision.refusals import refuse_cut_images
+from mm_runtime.serving.encode.vision.features import Features, refuse_cut_images
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.tensors import Tensors, single

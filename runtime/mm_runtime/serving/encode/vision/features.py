@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.serving.encode.vision.runner import Rows
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.tensors import Tensors
 
 
@@ -47,3 +48,16 @@ class RequestEncoder(Protocol):
             requests: in the order of the features.
             salt: features are shared with requests of the same one only.
         """
+
+
+def refuse_cut_images(inputs: Tensors) -> None:
+    """Refuse images that the client cut itself: tiles follow from their shapes, which are unknown.
+
+    Raises:
+        RequestError: the request has such.
+    """
+    if "IMAGE" in inputs:
+        raise RequestError(
+            "image_input: this model's images are cut by their shape, which a preprocessed "
+            "tensor does not show; send image_bytes_input or image_url_input"
+        )

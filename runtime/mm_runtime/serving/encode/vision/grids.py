@@ -13,9 +13,8 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.serving.encode.vision.features import Features
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.geometry.frame_intervals import SECONDS_PER_GRID
 from mm_runtime.serving.geometry.patches import patch_positions
-from mm_runtime.serving.geometry.rotation import Rotation, rotate
+from mm_runtime.serving.geometry.rotation import SECONDS_PER_GRID, Rotation, rotate
 from mm_runtime.serving.tensors import Tensors, single
 
 Grid = tuple[int, int, int]
@@ -37,18 +36,14 @@ class Grids:
 class GridEncoder:
     """The tower of one checkpoint whose images are patches of any shape, and the rotation."""
 
-    def __init__(self, session: VisionSession, facts: ModelFacts, rotation: Rotation) -> None:
+    def __init__(self, session: VisionSession, facts: ModelFacts, llm: Path) -> None:
+        """Read the rotation's constants from the language model's configuration."""
+        config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
         self._session = session
         self._merge = (facts.vision.merge_size or 1) if facts.vision else 1
         self._vocabulary = facts.text.vocabulary_size
-        self._rotation = rotation
+        self._rotation = Rotation.of(config, facts.text.head_size)
         self._tokens_per_second = facts.vision.tokens_per_second if facts.vision else None
-
-    @classmethod
-    def load(cls, session: VisionSession, facts: ModelFacts, llm: Path) -> "GridEncoder":
-        """Read the rotation's constants from the language model's configuration."""
-        config = json.loads((llm / "config.json").read_text(encoding="utf-8"))
-        return cls(session, facts, Rotation.of(config, facts.text.head_size))
 
     def read(self, inputs: Tensors) -> Grids | None:
         """Return patches, grids and prompt."""

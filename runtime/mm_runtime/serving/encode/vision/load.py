@@ -125,17 +125,16 @@ class _Parts:
         assert self.newline is not None  # noqa: S101  # see `encoder_of`
         return self.newline
 
-    @property
-    def reads_several(self) -> bool:
-        return FAMILIES[self.engine.facts.family].layout.features_of_several is not None
-
 
 ENCODERS: Mapping[str, Callable[[_Parts], RequestEncoder]] = {
     "images": lambda one: VisionEncoder(one.session, image_size=one.plan.image_size),
-    "grids": lambda one: GridEncoder.load(one.session, one.engine.facts, one.engine.configs),
+    "grids": lambda one: GridEncoder(one.session, one.engine.facts, one.engine.configs),
     "tiles": lambda one: CrossAttentionEncoder(one.session, one.vision),
     "views": lambda one: ViewEncoder(
-        one.session, one.vision, one.vectors, single_views=one.reads_several
+        one.session,
+        one.vision,
+        one.vectors,
+        single_views=FAMILIES[one.engine.facts.family].layout.features_of_several is not None,
     ),
 }
 """`ImageLayout.encoder` -> what makes it."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.model_facts import VisionFacts
-from mm_runtime.serving.encode.vision.features import Features
-from mm_runtime.serving.encode.vision.refusals import refuse_cut_images, unlike_sizes
+from mm_runtime.serving.encode.vision.features import Features, refuse_cut_images
 from mm_runtime.serving.encode.vision.session import VisionSession
+from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.geometry import anyres
 from mm_runtime.serving.tensors import Tensors, scalar, single
 
@@ -60,7 +60,10 @@ class ViewEncoder:
         if pixels is None:
             return None
         if pixels.shape[1:] != (3, self._tile, self._tile) or sizes is None or sizes.size % 2:
-            raise unlike_sizes(pixels, self._tile)
+            raise RequestError(
+                f"pixel_values: got shape {list(pixels.shape)}, expected [tiles, 3, {self._tile}, "
+                f"{self._tile}] with the height and width of each image in image_sizes"
+            )
         pairs = tuple((int(height), int(width)) for height, width in sizes.reshape(-1, 2))
         return Views(pixels, pairs, bool(scalar(inputs, "is_video_input")))
 

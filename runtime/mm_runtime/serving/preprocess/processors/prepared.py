@@ -1,16 +1,16 @@
 """What every processor returns, and the arithmetic all of them share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Literal, Protocol, TypeAlias
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 from PIL import Image
 
-from mm_runtime.images.normalisation import Values
+from mm_runtime.images.normalisation import CHANNELS, Normalisation, Values
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.preprocess.processors.pixel_values import pixel_values
 
 Size: TypeAlias = tuple[int, int]
 """Height and width in pixels."""
@@ -145,34 +145,27 @@ def shrunk(image: Image.Image, most_pixels: int) -> Image.Image:
     return image.resize(size, resample=Image.Resampling.BICUBIC)
 
 
-def resampling(config: Mapping[str, Any], default: Image.Resampling) -> Image.Resampling:
-    """Return how an image processor's configuration resizes."""
-    return Image.Resampling(config.get("resample", default))
-
-
 @dataclass(frozen=True)
-class Colours:
+class Colours(Normalisation):
     """Per-channel constants of one checkpoint, and how it resizes."""
 
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    rescale: float
     resample: Image.Resampling
 
     @classmethod
-    def of(cls, config: dict[str, Any], resample: Image.Resampling) -> "Colours":
-        """Read them from an image processor's configuration.
+    def of(
+        cls, config: dict[str, Any], resample: Image.Resampling = Image.Resampling.BICUBIC
+    ) -> "Colours":
+        """Read them from an image processor's configuration; `resample`: where it names none.
 
         Raises:
             KeyError, ValueError: a key is missing or unknown.
         """
-        return cls(
-            mean=tuple(config["image_mean"]),
-            std=tuple(config["image_std"]),
-            rescale=float(config.get("rescale_factor", 1 / 255)),
-            resample=resampling(config, resample),
-        )
+        read = Image.Resampling(config.get("resample", resample))
+        return cls(**vars(Normalisation.of(config)), resample=read)
 
-    def normalised(self, image: Image.Image) -> Values:
-        """Return float16 [3, height, width] of an RGB image."""
-        return pixel_values(image, mean=self.mean, std=self.std, rescale=self.rescale)
+    def normalised(self, image: Image.Image, dtype: DTypeLike = np.float16) -> Values:
+        """Return [3, height, width] of an RGB image, rounded to a type."""
+        channels = [
+            np.frombuffer(image.getchannel(at).tobytes(), np.uint8) for at in range(CHANNELS)
+        ]
+        return self.of_channels(channels, dtype).reshape(CHANNELS, image.height, image.width)

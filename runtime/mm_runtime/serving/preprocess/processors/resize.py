@@ -15,7 +15,7 @@ from PIL import Image
 
 from mm_runtime.images.normalisation import Bytes, Values
 from mm_runtime.images.processor_config import read_config
-from mm_runtime.serving.preprocess.processors.pixel_values import pixel_values
+from mm_runtime.serving.preprocess.processors.prepared import Colours
 
 _LONGEST_RATIO = 16
 """Beyond this aspect ratio an image is cropped before it is resized: a 1 x 1,000,000 strip would
@@ -24,14 +24,11 @@ become 336 x 336,000,000 on its way to the crop."""
 
 @dataclass(frozen=True)
 class ImagePreprocessor:
-    """Sizes in pixels and per-channel constants of one checkpoint."""
+    """Sizes in pixels and colours of one checkpoint."""
 
     shortest_edge: int
     crop: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    resample: Image.Resampling = Image.Resampling.BICUBIC
-    rescale: float = 1 / 255
+    colours: Colours
     squeezes: bool = False
     """Both sides become the square's; nothing is cut."""
 
@@ -50,24 +47,12 @@ class ImagePreprocessor:
             shortest_edge=_side(config["size"]),
             crop=crop,
             squeezes=squeezes,
-            mean=tuple(config["image_mean"]),
-            std=tuple(config["image_std"]),
-            resample=Image.Resampling(config.get("resample", Image.Resampling.BICUBIC)),
-            rescale=float(config.get("rescale_factor", 1 / 255)),
+            colours=Colours.of(config),
         )
 
     def __call__(self, images: list[Image.Image], dtype: DTypeLike = np.float32) -> Values:
         """Return [images, 3, crop, crop], rounded to a type."""
-        made = [
-            pixel_values(
-                self.resize_and_crop(image),
-                mean=self.mean,
-                std=self.std,
-                rescale=self.rescale,
-                dtype=dtype,
-            )
-            for image in images
-        ]
+        made = [self.colours.normalised(self.resize_and_crop(image), dtype) for image in images]
         return made[0][np.newaxis] if len(made) == 1 else np.stack(made)
 
     def bytes_of(self, image: Image.Image | Bytes) -> Bytes:
@@ -103,7 +88,9 @@ class ImagePreprocessor:
         # floor.
         resized = (side * width // short, side * height // short)
         left, top = (resized[0] - side) // 2, (resized[1] - side) // 2
-        return image.resize(resized, self.resample).crop((left, top, left + side, top + side))
+        return image.resize(resized, self.colours.resample).crop(
+            (left, top, left + side, top + side)
+        )
 
     def resize_and_crop(self, image: Image.Image) -> Image.Image:
         """Return the centre square of `crop` pixels that the vision tower sees.
@@ -114,13 +101,13 @@ class ImagePreprocessor:
             return image
         image = _rgb(image)
         if self.squeezes:
-            return image.resize((self.crop, self.crop), resample=self.resample)
+            return image.resize((self.crop, self.crop), resample=self.colours.resample)
         image = _trim(image)
         short, long = sorted(image.size)
         longer = int(self.shortest_edge * long / short)
         portrait = image.width <= image.height
         size = (self.shortest_edge, longer) if portrait else (longer, self.shortest_edge)
-        image = image.resize(size, resample=self.resample)
+        image = image.resize(size, resample=self.colours.resample)
         # Offsets as transformers rounds them; an area outside the image is filled with black.
         top = (image.height - self.crop) // 2
         left = (image.width - self.crop) // 2
