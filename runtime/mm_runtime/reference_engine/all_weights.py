@@ -76,13 +76,7 @@ def _buffers_not_stored(model: torch.nn.Module, folder: Path) -> set[str]:
 
 
 def fill(module: torch.nn.Module, weights: Mapping[str, torch.Tensor], part: str) -> None:
-    """Give a module of our own its weights.
-
-    `weights`: by their names in the module. `part`: what the module is, in a message.
-
-    Raises:
-        WeightsUnusableError: a weight is missing, left over, or has another shape.
-    """
+    """Give a module of our own its weights, by their names; `part`: what it is; see `compare`."""
     compare(part, shapes_of(module.state_dict()), shapes_of(weights))
     module.load_state_dict(weights)
 

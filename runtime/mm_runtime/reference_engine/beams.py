@@ -51,11 +51,7 @@ class BeamSearch:
         return tuple(beam for _, beam in self._ended)
 
     def advance(self, log_probs: torch.Tensor) -> bool:
-        """Take the log probabilities [beams, vocabulary] of the next token of each beam.
-
-        Returns:
-            Whether the search is over.
-        """
+        """Take log probabilities [beams, vocabulary] of next tokens; return whether it is over."""
         width = self._options.width
         length = len(self._running[0].ids) + 1
         totals = (log_probs + self._scores.to(log_probs.device)[:, None]).reshape(-1)

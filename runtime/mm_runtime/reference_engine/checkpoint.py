@@ -30,11 +30,7 @@ class Checkpoint:
     reads, or what cross attention reads of all images."""
 
     adapters: Sequence[AdapterFolder] = ()
-    """Those that requests may name."""
-
     device: torch.device = CPU
-    """Holds weights, keys and values, and computes."""
-
     reuse_bytes: int = 0
     """Memory of the device for keys and values of earlier requests; 0: none are kept."""
 

@@ -38,11 +38,8 @@ def choices_of(
 ) -> Choices:
     """Return the next token of every request, and what is wrong with those that have none.
 
-    Args:
-        advancing: requests that get a token.
-        passed: decoded them; one more has had the last row of its prompt read.
-        logits_of: returns float32 [rows, vocabulary] of states.
-        beside: called once, with the tokens on the device, which are about to be waited for.
+    `passed`: decoded them; one more has had the last row of its prompt read. `beside`: called once,
+    with the tokens on the device, which are about to be waited for.
     """
     ends = list(accumulate(running.width for running in advancing))
     rows = [slice(end - one.width, end) for one, end in zip(advancing, ends, strict=True)]

@@ -57,9 +57,8 @@ def choose_all(
 
     Args:
         logits: float32 [rows, vocabulary], which stay as they are.
-        rules: of each row; None: the likeliest token.
-        wanted: how many of the likeliest tokens are reported with their probabilities, beside the
-            chosen one; None: no probability is.
+        rules: None: the likeliest token.
+        wanted: how many of the likeliest tokens are reported beside the chosen one; None: none.
         beside: called once, before the tokens are waited for; receives them, int64 [rows], on the
             device, where none of what it begins holds them up.
     """
@@ -101,20 +100,16 @@ def choose_all(
 def likeliest_finite(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """Put `NOT_FINITE` where a row's logits are no numbers; return the tokens.
 
-    Torch takes NaN for the greatest value, so one value of a row says it of all. Less than all
-    may be minus infinity: a model excludes such tokens.
-
-    `logits`: [rows, vocabulary]. `tokens`: int64 [rows], the likeliest of each, which are changed.
+    Torch takes NaN for the greatest value, so one value of a row says it of all. Less than all may
+    be minus infinity: a model excludes such tokens. `tokens`: the likeliest of each row, are
+    changed.
     """
     greatest = logits.gather(1, tokens[:, None])[:, 0]
     return tokens.masked_fill_(~greatest.isfinite(), NOT_FINITE)
 
 
 def restricted(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
-    """Return logits after bias, penalties and prohibitions, in TensorRT-LLM's order.
-
-    `logits`: float32 [rows, vocabulary], which stay as they are.
-    """
+    """Return a copy after bias, penalties and prohibitions, in TensorRT-LLM's order."""
     logits = logits.clone()
     for row, one in enumerate(rules):
         if one.bias is not None:
@@ -166,10 +161,7 @@ def _places(
 
 
 def choose(logits: torch.Tensor, rules: Sequence[Rules]) -> torch.Tensor:
-    """Return the next token of each row, int64 [rows]; `NOTHING` where there is none.
-
-    `logits`: float32 [rows, vocabulary], which stay as they are.
-    """
+    """Return the next token of each row, int64 [rows]; `NOTHING` where there is none."""
     logits = restricted(logits, rules)
     tokens = logits.argmax(dim=-1)
     for ordered in (False, True):

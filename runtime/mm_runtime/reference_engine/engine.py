@@ -81,11 +81,8 @@ class Engine:
     ) -> None:
         """Begin to serve.
 
-        Args:
-            observe_steps: receives, from time to time and before the engine is idle, the steps
-                since its last call: requests of a step -> such steps. Called from the engine's
-                thread; must not block.
-            ending: of the process, when its device computes nothing more; None: no device is lost.
+        `observe_steps`: as `StepReports.observe`, from the engine's thread; must not block.
+        `ending`: of the process, when its device computes nothing more; None: no device is lost.
         """
         self._reports.observe = observe_steps or self._reports.observe
         self._ending = ending or self._ending
@@ -121,7 +118,8 @@ class Engine:
             if self._stopping:
                 raise EngineStoppedError(_STOPPING)
             # Those that will fill free slots wait for their prompts' turn only, not for others.
-            waiting = len(self._waiting) - self._free_slots
+            free = max(0, self._options.limits.max_batch_size - len(self._slots.running))
+            waiting = len(self._waiting) - free
             if 0 < self._options.max_queue_size <= waiting:
                 raise QueueFullError(
                     f"{waiting} requests wait already (maxQueueSize "
@@ -158,11 +156,7 @@ class Engine:
         self._waiting.fail(EngineStoppedError(_STOPPING))
 
     def turn(self) -> None:
-        """Do once what the engine's thread does again and again: one pass, and what goes with it.
-
-        For callers that have not started the thread. An error of the pass fails the requests in it
-        and no others.
-        """
+        """Do once what the engine's thread does again and again; for callers without it."""
         try:
             self._drop_cancelled()
             self._step()
@@ -186,10 +180,6 @@ class Engine:
         self._waiting.fail(GpuLostError(_LOST))
         cause = error.__cause__
         self._ending.end(cause if isinstance(cause, Exception) else error)
-
-    @property
-    def _free_slots(self) -> int:
-        return max(0, self._options.limits.max_batch_size - len(self._slots.running))
 
     @property
     def _busy(self) -> bool:
@@ -300,11 +290,8 @@ class Engine:
     ) -> None:
         """Do what needs no result of the pass that was begun, before it is waited for.
 
-        Args:
-            advancing: requests that get a token.
-            unread: a prompt that the pass does not complete.
-            read: rows of it in the pass.
-            tokens: of the device; None: no request gets one.
+        `unread`: a prompt that the pass does not complete, of which it has `read` rows. `tokens`:
+        of those that get one (`advancing`), on the device; None: no request gets one.
         """
         if (follow := self._model.follow) is not None and tokens is not None:
             self._ahead = self._overlapped(follow, advancing, unread, read, tokens)
@@ -435,11 +422,7 @@ class Engine:
             logger.exception("keys and values of a request could not be kept for others")
 
     def _fail(self, *failed: tuple[Sink, Exception]) -> None:
-        """End requests, each with its error.
-
-        Raises:
-            GpuLostError: one of them is the error of all.
-        """
+        """End requests, each with its error; raises GpuLostError where one is the error of all."""
         lost = next((error for _, error in failed if self._ending.lost(error)), None)
         for sink, error in failed:
             fail(sink, GpuLostError(_LOST) if lost else error)

@@ -73,8 +73,6 @@ class LanguageModel(SlotModel):
         self.vocabulary_size = int(config.vocab_size)
         self.hidden_size = int(config.hidden_size)
         self._adapter_of_slot: list[Adapter] = [None] * slots
-        """The adapter of each slot."""
-
         self._device = device
         self._prepared: tuple[Request, torch.Tensor] | None = None
         """A request that did not begin yet, and its prompt."""
@@ -260,11 +258,6 @@ def plain_tokens(tokens: Sequence[int | Branches]) -> list[int]:
 
 
 def refuse_beams(request: Request) -> None:
-    """Refuse a search of beams.
-
-    Raises:
-        RequestError: the request contains one.
-    """
     if request.beams is not None:
         raise RequestError(
             f"beam_width is {request.beams.width}; on the Reference engine only encoder-decoders "
@@ -275,12 +268,9 @@ def refuse_beams(request: Request) -> None:
 def load_nowhere(
     family: Family, folder: Path, quantization: StoredQuantization | None = None
 ) -> None:
-    """Compare a checkpoint with its class, whose modules get no memory.
+    """Compare a checkpoint with its class, whose modules get no memory; raises as `load_weights`.
 
     Of checkpoints in parts it is the language model's: the others have loaders of their own.
-
-    Raises:
-        WeightsUnusableError: as `load_weights`.
     """
     if family.checkpoint.decoder is Decoder.FOLDER:
         kind, folder = transformers.AutoModelForCausalLM, folder / LANGUAGE_MODEL
@@ -295,13 +285,7 @@ def load_nowhere(
 
 
 def load_full_model(kind: Any, folder: Path, dtype: torch.dtype, **more: Any) -> Any:
-    """Return a checkpoint of one of transformers' classes, ready to answer.
-
-    `more`: arguments of `from_pretrained`.
-
-    Raises:
-        WeightsUnusableError: as `load_weights`.
-    """
+    """Return a checkpoint of one of transformers' classes, ready to answer; see `load_weights`."""
     quieten: Any = transformers_logging.disable_progress_bar
     quieten()  # the server's log is no terminal
     given = {"dtype": dtype, "local_files_only": True, **more}

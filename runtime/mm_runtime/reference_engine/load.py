@@ -77,13 +77,7 @@ def load_engine(
 ) -> LoadedEngine:
     """Load the language model within the limits it was built for; the engine is not started.
 
-    Args:
-        directory: of the engine.
-        max_queue_size: requests that wait; 0: without bound.
-        cancellation_check_seconds: see `EngineOptions`.
-        device: holds weights, keys and values, and computes.
-        kernels: of fused decoders; None: those of the device.
-        reuse_bytes: see `Checkpoint`.
+    `kernels`: of fused decoders; None: those of the device. `reuse_bytes`: see `Checkpoint`.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
@@ -109,12 +103,8 @@ def load_engine(
         vocabulary_size=model.vocabulary_size,
         encoder_decoder=directory.facts.family in KINDS,
         adapters={one.uid: one.name for one in directory.manifest.plan.adapters},
-        complete=model.complete if isinstance(model, OwnClassModel) else _as_it_is,
+        complete=model.complete if isinstance(model, OwnClassModel) else lambda one: one,
     )
-
-
-def _as_it_is(request: Request) -> Request:
-    return request
 
 
 def load_model(

@@ -24,7 +24,6 @@ class Part:
     """Slot of the prompt, in a pass that is begun ahead; None: right after the decoding ones."""
 
     def slot_after(self, decoding: int) -> int:
-        """Return the slot of a prompt in a pass of so many decoding requests."""
         return decoding if self.slot is None else self.slot
 
 
@@ -92,11 +91,7 @@ class SlotModel(Protocol):
         return None
 
     def check(self, request: Request) -> None:
-        """Refuse a request that this model can never serve.
-
-        Raises:
-            RequestError: what is wrong and what was expected.
-        """
+        """Refuse a request that this model can never serve, by a `RequestError`."""
 
     def prompt_length(self, request: Request) -> int:
         """Return the positions that the request's prompt takes in a slot."""
@@ -104,8 +99,7 @@ class SlotModel(Protocol):
     def prepare(self, request: Request | None) -> None:
         """Make the prompt of the request that is likely to begin next; None: of none.
 
-        Called while a pass computes, where `launches`: `begin` is then done at once. At most one is
-        kept.
+        Called while a pass computes, where `launches`: `begin` is then done at once.
         """
         del request
 
@@ -113,11 +107,10 @@ class SlotModel(Protocol):
         """Give a slot to a request; return its prompt, one row a position, for `run`."""
 
     def cut(self, slot: int, start: int, rows: int) -> int:
-        """Return how many rows of a prompt a part has that was meant to have `rows`.
+        """Return how many rows of a prompt a part has that was meant to have `rows`, 1 or more.
 
-        Where images are read with the prompt that holds them, it has all rows.
-
-        `start`: its first row that was not read yet. `rows`: at least 1, and no more than are left.
+        Where images are read with the prompt that holds them, it has all rows. `start`: its first
+        row that was not read yet.
         """
         del slot, start
         return rows
@@ -128,10 +121,9 @@ class SlotModel(Protocol):
         return None
 
     def recall(self, slot: int, request: Request) -> int:
-        """Fill a slot with what is kept of earlier requests that began as this one's prompt.
+        """Fill a slot with what is kept of requests that began alike; return its positions.
 
-        Returns:
-            The positions that need not be computed: fewer than the prompt has.
+        They need not be computed: fewer than the prompt has.
         """
         del slot, request
         return 0
@@ -139,11 +131,8 @@ class SlotModel(Protocol):
     def keep(self, slot: int, request: Request, answer: Sequence[int], length: int) -> None:
         """Keep what a slot holds for later requests.
 
-        Args:
-            slot: of the request.
-            request: whose prompt was read, at least in part.
-            answer: its tokens so far.
-            length: positions that were computed, of the prompt and then of the answer.
+        `request`: whose prompt was read, at least in part. `answer`: its tokens so far. `length`:
+        positions that were computed, of the prompt and then of the answer.
         """
         del slot, request, answer, length
 
@@ -152,8 +141,8 @@ class SlotModel(Protocol):
     ) -> Passed:
         """Run one token in each of the first slots, and part of a prompt in its slot.
 
-        `tokens`: one a slot, in a slot with beams one of each beam. Models whose `check` refuses
-        beams never see any. `positions`: where each token stands in its slot.
+        `tokens`: in a slot with beams one of each beam; models whose `check` refuses beams see
+        none.
         """
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:

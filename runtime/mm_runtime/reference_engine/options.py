@@ -43,7 +43,7 @@ class Ending:
     """When and how the process of an engine ends by itself."""
 
     lost: Callable[[Exception], bool]
-    """Return whether an error means that the device computes nothing more."""
+    """Whether an error means that the device computes nothing more."""
 
     end: Callable[[Exception], None]
     """End the process; called once, after all requests have failed."""

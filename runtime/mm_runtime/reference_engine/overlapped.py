@@ -27,11 +27,7 @@ class Overlapped:
     passed: Passed
 
     def of(self, decoding: Sequence[Running]) -> Passed:
-        """Return what it computes of the requests that still decode, in the order of their slots.
-
-        Args:
-            decoding: all of them were in the pass; those that have left are in none.
-        """
+        """Return what it computes of requests that still decode, in the order of their slots."""
         if len(self.decoding) == len(decoding):  # the others move only when one leaves
             return self.passed
         places = {id(running): place for place, running in enumerate(self.decoding)}
@@ -45,9 +41,8 @@ class Overlapped:
 def continuing(advancing: Sequence[Running]) -> Sequence[Running] | None:
     """Return those that a pass after the next token decodes; None: that depends on the token.
 
-    Args:
-        advancing: get a token, in the order of their slots. The last one may end with it, such as a
-            prompt whose answer is a single token: those before it keep their slots.
+    `advancing`: get a token, in the order of their slots. The last one may end with it, such as a
+    prompt whose answer is a single token: those before it keep their slots.
     """
     staying = advancing if advancing[-1].continues else advancing[:-1]
     return staying if all(running.continues for running in staying) else None

@@ -133,8 +133,7 @@ def block_names(
     prompt that brings its rotations the answer, whose rotations the engine computes itself; the
     next prompt brings others for the same tokens, which are equal but for rounding.
 
-    `tokens`: its ids, followed by those of its answer. `vocabulary`: number of tokens; ids from
-    there on are features.
+    `tokens`: its ids, then those of its answer; from `vocabulary` on they are features.
     """
     ids, extra = np.asarray(tokens, np.int64), np.zeros(len(tokens), np.uint64)
     if request.row_ids is not None:

@@ -26,13 +26,9 @@ class Running:
     ) -> None:
         """Start with nothing of the prompt done but what is known from earlier requests.
 
-        Args:
-            request: as the client sent it.
-            sink: where pieces go.
-            prompt: what the model reads first, one row a position.
-            chooser: chooses the answer's tokens.
-            max_length: positions a slot has; it shortens the answer when the request wants more.
-            recalled: first positions of the prompt that its slot holds already.
+        `prompt`: what the model reads first, one row a position. `max_length`: positions a slot
+        has; it shortens the answer when the request wants more. `recalled`: first positions of the
+        prompt that its slot holds already.
         """
         self.request = request
         self.sink = sink
@@ -86,21 +82,14 @@ class Running:
         return not plain or wanted.log_probs or wanted.generation_logits
 
     def rules(self) -> Rules | None:
-        """Return the rules for its next token; None: the likeliest one, or beams choose.
-
-        Raises:
-            ValueError: they cannot be applied.
-        """
+        """Return the rules for its next token; None: the likeliest one, or beams choose."""
         chooses = self._search is None and not self.chooser.plain
         return self.chooser.rules(self.answer) if chooses else None
 
     def advance(self, logits: torch.Tensor | None, chosen: Chosen) -> bool:
-        """Take the logits [width, vocabulary] of the next position and the token that was chosen.
+        """Take logits [width, vocabulary] and the chosen token; return whether that completes it.
 
         `logits`: None: it does not read any (`reads_logits`).
-
-        Returns:
-            Whether the answer is complete.
         """
         if self._search is not None and logits is not None:
             return self._advance_beams(self._search, logits)
@@ -127,11 +116,7 @@ class Running:
         return self.done
 
     def _accept(self, chosen: Chosen, logits: torch.Tensor | None) -> bool:
-        """Take the next token with its logits [1, vocabulary]; give out what may be given out.
-
-        Returns:
-            Whether the answer is complete.
-        """
+        """Take the next token with its logits [1, vocabulary]; give out what may be given out."""
         self.last_token = token = chosen.token
         wanted = self.request.wanted
         if wanted.log_probs:

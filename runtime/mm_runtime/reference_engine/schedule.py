@@ -34,13 +34,9 @@ class Shares:
 def rows_of_prompt(shares: Shares, *, prompt: int, left: int, decoding: int, waiting: int) -> int:
     """Return how many rows of a prompt the next step reads.
 
-    Args:
-        shares: what a step may hold.
-        prompt: rows of the complete prompt.
-        left: rows of it that were not read yet.
-        decoding: requests that the step decodes: those that a long step holds up.
-        waiting: requests without a token that there are slots for, the prompt's own among them:
-            those that a small part holds up.
+    `prompt`: rows of the complete prompt, of which some are `left`. `decoding`: requests that the
+    step decodes: those that a long step holds up. `waiting`: requests without a token that there
+    are slots for, the prompt's own among them: those that a small part holds up.
     """
     room = max(1, shares.max_num_tokens - decoding)
     if not decoding:

@@ -68,15 +68,10 @@ class SlotCache:
         self._groups: list[_Group] = []
 
     def aim(self, positions: Sequence[int], start: int, count: int) -> torch.Tensor:
-        """Set the slots of the next pass's rows.
+        """Set the slots of the next pass's rows; return the position of each row, int64 [rows].
 
-        Args:
-            positions: of the tokens of the first slots, one row each.
-            start: position of the first row of a prompt, in the slot after them.
-            count: rows of the prompt.
-
-        Returns:
-            The position of each row, int64 [rows].
+        `positions`: of the tokens of the first slots. `start`, `count`: of the rows of a prompt, in
+        the slot after them.
         """
         decoding = len(positions)
         places = [*positions, *range(start, start + count)]
@@ -111,15 +106,7 @@ class SlotCache:
         value: torch.Tensor,
         scaling: float | None,
     ) -> torch.Tensor:
-        """Store keys and values [rows, heads, 1, head size]; return what rows read, [rows, 1, ...].
-
-        Args:
-            module: one layer's attention, as transformers gives it to its own functions.
-            query: [rows, heads, 1, head size].
-            key: of the same rows.
-            value: of them too.
-            scaling: of the products of queries and keys.
-        """
+        """Store keys and values [rows, heads, 1, head size]; return what rows read of them."""
         layer: Any = module.layer_idx
         keys, values = self._keys[layer], self._values[layer]
         keys[self._slots, :, self._positions] = key[:, :, 0]

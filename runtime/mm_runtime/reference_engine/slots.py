@@ -31,18 +31,16 @@ class Slots:
         return [*self.decoding, *self.unread]
 
     def turn_to_next(self) -> None:
-        """Let the next prompt be the one that is read, when no other is."""
+        """Read the next prompt, when no other is read."""
         if self.reading is None:
             self.reading, self.next = self.next, None
 
     def decode(self) -> None:
-        """Let the request whose prompt is read decode: its slot is the next one."""
         if self.reading is not None:
             self.decoding.append(self.reading)
             self.reading = None
 
     def decoding_slot(self, running: Running) -> int | None:
-        """Return the slot of a request; None: it does not decode."""
         found = (slot for slot, one in enumerate(self.decoding) if one is running)
         return next(found, None)
 

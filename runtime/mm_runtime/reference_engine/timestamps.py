@@ -19,11 +19,9 @@ class TimestampGuide:
     def __init__(self, *, first_time: int, latest_start: int | None, size: int, end: int) -> None:
         """Begin an answer.
 
-        Args:
-            first_time: token of the time 0.00; the vocabulary ends with those of later times.
-            latest_start: times after it at which the answer may begin; None: any.
-            size: of the vocabulary.
-            end: the end token; texts are below it.
+        `first_time`: token of the time 0.00; the vocabulary ends with those of later times.
+        `latest_start`: times after it at which the answer may begin; None: any. `end`: the end
+        token; texts are below it.
         """
         self.together_from: int | None = first_time
         self._latest_start = latest_start
@@ -32,11 +30,7 @@ class TimestampGuide:
 
     @classmethod
     def read(cls, text: str, *, size: int, end: int) -> "TimestampGuide":
-        """Read a guide's text: JSON with `first_time` and `latest_start`.
-
-        Raises:
-            RequestError: something else, or no token of the vocabulary.
-        """
+        """Read JSON with `first_time` and `latest_start`; else raise a RequestError."""
         try:
             found = json.loads(text)
             first, latest = found["first_time"], found["latest_start"]

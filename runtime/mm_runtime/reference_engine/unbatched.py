@@ -24,8 +24,6 @@ class UnbatchedModel(SlotModel):
         self.device = device
         self._slots: list[Any] = [None] * (slots)
         self._adapter_of_slot: list[Adapter] = [None] * slots
-        """The adapter of each slot."""
-
         self._adapters = Adapters({}, ())
 
     def adapt(self, stacks: Mapping[str, Any], adapters: Sequence[AdapterFolder]) -> None:
@@ -35,8 +33,8 @@ class UnbatchedModel(SlotModel):
     def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
         """Run tokens int64 [beams, n] from position `start` on.
 
-        Returns:
-            Logits [n, vocabulary] of one beam, [beams, vocabulary] of the last token of several.
+        Returns logits [n, vocabulary] of one beam, [beams, vocabulary] of the last token of
+        several.
         """
         raise NotImplementedError
 

@@ -30,9 +30,6 @@ QUERY_SECONDS = 10.0
 def open_device(name: Device) -> torch.device:
     """Return the device that a serving plan names, ready to compute.
 
-    Args:
-        name: CPU or CUDA (`ServingPlan.device`).
-
     Raises:
         GpuUnusableError: the plan says CUDA and torch finds no GPU here.
     """
@@ -161,13 +158,10 @@ def as_tensor(
     *,
     copy: bool = False,
 ) -> torch.Tensor:
-    """Return an array or a tensor as a tensor of a device.
+    """Return an array or a tensor as a tensor of a device; an array may hold `BFLOAT16_BITS`.
 
-    Args:
-        values: of one request or batch; an array may hold `BFLOAT16_BITS`.
-        device: where the result lies.
-        dtype: of the result; None keeps it.
-        copy: share no memory with an array, even where device and dtype are its own.
+    `dtype`: None keeps it. `copy`: share no memory with an array, even where device and dtype are
+    its own.
     """
     if not isinstance(values, torch.Tensor):
         values = _of_array(values.copy() if copy else np.ascontiguousarray(values))
@@ -188,14 +182,6 @@ def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if not is_gpu(device):
         return tensor
     return tensor.pin_memory().to(device, non_blocking=True)
-
-
-def send(tensor: torch.Tensor, target: torch.Tensor) -> None:
-    """Copy a tensor of the processor into one of a device, as `sent` does."""
-    if is_gpu(target.device):
-        target.copy_(tensor.pin_memory(), non_blocking=True)
-    else:
-        target.copy_(tensor)
 
 
 def fetching(tensor: torch.Tensor) -> Callable[[], list[Any]]:

@@ -28,9 +28,8 @@ LONGEST = 200
 class GpuGuard:
     """Watches the GPU of one process.
 
-    Args:
-        computes: returns whether it still does.
-        end: ends the process at once, whatever its threads do.
+    `computes`: returns whether it still does. `end`: ends the process at once, whatever its threads
+    do.
     """
 
     def __init__(

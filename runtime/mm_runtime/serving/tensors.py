@@ -76,11 +76,7 @@ def scalar(tensors: Tensors, name: str) -> Any:
 
 
 def required(tensors: Tensors, name: str) -> Any:
-    """Return the one value of a tensor.
-
-    Raises:
-        RequestError: it is absent or holds another number of values.
-    """
+    """Return the one value of a tensor; absent is a RequestError, too."""
     value = scalar(tensors, name)
     if value is None:
         raise RequestError(f"{name} is missing")
@@ -88,11 +84,7 @@ def required(tensors: Tensors, name: str) -> Any:
 
 
 def texts(tensors: Tensors, name: str) -> list[str]:
-    """Return the strings of a tensor; none when it is absent.
-
-    Raises:
-        RequestError: bytes that are no UTF-8.
-    """
+    """Return the strings of a tensor; none when it is absent."""
     if name not in tensors:
         return []
     return [_text(name, value) for value in tensors[name].reshape(-1).tolist()]

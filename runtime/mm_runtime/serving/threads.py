@@ -7,10 +7,5 @@ thread that is not scheduled keeps the other one waiting."""
 
 
 def threads_for(weight_bytes: int, cores: int) -> int:
-    """Return one thread for a small model, all cores for a large one.
-
-    Args:
-        weight_bytes: bytes of the checkpoint's weights.
-        cores: processor cores this process may use.
-    """
+    """Return one thread for a small model, all of these cores for a large one."""
     return 1 if weight_bytes < SMALL_MODEL_BYTES else max(1, cores)

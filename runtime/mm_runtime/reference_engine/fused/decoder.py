@@ -40,10 +40,7 @@ class FusedDecoder:
         max_length: int,
         device: torch.device,
     ) -> None:
-        """Take all memory, and capture the passes where the device is a GPU.
-
-        `head`: makes logits of states; on the device. `slots`: requests that can run at one time.
-        """
+        """Take all memory, and capture the passes where the device is a GPU."""
         self._weights, self._kernels, self._device = weights, kernels, device
         self.launches = is_gpu(device)
         """A pass is one launch, which is not waited for."""
@@ -92,7 +89,6 @@ class FusedDecoder:
 
     @property
     def ordinary_turns(self) -> int:
-        """Return how many positions have rotations of their own."""
         return len(self._weights.turns)
 
     @torch.inference_mode()
@@ -107,14 +103,10 @@ class FusedDecoder:
     ) -> Passed:
         """Run one token in each of the first slots, then part of a prompt; see `SlotModel.run`.
 
-        What it returns lasts until the next run.
-
-        Args:
-            tokens: one a slot. Where they are a tensor, nothing that was begun is waited for.
-            positions: of the tokens.
-            part: of a prompt.
-            turned_by: positions that the tokens are rotated by, where they are others.
-            turns: float32 [rows of the part, head size], its rotations; None: by its positions.
+        What it returns lasts until the next run. `tokens`: where they are a tensor, nothing that
+        was begun is waited for. `turned_by`: positions that they are rotated by, where they are
+        others. `turns`: float32 [rows of the part, head size], its rotations; None: by its
+        positions.
         """
         decoded, turned_by = self._decoded[:0], positions if turned_by is None else turned_by
         if len(tokens) and part is not None and self._fits_beside(part):

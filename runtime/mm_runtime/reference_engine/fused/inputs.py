@@ -64,14 +64,10 @@ class PassInputs:
         turned_by: Sequence[int],
         rows: int,
     ) -> None:
-        """Describe the decoding rows, which are the first ones.
+        """Describe the decoding rows, the first ones of so many `rows`; others stand for nothing.
 
-        Args:
-            tokens: of the first slots; those of a tensor are `CHOSEN`.
-            positions: of the tokens.
-            places: where the keys of their slots are.
-            turned_by: positions that they are rotated by.
-            rows: of the pass; those without a token stand for nothing.
+        `tokens`: of the first slots; those of a tensor are `CHOSEN`. `places`: where the keys of
+        their slots are. `turned_by`: positions that they are rotated by.
         """
         count = len(tokens)
         used, unused = self._rows[:count], self._rows[count:rows]
@@ -81,15 +77,10 @@ class PassInputs:
         unused[:, POSITION] = UNUSED
 
     def read(self, first: int, rows: int, *, count: int, start: int, place: int, turn: int) -> None:
-        """Describe the part of a prompt.
+        """Describe `count` rows of a prompt, in rows of the pass from `first` on.
 
-        Args:
-            first: row of the pass with which the part begins.
-            rows: of the pass from there on.
-            count: rows of the part.
-            start: position of its first row.
-            place: where the keys of its slot are.
-            turn: place of its first row's rotation; those of the others follow.
+        `start`: position of its first row. `place`: where the keys of its slot are. `turn`: place
+        of its first row's rotation; those of the others follow.
         """
         part = self._rows[first : first + rows]
         part[:] = 0

@@ -104,13 +104,10 @@ class Kernels(Protocol):
     def multiply_gated(
         self, rows: torch.Tensor, linear: Linear, products: torch.Tensor, out: torch.Tensor
     ) -> None:
-        """Write what `gate` makes of the products of rows [rows, in].
+        """Write what `gate` makes of the products of rows [rows, in] to `out` [rows, inner].
 
-        Args:
-            rows: that are multiplied.
-            linear: gates, then what passes them.
-            products: memory for them, [rows, 2 inner]; what it holds afterwards is not defined.
-            out: [rows, inner].
+        `linear`: gates, then what passes them. `products`: memory for them, [rows, 2 inner]; what
+        it holds afterwards is not defined.
         """
 
 

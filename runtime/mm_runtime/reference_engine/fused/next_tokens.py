@@ -19,10 +19,7 @@ class NextTokens:
     """Of all slots and of a prompt's last row, in tensors that exist since the start."""
 
     def __init__(self, head: Linear, slots: int, kernels: Kernels) -> None:
-        """Take memory for the logits of so many slots, and of a prompt's last row.
-
-        `slots`: requests that can run at one time.
-        """
+        """Take memory for the logits of so many slots, and of a prompt's last row."""
         self._head, self._places, self._kernels = head, slots + 1, kernels
         vocabulary, hidden = head.weight.shape
         self._states = head.weight.new_zeros((self._places, hidden))
@@ -31,18 +28,11 @@ class NextTokens:
         self._fetching = Fetching(self._tokens)
 
     def choose(self, states: torch.Tensor) -> None:
-        """Compute logits and tokens of the first slots. Captured.
-
-        Args:
-            states: [slots, hidden] of a pass.
-        """
+        """Compute logits and tokens of the first slots, of states [slots, hidden]. Captured."""
         self._choose(states, slice(0, len(states)))
 
     def choose_among(self, states: torch.Tensor, rows: torch.Tensor) -> None:
-        """Compute logits and tokens of some rows of a pass. Captured.
-
-        `states`: [rows, hidden] of a pass. `rows`: int32 [n], one for each place.
-        """
+        """Compute those of some rows of a pass, int32 [n], one for each place. Captured."""
         taken = self._states[: len(rows)]
         torch.index_select(states, 0, rows, out=taken)
         self._choose(taken, slice(0, len(rows)))

@@ -40,12 +40,7 @@ def open_kernels(device: torch.device) -> Kernels | None:
 
 
 def _try(kernels: Kernels, device: torch.device) -> None:
-    """Compute something small.
-
-    Raises:
-        Exception: kernels cannot be compiled or started.
-        ValueError: they compute something else than they should.
-    """
+    """Compute something small; raises what a compiler raises, ValueError for another result."""
     one = torch.ones((1, LEAST), dtype=torch.float16, device=device)
     halves = Linear(torch.zeros((2, LEAST), dtype=one.dtype, device=device), None)
     halves.weight[1] = 2.0

@@ -74,11 +74,8 @@ def _multiply(
 def multiply_few(rows: torch.Tensor, linear: Linear, out: torch.Tensor, *, gated: bool) -> None:
     """Run one program for so many outputs of up to `FEW` rows [rows, in], in 16 bits.
 
-    Args:
-        rows: that are multiplied, one behind the other.
-        linear: where `gated`, gates and then what passes them.
-        out: [rows, out]; where `gated`, half as wide as the products, silu(gate) x what passes.
-        gated: whether it is computed of both halves.
+    `gated`: `linear` has gates and then what passes them; `out` is half as wide as the products,
+    silu(gate) x what passes.
     """
     outputs, count = out.shape[1], len(rows)
     block_rows = HALF if 1 < count <= HALF else FEW

@@ -44,8 +44,7 @@ class FinishedResponses:
     def free(self, sender: Any) -> None:
         """Free what is kept, when a request comes.
 
-        Args:
-            sender: of that request, never polled before: the first time, Triton itself is queried.
+        `sender`: of that request, never polled before: the first time, Triton itself is queried.
         """
         sender.is_cancelled()
         self.clear()
@@ -56,12 +55,7 @@ class FinishedResponses:
 
 
 class TritonCalls:
-    """Calls other models on behalf of one request.
-
-    Args:
-        request_id: under which the other models know the request.
-        ended: keeps the answers.
-    """
+    """Calls other models on behalf of one request, under its id."""
 
     def __init__(self, request_id: str, ended: FinishedResponses) -> None:
         self._request_id, self._finished = request_id, ended

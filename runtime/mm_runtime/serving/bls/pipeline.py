@@ -184,9 +184,7 @@ def _renamed(step: Step, response: Outputs) -> Outputs:
 def _joined(pieces: Sequence[Outputs], *, values: bool) -> Outputs:
     """Return pieces as one whose new tokens are all tokens, so that its text is the full text.
 
-    Args:
-        pieces: all pieces of an answer so far.
-        values: join what comes a value a token too; else those of the last piece stay.
+    `values`: join what comes a value a token too; else those of the last piece stay.
 
     Raises:
         RequestError: several beams.

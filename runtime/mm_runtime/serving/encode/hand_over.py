@@ -20,10 +20,8 @@ FEATURES = ("OUT_PROMPT_EMBEDDING_TABLE", "ENCODER_INPUT_FEATURES")
 class HandOver:
     """Moves the features of one request to a device.
 
-    Args:
-        device: where the language model computes.
-        dtype: torch's name of the dtype of its prompt table.
-        announced: the language model must find them there.
+    `dtype`: torch's name of the dtype of the prompt table. `announced`: the language model must
+    find them there.
     """
 
     def __init__(self, device: torch.device, dtype: str, *, announced: bool) -> None:
@@ -32,11 +30,7 @@ class HandOver:
         self._dtype = found
 
     def place(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs with features on the device; without features they stay as they are.
-
-        Raises:
-            RuntimeError: the GPU's memory is full.
-        """
+        """Return the outputs with features on the device; without features they stay as is."""
         placed = {
             name: as_tensor(outputs[name], self._device, self._dtype).contiguous()
             for name in FEATURES

@@ -17,7 +17,7 @@ Placed = Callable[[Tensors, Done], Done]
 def placing(serving: ServingPlan, engine: EngineManifest) -> Placed:
     """Return what moves features to where the language model computes, before they leave.
 
-    `serving`: the serving plan; where no features are GPU tensors, they stay arrays.
+    Where no features are GPU tensors, they stay arrays.
 
     Raises:
         ValueError: the plan needs a GPU and there is none.

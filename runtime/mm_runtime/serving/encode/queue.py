@@ -57,9 +57,9 @@ class EncodeQueue:
         reads: what a request brings.
         together: requests that are encoded at one time.
         begins: called by the thread before anything else.
-        waited: learns how many seconds each request waited for its turn; called by the thread.
+        waited: learns how many seconds each request waited for its turn.
         without: outputs of a request that brings nothing to encode.
-        after: called by the thread once the requests of a batch have what they get.
+        after: called once the requests of a batch have what they get.
     """
 
     def __init__(
@@ -83,9 +83,7 @@ class EncodeQueue:
     def submit(self, inputs: Tensors, done: Done) -> None:
         """Answer a request now when it is wrong or has no images, else later.
 
-        Args:
-            inputs: tensors that stay as they are until `done` was called.
-            done: takes its outputs, or what is wrong with it.
+        `inputs`: stay as they are until `done` was called.
         """
         if not self.answered(inputs, done):
             self.put(inputs, done)

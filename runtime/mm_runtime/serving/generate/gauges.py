@@ -23,11 +23,7 @@ class RequestGauges:
     """The gauges of one model instance; may be called from any thread."""
 
     def __init__(self, limit: int) -> None:
-        """Register the metric and publish the limit.
-
-        Args:
-            limit: requests that can run at one time.
-        """
+        """Register the metric; `limit`: requests that can run at one time."""
         self._lock = threading.Lock()
         help_text = "Requests of the language model by state."
         family = Family(FAMILY, help_text, Gauge)

@@ -253,11 +253,7 @@ def _ids(inputs: Tensors, name: str, *, needed: bool) -> tuple[int, ...]:
 
 
 def _read_row_ids(inputs: Tensors) -> NDArray[np.uint64] | None:
-    """Return what each feature of the prompt belongs to.
-
-    Raises:
-        RequestError: not one id for each of the prompt's, as TensorRT-LLM requires it too.
-    """
+    """Return what each feature of the prompt belongs to."""
     found = single(inputs, "prompt_table_extra_ids")
     ids = single(inputs, "input_ids")
     if found is None or ids is None:
@@ -284,11 +280,7 @@ def _refuse_unsupported(inputs: Tensors) -> None:
 
 
 def _read_adapter(inputs: Tensors, known: Mapping[int, str]) -> int | None:
-    """Return the id of the LoRA adapter that is requested, None for the base model.
-
-    Raises:
-        RequestError: the engine has no such adapter.
-    """
+    """Return the id of the LoRA adapter that is requested, None for the base model."""
     requested = scalar(inputs, "lora_task_id")
     if requested is None or requested == BASE_MODEL:
         return None
@@ -302,11 +294,7 @@ def _read_adapter(inputs: Tensors, known: Mapping[int, str]) -> int | None:
 
 
 def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:
-    """Return how beams are searched, None for one answer.
-
-    Raises:
-        RequestError: more beams than the engine was built for, or what no beam has.
-    """
+    """Return how beams are searched, None for one answer."""
     width = scalar(inputs, "beam_width")
     if width is None or width == 1:
         return None
@@ -336,11 +324,7 @@ def _read_likeliest(inputs: Tensors, vocabulary_size: int) -> int:
 
 
 def _read_form(inputs: Tensors) -> GuideRequest | None:
-    """Return the form that the answer must have, None for any.
-
-    Raises:
-        RequestError: a kind that this engine does not know, nothing to go by, or beams.
-    """
+    """Return the form that the answer must have, None for any."""
     kind, guide = scalar(inputs, "guided_decoding_guide_type"), scalar(inputs, GUIDE)
     if kind is None:
         if guide is not None:

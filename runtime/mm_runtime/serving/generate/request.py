@@ -182,8 +182,6 @@ class Request:
     """Added to the logits, [vocabulary]."""
 
     form: GuideRequest | None = None
-    """Form of the answer; None: any."""
-
     guide: TokenGuide | None = None
     """What keeps the answer to its form, once it is made."""
 

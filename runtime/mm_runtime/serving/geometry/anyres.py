@@ -76,15 +76,10 @@ def rows_of_image(
 def pack_image(
     features: Features, size: Size, grid: Size, *, tile: int, limit: int | None, newline: Features
 ) -> Features:
-    """Return the rows of the prompt table of one image.
+    """Return the rows of the prompt table of one image; arguments as of `grid_shape`.
 
-    Args:
-        features: float32 [1 + tiles, side x side, hidden]; the first is the full image.
-        size: of the image in pixels.
-        grid: resolution that `best_grid` chose.
-        tile: pixels of a tile's side.
-        limit: n of anyres_max_n; None: grids are not scaled down.
-        newline: [hidden], the end of each row of patches.
+    `features`: float32 [1 + tiles, side x side, hidden]; the first is the full image. `newline`:
+    [hidden], the end of each row of patches.
     """
     base, tiles = features[0], features[1:]
     side = int(sqrt(len(base)))
@@ -100,7 +95,6 @@ def pack_image(
 
 
 def pack_view(features: Features, newline: Features) -> Features:
-    """Return the rows of an image that is one of several: a single view and a newline."""
     return np.concatenate((features, newline[None]))
 
 

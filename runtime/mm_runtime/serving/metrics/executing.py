@@ -13,11 +13,7 @@ from mm_runtime.serving.metrics.families import gauges
 
 
 class Executing:
-    """The gauge of one model instance; may be called from any thread.
-
-    Args:
-        stage: the label's value: what the model does.
-    """
+    """The gauge of one model instance, by what the model does; called from any thread."""
 
     def __init__(self, stage: str) -> None:
         self._lock = threading.Lock()

@@ -15,9 +15,7 @@ from mm_runtime.serving.metrics.families import counters
 class HistogramGauges:
     """One histogram with at most one label; may be used from any thread.
 
-    Args:
-        metric: its name, help, label and buckets.
-        values: of its label; none for a metric without one.
+    `values`: of its label; none for a metric without one.
     """
 
     def __init__(self, metric: Metric, values: Sequence[str] = ()) -> None:

@@ -22,11 +22,7 @@ def text_delta(
     Decoding starts at the first token each time: what a token adds depends on its neighbours. Costs
     are quadratic in the answer's length and stay under a millisecond for thousands of tokens.
 
-    Args:
-        decode: token ids -> text, special tokens left out.
-        previous: all tokens of earlier pieces.
-        new: tokens of this piece.
-        last: give out an incomplete character too, because nothing can complete it.
+    `last`: give out an incomplete character too, because nothing can complete it.
     """
     text = decode([*previous, *new])
     given = _complete(decode(previous)) if previous else ""

@@ -34,11 +34,6 @@ class AudioPreprocessor:
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "AudioPreprocessor":
-        """Read tokenizer and feature extractor of the engine.
-
-        Raises:
-            OSError, ValueError: a file is missing or not understood.
-        """
         codec = TextCodec(engine.tokenizer)
         return cls(codec, Prefixes.load(engine, codec), load_spectrogram(engine), engine)
 
@@ -84,11 +79,7 @@ class AudioPreprocessor:
         return outputs | bias_tensor(inputs, self.codec, vocabulary)
 
     def _features(self, inputs: Tensors) -> NDArray[np.float32]:
-        """Return the spectrogram [frames, bins] of a request: its own, or that of its samples.
-
-        Raises:
-            RequestError: both, none, or one that is no window of this model.
-        """
+        """Return the spectrogram [frames, bins] of a request: its own, or that of its samples."""
         given = single(inputs, "SPECTROGRAM")
         if given is None:
             return self.spectrogram(self._audio(inputs))
@@ -103,11 +94,6 @@ class AudioPreprocessor:
         return features
 
     def _audio(self, inputs: Tensors) -> NDArray[np.floating[Any]]:
-        """Return the samples of a request.
-
-        Raises:
-            RequestError: none, too many, or values that are no audio.
-        """
         audio = single(inputs, "WAV")
         if audio is None:
             raise RequestError(f"WAV is missing: audio samples, {SAMPLE_RATE} a second")
@@ -129,11 +115,7 @@ class AudioPreprocessor:
 def load_preprocessor(
     engine: EngineDirectory, serving: ServingPlan
 ) -> Preprocessor | AudioPreprocessor:
-    """Return what prepares an engine's requests.
-
-    Raises:
-        OSError, ValueError, KeyError: a file is missing or not understood.
-    """
+    """Return what prepares an engine's requests."""
     if accepts_audio(engine):
         return AudioPreprocessor.load(engine)
     return Preprocessor.load(engine, serving)

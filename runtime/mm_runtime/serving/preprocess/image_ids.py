@@ -62,11 +62,8 @@ def extra_ids(
 ) -> NDArray[np.uint64]:
     """Return the extra id of each token, uint64 [1, tokens].
 
-    Args:
-        ids: the prompt; ids from the vocabulary's size on are image features, in their order.
-        vocabulary_size: of the checkpoint.
-        images: id and rows of each image, in the order of their features.
-        text: of the tokens between them.
+    `ids`: from the vocabulary's size on they are image features, in their order. `images`: id and
+    rows of each. `text`: id of the tokens between them.
 
     Raises:
         ValueError: the prompt has another number of features than the images have rows.

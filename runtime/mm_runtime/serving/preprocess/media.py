@@ -73,9 +73,7 @@ def images_from_pixels(
 def image_from_url(
     url: str, limits: MediaLimits, fetched: Mapping[str, bytes] = MappingProxyType({})
 ) -> Image.Image:
-    """Return the image of a URL, upright RGB.
-
-    `url`: a `data:` URL, or one of `fetched`. `fetched`: http(s) URL -> what was found there.
+    """Return the image of a URL, upright RGB; `fetched`: http(s) URL -> what was found there.
 
     Raises:
         RequestError: another scheme, wrong base64, no image, or over a limit.

@@ -59,11 +59,7 @@ class Preprocessor:
 
     @classmethod
     def load(cls, engine: EngineDirectory, serving: ServingPlan) -> "Preprocessor":
-        """Read tokenizer, template and image processor of the engine.
-
-        Raises:
-            OSError, ValueError, KeyError: a file is missing or not understood.
-        """
+        """Read tokenizer, template and image processor of the engine."""
         codec = TextCodec(engine.tokenizer)
         gateway = serving.gateway
         limits = (gateway.max_images_per_request, engine.limits.max_images_per_request)
@@ -147,11 +143,7 @@ class Preprocessor:
             raise RequestError(f"{count} images, at most {self.max_images} a request are allowed")
 
     def _prepared(self, inputs: Tensors, fetched: Fetched, requested: Collection[str]) -> Prepared:
-        """Return the request's images for the encoder, and the rows each becomes.
-
-        Raises:
-            RequestError: too many, or of a kind that the model does not take.
-        """
+        """Return the request's images for the encoder, and the rows each becomes."""
         encoded = single(inputs, "IMAGE")
         urls = [url for url in texts(inputs, "IMAGE_URL") if url]
         self._check_count(len(urls))
@@ -186,11 +178,7 @@ class Preprocessor:
         return replace(prepared, ids=ids)
 
     def _of_pixel_values(self, encoded: NDArray[Any]) -> Prepared:
-        """Return the rows of images that their client has prepared.
-
-        Raises:
-            RequestError: values that are no pixels, or a model whose processor prepares images.
-        """
+        """Return the rows of images that their client has prepared."""
         if self.engine.vision is None:
             raise RequestError(
                 "image_input: this model's own processor prepares images; send "
@@ -202,11 +190,7 @@ class Preprocessor:
         return Prepared({}, rows, tuple(map(image_id, encoded)))
 
     def _of_video(self, inputs: Tensors, images: int) -> Prepared:
-        """Return the request's video, beside which there are no images.
-
-        Raises:
-            RequestError: as `prepare_video`, or there are images.
-        """
+        """Return the request's video, beside which there are no images."""
         if images:
             raise RequestError("a request has either images or one video, not both")
         if self.image_processor is None:
@@ -217,11 +201,7 @@ class Preprocessor:
         )
 
     def _planned(self, prepared: Prepared) -> Prepared:
-        """Return media whose rows the plan has memory for.
-
-        Raises:
-            RequestError: they are more.
-        """
+        """Return media whose rows the plan has memory for."""
         limits = self.engine.limits
         if FAMILIES[self.engine.facts.family].layout.counts_rows:
             check_rows(prepared.rows, limits.max_multimodal_len // limits.max_batch_size)

@@ -34,7 +34,7 @@ def prepare_video(
 
     Raises:
         RequestError: too many frames, a length that no video has, or one for a model that does not
-            know time; or as `ImageProcessor.prepare_video`.
+            know time.
     """
     pixels = inputs["VIDEO_BYTES"]
     # Every frame is resized before its tokens are known, so their number is looked at first.
@@ -52,11 +52,7 @@ def prepare_video(
 
 
 def check_rows(rows: Sequence[int], most: int) -> None:
-    """Refuse more features than memory is planned for.
-
-    Raises:
-        RequestError: they are more.
-    """
+    """Refuse more features than memory is planned for."""
     if sum(rows) > most:
         raise RequestError(
             f"images and videos are {sum(rows)} features together, at most {most} are planned for; "

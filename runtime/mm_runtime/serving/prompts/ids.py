@@ -17,11 +17,7 @@ NO_ID = -1
 
 
 def check_end(name: str, token: int | None, vocabulary_size: int) -> None:
-    """Refuse an end or padding token that the model does not have.
-
-    Raises:
-        RequestError: it is neither a token nor `NO_ID`.
-    """
+    """Refuse an end or padding token that the model does not have; `NO_ID` is none."""
     if token is not None and not NO_ID <= token < vocabulary_size:
         raise RequestError(
             f"{name} is {token}; a token of the model, 0 to {vocabulary_size - 1}, is needed, or "
@@ -32,11 +28,7 @@ def check_end(name: str, token: int | None, vocabulary_size: int) -> None:
 def end_tensors(
     inputs: Tensors, codec: TextCodec, vocabulary_size: int
 ) -> dict[str, NDArray[np.int32]]:
-    """Return end and padding token of a request, int32 [1, 1]: its own, or the checkpoint's.
-
-    Raises:
-        RequestError: `END_ID` or `PAD_ID` is no token.
-    """
+    """Return end and padding token of a request, int32 [1, 1]: its own, or the checkpoint's."""
     end, pad = scalar(inputs, "END_ID"), scalar(inputs, "PAD_ID")
     check_end("end_id", end, vocabulary_size)
     check_end("pad_id", pad, vocabulary_size)
@@ -47,11 +39,7 @@ def end_tensors(
 
 
 def check_words(name: str, sequences: TokenWords, vocabulary_size: int) -> None:
-    """Refuse words with ids that are no tokens.
-
-    Raises:
-        RequestError: names the first such id.
-    """
+    """Refuse words with ids that are no tokens."""
     for token in (token for sequence in sequences for token in sequence):
         if not 0 <= token < vocabulary_size:
             raise RequestError(

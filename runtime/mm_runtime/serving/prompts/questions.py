@@ -106,6 +106,7 @@ class TextQuestions:
     def write(
         self, text: str, decoder_text: str | None, rows: Sequence[int], *, video: bool
     ) -> Question:
+        """Return the ids of text and decoder's prompt."""
         del rows, video  # refused before
         decoder = list(self.start)
         if decoder_text:

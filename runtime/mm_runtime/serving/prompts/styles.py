@@ -13,11 +13,7 @@ from mm_runtime.serving.prompts.writers import PromptWriter
 
 
 def style_of(engine: EngineDirectory, codec: TextCodec) -> PromptStyle:
-    """Return how prompts are written.
-
-    Raises:
-        ValueError: an encoder-decoder, whose prompt is the text.
-    """
+    """Return how prompts are written; an encoder-decoder, whose prompt is the text, has none."""
     family = FAMILIES[engine.facts.family]
     if family.prompt is None:
         raise ValueError(f"{family.name} has no style of prompts: its text is the prompt")

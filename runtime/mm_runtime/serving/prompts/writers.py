@@ -68,11 +68,6 @@ class PromptWriter:
     ) -> str:
         """Return the complete prompt for `text` and this many images, or one video.
 
-        Args:
-            text: of the user, or a complete prompt.
-            images: that placeholders stand for.
-            video: they are of one.
-
         Raises:
             RequestError: placeholders and images disagree in number.
         """

@@ -14,10 +14,7 @@ FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 class DeferredResponse:
     """Sends the one response of a request; from its making until then the request is counted.
 
-    Args:
-        request: Triton's.
-        executing: the model's count.
-        types: element types of the model's outputs (`ModelSettings.output_types`).
+    `types`: element types of the model's outputs (`ModelSettings.output_types`).
     """
 
     def __init__(self, request: Any, executing: Executing, types: Mapping[str, str]) -> None:

@@ -129,19 +129,14 @@ class ResponseSenders:
 def seconds_between_rounds(answers: int, every: float, within: float) -> float:
     """Return the time from one round of polls to the next: longer while one answer is its share.
 
-    Args:
-        answers: that are open, at least one.
-        every: seconds from one round to the next at the least.
-        within: seconds within which each is looked at.
+    `every`: seconds at the least. `within`: seconds within which each of the open `answers` is
+    looked at.
     """
     return max(every, within / answers)
 
 
 def polls_per_round(answers: int, every: float, within: float) -> int:
-    """Return how many of the open answers are looked at together, so that each has its turn.
-
-    `every`: seconds from one round to the next. `within`: seconds within which each is looked at.
-    """
+    """Return how many open answers are looked at together, so that each has its turn."""
     return ceil(answers * min(1.0, every / within))
 
 

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -60,12 +59,6 @@ class EncoderError(Exception):
         self.why = why
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    why: FallbackReason
-    message: str
-
-
 _CODES = {
     grpc.StatusCode.UNAVAILABLE: FallbackReason.UNAVAILABLE,
     grpc.StatusCode.NOT_FOUND: FallbackReason.UNAVAILABLE,
@@ -74,11 +67,9 @@ _CODES = {
 
 
 class EncoderChannel:
-    """Opened by its first call; may be used from any thread.
+    """A channel to HOST:PORT, opened by its first call; may be used from any thread.
 
-    Args:
-        address: HOST:PORT of Triton's gRPC.
-        key: shown with each request; empty: none.
+    `key`: shown with each request; empty: none.
     """
 
     def __init__(self, address: str, key: str = "") -> None:
@@ -87,11 +78,7 @@ class EncoderChannel:
         self._metadata = ((f"{GRPC_KEY_PREFIX}{ENCODER_KEY}", key),) if key else ()
 
     def infer(self, message: bytes, seconds: float) -> bytes:
-        """Return the answer to a request.
-
-        Raises:
-            grpc.RpcError: there was none in so many seconds, or it is an error.
-        """
+        """Return the answer to a request, or raise grpc.RpcError: there was none in that time."""
         answer: bytes = self._call(message, timeout=seconds, metadata=self._metadata)
         return answer
 
@@ -107,7 +94,7 @@ class EncoderClient:
         identity: of the vision engine that features must come from.
         expected_features: what they look like.
         timeout_seconds: for one request, all encoders together.
-        key: shown with each request; empty: none.
+        key: as of `EncoderChannel`.
     """
 
     def __init__(
@@ -140,24 +127,26 @@ class EncoderClient:
             EncoderError: no encoder answered in time with features of the same engine.
         """
         deadline = time.monotonic() + self._timeout
-        last = _Failure(FallbackReason.ABSENT, "there is no encoder")
+        last = EncoderError(FallbackReason.ABSENT, "there is no encoder")
         for encoder in self._ordered(inputs):
             now = time.monotonic()
             if now >= deadline:
                 break
             if self._backoff.is_backing_off(encoder, now):
-                last = _Failure(FallbackReason.ABSENT, "every encoder failed a moment ago")
+                last = EncoderError(FallbackReason.ABSENT, "every encoder failed a moment ago")
                 continue
-            answer = self._infer(encoder, inputs, deadline)
-            if not isinstance(answer, _Failure):
+            try:
+                answer = self._infer(encoder, inputs, deadline)
+            except EncoderError as error:
+                logger.warning("vision encoder %s (%s): %s", encoder, error.why, error)
+                if error.why is FallbackReason.FAILED:  # at this request: all others would as well
+                    raise
+                self._backoff.failed(encoder, time.monotonic())
+                last = error
+            else:
                 self._backoff.answered(encoder)
                 return answer
-            logger.warning("vision encoder %s (%s): %s", encoder, answer.why, answer.message)
-            if answer.why is FallbackReason.FAILED:  # at this request: another one would as well
-                raise EncoderError(answer.why, answer.message)
-            self._backoff.failed(encoder, time.monotonic())
-            last = answer
-        raise EncoderError(last.why, last.message)
+        raise last
 
     def _ordered(self, inputs: Tensors) -> list[str]:
         encoders = list(self._encoders())
@@ -165,29 +154,27 @@ class EncoderClient:
             return encoders
         return order(digest({name: inputs[name] for name in _PIXELS if name in inputs}), encoders)
 
-    def _infer(self, encoder: str, inputs: Tensors, deadline: float) -> Outputs | _Failure:
+    def _infer(self, encoder: str, inputs: Tensors, deadline: float) -> Outputs:
         try:
             answer = self._sent(self._channel(encoder), inputs, deadline)
         except grpc.RpcError as error:
-            message = error.details() or ""
-            if OTHER_ENGINE in message:
-                return _Failure(FallbackReason.MISMATCH, message)
-            return _Failure(_CODES.get(error.code(), FallbackReason.FAILED), message)
+            message, why = error.details() or "", _CODES.get(error.code(), FallbackReason.FAILED)
+            why = FallbackReason.MISMATCH if OTHER_ENGINE in message else why
+            raise EncoderError(why, message) from error
         try:
             found = self._messages.tensors_of(answer)
         except ValueError as error:
-            return _Failure(FallbackReason.INVALID, f"its tensors cannot be read: {error}")
+            message = f"its tensors cannot be read: {error}"
+            raise EncoderError(FallbackReason.INVALID, message) from error
         theirs = found.pop(OWN_IDENTITY, None)
         reported = "none" if theirs is None else _text(theirs)
         if reported != self._identity:
-            return _Failure(
-                FallbackReason.MISMATCH,
-                f"it has {OTHER_ENGINE}: {reported[:16]}, expected {self._identity[:16]}",
-            )
+            message = f"it has {OTHER_ENGINE}: {reported[:16]}, expected {self._identity[:16]}"
+            raise EncoderError(FallbackReason.MISMATCH, message)
         try:
             return checked(found, self._expected_features, _image_count(inputs))
         except InvalidResponseError as error:
-            return _Failure(FallbackReason.INVALID, str(error))
+            raise EncoderError(FallbackReason.INVALID, str(error)) from error
 
     def _sent(self, channel: EncoderChannel, inputs: Tensors, deadline: float) -> bytes:
         identity = np.array([[self._identity.encode()]], dtype=np.object_)

@@ -23,11 +23,7 @@ class EncodingClient(Protocol):
     """Gets the features of one request from somewhere else."""
 
     def encode(self, inputs: Tensors) -> Outputs:
-        """Return the features of one request.
-
-        Raises:
-            EncoderError: no encoder answered.
-        """
+        """Return the features of one request; raises EncoderError where no encoder answered."""
 
 
 class EncodeObserver(Protocol):
@@ -43,11 +39,8 @@ class EncodeObserver(Protocol):
 class EncoderDispatcher:
     """Encodes requests as they come.
 
-    Args:
-        own: this server's encoder; ends with this.
-        client: calls the encoders.
-        parallel: requests that are with encoders at one time; the caller of one more waits.
-        observer: counts.
+    `own`: this server's encoder; ends with this. `parallel`: requests that are with encoders at one
+    time; the caller of one more waits.
     """
 
     def __init__(
@@ -58,12 +51,7 @@ class EncoderDispatcher:
         self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="encoders")
 
     def submit(self, inputs: Tensors, done: Done) -> None:
-        """Answer a request now when it is wrong or has no images, else later.
-
-        Args:
-            inputs: tensors that stay as they are until `done` was called.
-            done: takes its outputs, or what is wrong with it.
-        """
+        """Answer a request as `EncodeQueue.submit` does."""
         if self._own.answered(inputs, done):
             return
         # Each request here holds its pixels: without a bound they would grow with the clients.

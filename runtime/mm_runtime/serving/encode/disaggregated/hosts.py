@@ -20,11 +20,7 @@ LOOKUP_SECONDS = 1.0
 
 
 class Hosts:
-    """Looks hosts up in a thread of its own for as long as the process lives.
-
-    Args:
-        names: HOST:PORT of each.
-    """
+    """Looks hosts (HOST:PORT) up in a thread of its own for as long as the process lives."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)

@@ -72,9 +72,8 @@ class Counts:
 class FeatureCache:
     """An LRU of features in host memory.
 
-    Args:
-        limit_bytes: features kept at most, with `ENTRY_BYTES` for each.
-        device_bytes: those of them at most that lie where the encoder's tensors do, too.
+    `limit_bytes`: features kept at most, with `ENTRY_BYTES` for each. `device_bytes`: those of them
+    at most that lie where the encoder's tensors do, too.
     """
 
     limit_bytes: int
@@ -97,13 +96,10 @@ class FeatureCache:
     def through(
         self, inputs: Inputs, encode: Callable[[Inputs], Features], salt: bytes = b""
     ) -> Features:
-        """Return features [batch, ...] of inputs [batch, ...]; encode only those not known.
+        """Return features [batch, ...] of inputs [batch, ...]; encode those not known once.
 
-        Args:
-            inputs: arrays of one length; entries with equal values have equal features.
-            encode: the same for the entries that have to be encoded, each of them once.
-            salt: an entry is found again under the same one only, so that no client can learn from
-                an answer's delay which images others have sent.
+        `salt`: an entry is found again under the same one only, so that no client can learn from an
+        answer's delay which images others have sent.
         """
         length = len(next(iter(inputs.values())))
         rows = [{name: array[at] for name, array in inputs.items()} for at in range(length)]

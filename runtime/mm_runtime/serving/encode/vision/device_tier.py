@@ -15,11 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class DeviceTier:
-    """Copies of features by key, the least recently used replaced first; used by one thread.
-
-    Args:
-        limit_bytes: of all places together.
-    """
+    """Copies of features by key, the least recently used replaced first; used by one thread."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
@@ -43,10 +39,8 @@ class DeviceTier:
     def put(self, key: bytes, features: Any, device: Any) -> None:
         """Copy features to the device; those of another shape or type than the first are left out.
 
-        Args:
-            key: of the features, whatever it held before.
-            features: tensor [rows, hidden] of torch, on any device.
-            device: of torch; the first call's is that of all.
+        `features`: tensor [rows, hidden] of torch, on any device. `device`: the first call's is
+        that of all.
         """
         self.drop(key)
         if self._places is None and not self._take(features, device):

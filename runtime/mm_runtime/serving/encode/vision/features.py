@@ -42,12 +42,7 @@ class RequestEncoder(Protocol):
         """
 
     def encode(self, requests: Sequence[Any], salt: bytes = b"") -> list[Features]:
-        """Return the features of what `read` returned for several requests of one salt.
-
-        Args:
-            requests: in the order of the features.
-            salt: features are shared with requests of the same one only.
-        """
+        """Return the features of what `read` returned for several requests of one salt."""
 
 
 def refuse_cut_images(inputs: Tensors) -> None:

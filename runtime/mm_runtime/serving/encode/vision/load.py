@@ -48,8 +48,7 @@ def load_encoder(
         cache: features of images seen before; None encodes every image.
         device: of the serving plan.
         keeps: features may stay on a GPU; where they are put together they do not.
-        leave_as: torch's name of the type in which features of a GPU leave it, where they do;
-            empty: float32.
+        leave_as: see `RunnerOptions`; empty: float32.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.

@@ -26,8 +26,7 @@ class VisionSession:
     ) -> None:
         """Connect the parts.
 
-        `max_batch_size`: entries in one run at most. `cache`: features of entries seen before; None
-        encodes everything.
+        `max_batch_size`: entries in one run at most. `cache`: None encodes everything.
         """
         self._runner = runner
         self._max_batch_size = max_batch_size
@@ -62,7 +61,6 @@ class OnnxRunner:
     """ONNX Runtime on CPU."""
 
     def __init__(self, model: Path, *, threads: int = 1) -> None:
-        """Load the model; `threads` are the processor threads of one run."""
         import onnxruntime  # noqa: PLC0415 (images that run TensorRT's engines lack it)
 
         options = onnxruntime.SessionOptions()
@@ -94,12 +92,8 @@ def open_runner(
 ) -> Runner:
     """Load the vision engine of a folder.
 
-    Args:
-        engine: `vision.engine` of the plan; one of TensorRT is a build's of ours, on a GPU.
-        folder: what the build wrote.
-        threads: processor threads of one run.
-        device: of the serving plan; ONNX Runtime computes on the processor all the same.
-        options: of a GPU.
+    `engine`: `vision.engine` of the plan; one of TensorRT is a build's of ours, on a GPU. `device`:
+    of the serving plan; ONNX Runtime computes on the processor all the same.
 
     Raises:
         ValueError: TensorRT is missing, or it cannot load the engine.

@@ -116,9 +116,8 @@ class TensorRTEngine:
     def launch(self, tensors: Mapping[str, torch.Tensor], context: Any = None) -> torch.Tensor:
         """Return the output of a run that is started behind what the current stream does.
 
-        Args:
-            tensors: of the engine's device and types, by name.
-            context: of runs of one shape; None: the one for all shapes.
+        `tensors`: of the engine's device and types. `context`: of runs of one shape; None: the one
+        for all shapes.
 
         Raises:
             ValueError: names or shapes that the engine was not built for.
@@ -164,15 +163,10 @@ class TensorRTRunner(DeviceRunner):
         tensors: Callable[[TensorRTEngine], EngineTensors] | None = None,
         **options: Unpack[RunnerOptions],
     ) -> None:
-        """Load the engine.
+        """Load the engine; raises as `TensorRTEngine`.
 
-        Args:
-            path: of the engine.
-            tensors: says what an engine of TensorRT-LLM takes; None: one of ours takes a batch.
-            options: half is not one of an engine.
-
-        Raises:
-            OSError, ValueError, GpuUnusableError, torch.OutOfMemoryError: as `TensorRTEngine`.
+        `tensors`: says what an engine of TensorRT-LLM takes; None: one of ours takes a batch.
+        `options`: half is not one of an engine.
         """
         self.engine, self._contexts = TensorRTEngine(path), list[Any]()
         super().__init__(self.engine.device, **options)

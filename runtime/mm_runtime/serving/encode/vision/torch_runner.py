@@ -33,13 +33,9 @@ class TorchRunner(DeviceRunner):
         device: torch.device = CPU,
         **options: Unpack[RunnerOptions],
     ) -> None:
-        """Load the program.
+        """Load the program that the build exported, for the processor, in float32.
 
-        Args:
-            model: what the build exported, for the processor, in float32.
-            threads: processor threads of one run.
-            device: where it runs.
-            options: half and graphs are of a GPU.
+        `threads`: processor threads of one run. `options`: half and graphs are of a GPU.
         """
         super().__init__(device, **options)
         torch.set_num_threads(threads)

@@ -43,7 +43,7 @@ class ViewEncoder:
         *,
         single_views: bool,
     ) -> None:
-        """Connect the parts.
+        """Take a session.
 
         `newline`: [hidden], the end of each row of patches. `single_views`: each of several images
         is one view.
@@ -55,6 +55,7 @@ class ViewEncoder:
         self._single_views = single_views
 
     def read(self, inputs: Tensors) -> Views | None:
+        """Return tiles and sizes."""
         refuse_cut_images(inputs)
         pixels, sizes = single(inputs, "pixel_values"), single(inputs, "image_sizes")
         if pixels is None:

@@ -55,11 +55,6 @@ class Prefixes:
 
     @classmethod
     def load(cls, engine: EngineDirectory, codec: TextCodec) -> "Prefixes":
-        """Read a checkpoint's start and languages.
-
-        Raises:
-            OSError, ValueError: a file is missing or not understood.
-        """
         chosen = engine.generation
         return cls(
             codec,
@@ -73,8 +68,7 @@ class Prefixes:
     def no_speech(self, logits: NDArray[np.float32]) -> float | None:
         """Return how likely it is that nothing is said, as OpenAI's program computes it.
 
-        Args:
-            logits: float32 [vocabulary] of the token after the start.
+        `logits`: float32 [vocabulary] of the token after the start, as of `detected`.
         """
         known = (self.codec.id_of(one) for one in NO_SPEECH)
         token = next((one for one in known if one is not None), None)
@@ -84,11 +78,7 @@ class Prefixes:
         return float(powers[token] / powers.sum())
 
     def detected(self, logits: NDArray[np.float32]) -> str:
-        """Return the language that is likeliest to follow the start, as transformers chooses it.
-
-        Args:
-            logits: float32 [vocabulary] of the token after the start.
-        """
+        """Return the language that is likeliest to follow the start, as transformers chooses it."""
         return max(self.languages, key=lambda code: float(logits[self.languages[code]]))
 
     def knows(self, task: str) -> bool:

@@ -63,11 +63,7 @@ class LogMel:
         return self.samples / SAMPLE_RATE
 
     def __call__(self, audio: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-        """Return float32 [frames, bins]; silence follows audio shorter than the window.
-
-        Args:
-            audio: at most `samples` values of -1 to 1.
-        """
+        """Return float32 [frames, bins]; silence follows audio shorter than the window."""
         padded = np.zeros(self.samples, dtype=np.float64)
         padded[: len(audio)] = audio
         return self._scaled(padded)

@@ -18,11 +18,7 @@ FRAME_PIXELS = (128 * 28 * 28, 28 * 28 * 768)
 
 
 def video_config(folder: Path) -> dict[str, Any]:
-    """Return the video processor's configuration; empty: the checkpoint has none.
-
-    Raises:
-        OSError, ValueError: a file is not readable, or no JSON object.
-    """
+    """Return the video processor's configuration; empty: the checkpoint has none."""
     beside: dict[str, Any] = read_object(folder / JOINED).get("video_processor", {})
     return read_object(folder / VIDEO_CONFIG) or beside
 
@@ -32,9 +28,6 @@ def frame_bounds(folder: Path) -> tuple[int, int]:
 
     As Qwen2VLVideoProcessor of transformers 4.57 reads them: of the image processor's file where
     there is none of videos, and the older two names win.
-
-    Raises:
-        OSError, ValueError: a file is not readable, or no JSON object.
     """
     config = read_object(folder / VIDEO_CONFIG) or read_object(folder / PROCESSOR)
     config = config or video_config(folder)

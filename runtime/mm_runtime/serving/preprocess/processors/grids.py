@@ -135,11 +135,7 @@ class GridProcessor(ImageProcessor):
         return self._resized(frame) or shrunk(frame, self.most_pixels * _KEPT_FRAME)
 
     def _resized(self, image: Image.Image) -> Image.Image | None:
-        """Return the image as `prepare` leaves it; None: it would resize that again.
-
-        Raises:
-            RequestError: as `reduced`.
-        """
+        """Return the image as `prepare` leaves it; None: it would resize that again."""
         most = self.shown_pixels or self.most_pixels
         size = self._within(image.height, image.width, self.least_pixels, most)
         if (
@@ -173,8 +169,7 @@ class GridProcessor(ImageProcessor):
     def _prepared(self, clips: list[tuple[list[Image.Image], tuple[int, int]]]) -> Prepared:
         """Return the patches of clips of an even number of frames, or of one that counts twice.
 
-        Args:
-            clips: frames, and the height and width that they are resized to.
+        Clips have frames, and the height and width that they are resized to.
         """
         patches, grids = [], []
         for clip, (height, width) in clips:
@@ -195,11 +190,7 @@ class GridProcessor(ImageProcessor):
         )
 
     def rounded(self, height: int, width: int) -> tuple[int, int]:
-        """Return the size an image is resized to.
-
-        Raises:
-            RequestError: a strip that no size within the bounds resembles.
-        """
+        """Return the size an image is resized to."""
         return self._within(height, width, self.least_pixels, self.most_pixels)
 
     def _within(self, height: int, width: int, least: int, most: int) -> tuple[int, int]:

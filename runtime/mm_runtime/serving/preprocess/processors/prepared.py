@@ -48,7 +48,8 @@ class ImageProcessor(Protocol):
     """One family's way from images to tensors.
 
     What has a body here is what most do: images become one run of features in the prompt, as many
-    as their size makes, are cut up in one way, and are no videos.
+    as their size makes, are cut up in one way, and are no videos. An image or a video of a shape
+    that the family cannot read is a RequestError.
     """
 
     @property
@@ -57,18 +58,10 @@ class ImageProcessor(Protocol):
         return None
 
     def with_detail(self, detail: Detail, count: int) -> "ImageProcessor":
-        """Return the processor of an image that is seen in such detail; only `reduced` differs.
-
-        Raises:
-            RequestError: the family sees no image so.
-        """
+        """Return the processor of an image that is seen in such detail; only `reduced` differs."""
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the rows that each image of one request becomes.
-
-        Raises:
-            RequestError: an image of a shape the family cannot read.
-        """
+        """Return the rows that each image of one request becomes."""
 
     def cross_attention_rows(self, sizes: Sequence[Size]) -> int:
         """Return the features that cross attention reads beside the prompt; 0 in most families."""
@@ -76,45 +69,24 @@ class ImageProcessor(Protocol):
         return 0
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return an RGB image from which `prepare` makes the same, no larger than it needs.
-
-        Raises:
-            RequestError: an image of a shape the family cannot read.
-        """
+        """Return an RGB image from which `prepare` makes the same, no larger than it needs."""
 
     def video_rows(self, frames: int, size: Size) -> int:
-        """Return the rows that so many frames of one size become.
-
-        Raises:
-            RequestError: the family reads no video, or none of this shape.
-        """
+        """Return the rows that so many frames of one size become."""
         del frames, size
         raise NO_VIDEO
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
-        """Return a frame from which `prepare_video` makes the same, no larger than it needs.
-
-        Raises:
-            RequestError: as `video_rows`.
-        """
+        """Return a frame of which `prepare_video` makes the same, no larger than it needs."""
         del frame
         raise NO_VIDEO
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
-        """Return the tensors of RGB images.
-
-        Raises:
-            RequestError: an image of a shape the family cannot read.
-            NotImplementedError: servers of others encode the family's images.
-        """
+        """Return the tensors of RGB images; of those that other servers encode there are none."""
         raise NotImplementedError
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Return the tensors of the frames of one video.
-
-        Raises:
-            RequestError: the family reads no video.
-        """
+        """Return the tensors of the frames of one video."""
         del frames
         raise NO_VIDEO
 
@@ -126,12 +98,7 @@ def cut(canvas: Image.Image, tile: int) -> list[Image.Image]:
 
 
 def bounded(image: Image.Image, most_pixels: int) -> Image.Image:
-    """Return the image, scaled down when it has more pixels than any of its tiles could show.
-
-    Args:
-        image: of any size; up to `KEPT_PIXELS` it stays as it is.
-        most_pixels: that all of its tiles could show.
-    """
+    """Return the image, scaled down above `KEPT_PIXELS` and what all of its tiles could show."""
     return shrunk(image, max(most_pixels, KEPT_PIXELS))
 
 

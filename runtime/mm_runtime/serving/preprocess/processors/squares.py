@@ -30,11 +30,6 @@ class SquareProcessor(ImageProcessor):
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "SquareProcessor":
-        """Read the checkpoint's configuration.
-
-        Raises:
-            OSError, KeyError, ValueError: it is missing or not understood.
-        """
         rows = engine.vision.features_per_image if engine.vision else 0
         return cls(ImagePreprocessor.from_folder(engine.image_processor), rows)
 
@@ -55,7 +50,6 @@ class SquareProcessor(ImageProcessor):
         return (self.rows,) * len(sizes)
 
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
-        """Return the square that the tower's crop is cut from."""
         del count  # one square each
         return self.preprocessor.square(image)
 
