@@ -7,7 +7,7 @@ from itertools import accumulate
 import torch
 
 from mm_runtime.reference_engine.choosing import NOT_FINITE, Chosen, choose_all
-from mm_runtime.reference_engine.model import Likeliest, Passed
+from mm_runtime.reference_engine.model import Passed
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import Rules
 from mm_runtime.serving.errors import NotFiniteError
@@ -45,7 +45,9 @@ def choices_of(
     rows = [slice(end - one.width, end) for one, end in zip(advancing, ends, strict=True)]
     likeliest = passed.likeliest
     if likeliest is not None and not any(running.reads_logits for running in advancing):
-        chosen = _likeliest(likeliest, len(advancing), beside)
+        fetched = likeliest.fetch(len(advancing))
+        beside(likeliest.tokens[: len(advancing)])
+        chosen = [Chosen(token) for token in fetched()]
         return Choices(None, rows, chosen, _not_finite(rows, chosen) | dict(passed.broken))
     if likeliest is not None:
         # Of its own: the next pass overwrites them.
@@ -75,11 +77,3 @@ def _not_finite(rows: Sequence[slice], chosen: Sequence[Chosen]) -> dict[int, Ex
         for place, row in enumerate(rows)
         if any(one.token == NOT_FINITE for one in chosen[row])
     }
-
-
-def _likeliest(
-    likeliest: Likeliest, count: int, beside: Callable[[torch.Tensor], None]
-) -> list[Chosen]:
-    fetched = likeliest.fetch(count)
-    beside(likeliest.tokens[:count])
-    return [Chosen(token) for token in fetched()]

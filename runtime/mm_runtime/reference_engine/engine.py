@@ -27,7 +27,7 @@ from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOpti
 from mm_runtime.reference_engine.overlapped import Overlapped, continuing
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
-from mm_runtime.reference_engine.schedule import Shares, rows_of_prompt
+from mm_runtime.reference_engine.schedule import rows_of_prompt
 from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
 from mm_runtime.reference_engine.slots import Slots
 from mm_runtime.reference_engine.step_reports import StepObserver, StepReports
@@ -375,7 +375,7 @@ class Engine:
         """Return what a pass of so many decoding requests reads of a prompt from a row on."""
         limits = self._options.limits
         rows = rows_of_prompt(
-            Shares(limits.max_num_tokens, self._options.prompt_rows, self._options.grown_rows),
+            self._options,
             prompt=len(running.prompt),
             left=len(running.prompt) - start,
             decoding=decoding,

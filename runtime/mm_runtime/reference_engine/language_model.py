@@ -5,7 +5,6 @@ stands for a row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +40,6 @@ LANGUAGE_MODEL = "llm"
 """Folder of the language model in checkpoints in parts."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The language model inside a checkpoint's class; the rest of it is dropped."""
-
-    model: Any
-    head: Any
-    config: Any
-
-
 class LanguageModel(SlotModel):
     """Weights and key-value slots. Not thread-safe: one engine thread owns it."""
 
@@ -64,11 +54,11 @@ class LanguageModel(SlotModel):
         slots, max_length, device = checkpoint.slots, checkpoint.max_length, checkpoint.device
         family, adapters = FAMILIES[checkpoint.family], checkpoint.adapters
         kernels = checkpoint.kernels
-        parts = load_parts(family, checkpoint.folder, getattr(torch, checkpoint.dtype))
-        config = parts.config
-        self._model: Any = parts.model.eval()
+        loaded, self._head, config = _parts(
+            family, checkpoint.folder, getattr(torch, checkpoint.dtype)
+        )
+        self._model: Any = loaded.eval()
         self._model.set_attn_implementation(ATTENTION)
-        self._head: Any = parts.head.eval()
         self._embed: Any = self._model.get_input_embeddings()
         self.vocabulary_size = int(config.vocab_size)
         self.hidden_size = int(config.hidden_size)
@@ -292,21 +282,17 @@ def load_full_model(kind: Any, folder: Path, dtype: torch.dtype, **more: Any) ->
     return load_weights(kind, folder, **given).eval()
 
 
-def load_parts(family: Family, folder: Path, dtype: torch.dtype) -> Parts:
-    """Return the language model of a checkpoint.
-
-    Raises:
-        ValueError: images of the family are not rows of a prompt table.
-    """
+def _parts(family: Family, folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
+    """Return language model, head and configuration of a checkpoint; the rest is dropped."""
     match family.checkpoint.decoder:
         case Decoder.FOLDER:
             kind: Any = transformers.AutoModelForCausalLM
             loaded = load_full_model(kind, folder / LANGUAGE_MODEL, dtype)
-            return Parts(loaded.model, loaded.lm_head, loaded.config)
+            return loaded.model, loaded.lm_head, loaded.config
         case None:
             raise ValueError(f"{family.name} has no decoder that reads a prompt table")
     loaded = load_full_model(getattr(transformers, family.transformers_class), folder, dtype)
     if family.checkpoint.decoder is Decoder.NESTED_MODEL:
         nested = loaded.language_model
-        return Parts(nested.model.decoder, nested.lm_head, nested.config)
-    return Parts(loaded.model.language_model, loaded.lm_head, loaded.config.text_config)
+        return nested.model.decoder, nested.lm_head, nested.config
+    return loaded.model.language_model, loaded.lm_head, loaded.config.text_config

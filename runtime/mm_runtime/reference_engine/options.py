@@ -19,7 +19,7 @@ class EngineOptions:
     """Tokens of prompts in one step beside decoding requests, while few wait."""
 
     grown_rows: int = 0
-    """The least of them once more wait; see `GPU_GROWN_ROWS`."""
+    """The least of them once more wait than few; see `GPU_GROWN_ROWS`."""
 
     cancellation_check_seconds: float = 0.02
     """How often each request is checked for a cancellation by its client."""

@@ -5,8 +5,9 @@ compute. An image's prompt read in one step would be a pause in every running an
 takes a few rows of it, and answers continue.
 """
 
-from dataclasses import dataclass
 from math import ceil
+
+from mm_runtime.reference_engine.options import EngineOptions
 
 LONGEST_STEPS = 64
 """Steps that a prompt takes at the most once it is its turn: a video's would else take hundreds."""
@@ -17,31 +18,19 @@ would decode together else, and all be slower. Sixteen clients of 20 tokens with
 5.5 in a step when parts grew with the ratio itself, 8.6 to 12.9 so (tiny model, slots for 16)."""
 
 
-@dataclass(frozen=True)
-class Shares:
-    """What a step may hold."""
-
-    max_num_tokens: int
-    """Rows of all requests together."""
-
-    beside_decoding: int
-    """Rows of prompts beside decoding requests, while few wait."""
-
-    grown: int = 0
-    """Rows that such a part has at the least once more wait; see `GPU_GROWN_ROWS`."""
-
-
-def rows_of_prompt(shares: Shares, *, prompt: int, left: int, decoding: int, waiting: int) -> int:
+def rows_of_prompt(
+    options: EngineOptions, *, prompt: int, left: int, decoding: int, waiting: int
+) -> int:
     """Return how many rows of a prompt the next step reads.
 
     `prompt`: rows of the complete prompt, of which some are `left`. `decoding`: requests that the
     step decodes: those that a long step holds up. `waiting`: requests without a token that there
     are slots for, the prompt's own among them: those that a small part holds up.
     """
-    room = max(1, shares.max_num_tokens - decoding)
+    room = max(1, options.limits.max_num_tokens - decoding)
     if not decoding:
         return min(left, room)
-    fair = int(shares.beside_decoding * max(1.0, waiting / (WAITING_SHARE * decoding)) ** 2)
-    if fair < shares.grown:
-        fair = shares.beside_decoding
+    fair = int(options.prompt_rows * max(1.0, waiting / (WAITING_SHARE * decoding)) ** 2)
+    if fair < options.grown_rows:
+        fair = options.prompt_rows
     return min(left, room, max(fair, ceil(prompt / LONGEST_STEPS)))

@@ -17,7 +17,7 @@ class StepReports:
     """Steps that were not reported yet: requests of a step -> such steps."""
 
     def __init__(self) -> None:
-        self.observe: StepObserver = _no_observer
+        self.observe: StepObserver = lambda _: None
         self._sizes: Counter[int] = Counter()
         self._reported_at = 0.0
 
@@ -34,7 +34,3 @@ class StepReports:
                 self.observe(sizes)
             except Exception:
                 logger.exception("the steps could not be counted; generation continues")
-
-
-def _no_observer(_: Mapping[int, int]) -> None:
-    """Observe nothing."""

@@ -1,9 +1,10 @@
 """How much of a prompt a step reads: pure decisions."""
 
-from mm_runtime.reference_engine.schedule import LONGEST_STEPS, Shares, rows_of_prompt
+from mm_runtime.reference_engine.schedule import LONGEST_STEPS, rows_of_prompt
 from support.cases import cases
+from support.engines import changed
 
-SHARES = Shares(max_num_tokens=100, beside_decoding=6)
+OPTIONS = changed(max_num_tokens=100, prompt_rows=6)
 
 
 @cases(
@@ -23,15 +24,15 @@ SHARES = Shares(max_num_tokens=100, beside_decoding=6)
 )
 def test_rows_of_a_step(expected: int, prompt: int, left: int, decoding: int, waiting: int) -> None:
     """The more answers a step holds up, the less it reads; the more wait, the more."""
-    found = rows_of_prompt(SHARES, prompt=prompt, left=left, decoding=decoding, waiting=waiting)
+    found = rows_of_prompt(OPTIONS, prompt=prompt, left=left, decoding=decoding, waiting=waiting)
     assert expected == found
 
 
 def test_long_prompts_end() -> None:
     """Beside others a prompt of any length is read in a bounded number of steps."""
-    shares, left, steps = Shares(8192, 6), 8000, 0
+    options, left, steps = changed(max_num_tokens=8192, prompt_rows=6), 8000, 0
     while left:
-        left -= rows_of_prompt(shares, prompt=8000, left=left, decoding=8, waiting=1)
+        left -= rows_of_prompt(options, prompt=8000, left=left, decoding=8, waiting=1)
         steps += 1
     assert steps == LONGEST_STEPS
 
@@ -48,11 +49,11 @@ def test_long_prompts_end() -> None:
 )
 def test_parts_grow_by_a_step(expected: int, waiting: int) -> None:
     """Where a longer part has a pass of its own, it is several times as long, or not longer."""
-    shares = Shares(max_num_tokens=100, beside_decoding=6, grown=24)
-    found = rows_of_prompt(shares, prompt=80, left=80, decoding=8, waiting=waiting)
+    options = changed(max_num_tokens=100, prompt_rows=6, grown_rows=24)
+    found = rows_of_prompt(options, prompt=80, left=80, decoding=8, waiting=waiting)
     assert expected == found
 
 
 def test_a_very_long_prompt_ends_where_parts_grow_by_a_step() -> None:
-    shares = Shares(max_num_tokens=8192, beside_decoding=6, grown=24)
-    assert rows_of_prompt(shares, prompt=640, left=640, decoding=8, waiting=1) == 10
+    options = changed(max_num_tokens=8192, prompt_rows=6, grown_rows=24)
+    assert rows_of_prompt(options, prompt=640, left=640, decoding=8, waiting=1) == 10

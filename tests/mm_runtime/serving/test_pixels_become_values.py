@@ -83,7 +83,7 @@ def test_an_image_of_the_squares_size_is_passed_on() -> None:
     """Resizing and cutting would copy it three times, and change nothing."""
     image = _noise(SIDE, SIDE)
     assert PROCESSOR.square(image) is image
-    cut = image.resize((SIDE, SIDE), PROCESSOR.resample).crop((0, 0, SIDE, SIDE))
+    cut = image.resize((SIDE, SIDE), PROCESSOR.colours.resample).crop((0, 0, SIDE, SIDE))
     np.testing.assert_array_equal(np.asarray(image), np.asarray(cut))
 
 

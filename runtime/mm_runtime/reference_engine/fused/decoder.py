@@ -109,24 +109,40 @@ class FusedDecoder:
         positions.
         """
         decoded, turned_by = self._decoded[:0], positions if turned_by is None else turned_by
-        if len(tokens) and part is not None and self._fits_beside(part):
-            return self._run_both(tokens, positions, turned_by, part, turns)
-        if len(tokens):
-            decoded = self._decode(tokens, positions, turned_by)
+        count = len(tokens)
+        place = 0 if part is None else self._place_of_slot[part.slot_after(count)]
+        if count and part is not None and self._fits_beside(part):
+            decoding = self._batches_beside[bisect_left(self._batches_beside, count)]
+            reading = self._beside[bisect_left(self._beside, len(part.rows))]
+            self._pass(
+                (decoding, reading),
+                tokens,
+                positions=positions,
+                turned_by=turned_by,
+                part=part,
+                place=place,
+                turns=turns,
+            )
+            states = self._last[decoding : decoding + len(part.rows)]
+            return Passed(self._last[:count], states, likeliest=self._next.likeliest(count + 1))
+        if count:
+            size = self._batches[bisect_left(self._batches, count)]
+            self._pass((size, 0), tokens, positions=positions, turned_by=turned_by)
+            decoded = self._decoded[:count]
         if part is None:
-            likeliest = self._next.likeliest(len(tokens))
-            return Passed(decoded, self._last[:0], likeliest=likeliest)
+            return Passed(decoded, self._last[:0], likeliest=self._next.likeliest(count))
         largest, read = self._parts[-1], []
         for at in range(0, len(part.rows), largest):
             rows = slice(at, at + largest)
             own = None if turns is None else turns[rows]
-            place = self._place_of_slot[part.slot_after(len(tokens))]
             one = Part(part.start + at, part.rows[rows])
-            states = self._read_part(one, place, own)
+            size = self._parts[bisect_left(self._parts, len(one.rows))]
+            self._pass((0, size), part=one, place=place, turns=own)
+            states = self._last[: len(one.rows)]
             # Only the last one lasts.
             read.append(states.clone() if at + largest < len(part.rows) else states)
         # Beside tokens, what is chosen would lie in two places.
-        last = None if len(tokens) else self._next.last()
+        last = None if count else self._next.last()
         return Passed(decoded, read[0] if len(read) == 1 else torch.cat(read), likeliest=last)
 
     def rows(self, slot: int, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -143,76 +159,39 @@ class FusedDecoder:
     def _fits_beside(self, part: Part) -> bool:
         return bool(self._beside) and len(part.rows) <= self._beside[-1]
 
-    def _run_both(
+    def _pass(
         self,
-        tokens: Tokens,
-        positions: Sequence[int],
-        turned_by: Sequence[int],
-        part: Part,
-        turns: torch.Tensor | None,
-    ) -> Passed:
-        decoding = self._batches_beside[bisect_left(self._batches_beside, len(tokens))]
-        reading = self._beside[bisect_left(self._beside, len(part.rows))]
+        sizes: tuple[int, int],
+        tokens: Tokens = (),
+        *,
+        positions: Sequence[int] = (),
+        turned_by: Sequence[int] = (),
+        part: Part | None = None,
+        place: int = 0,
+        turns: torch.Tensor | None = None,
+    ) -> None:
+        """Run the pass of these sizes, with a part of a prompt in the slot that has the place."""
+        decoding, reading = sizes
         self._inputs.begin()
-        self._describe(tokens, positions, turned_by, decoding)
-        place = self._place_of_slot[part.slot_after(len(tokens))]
-        self._describe_part(part, place, turns, decoding, reading)
-        after = decoding + len(part.rows)
-        self._inputs.sample(range(len(tokens)), after - 1)
-        self._send(decoding + reading, tokens)
-        self._states[decoding:after].copy_(part.rows)
-        self._passes[decoding, reading]()
-        return Passed(
-            self._last[: len(tokens)],
-            self._last[decoding:after],
-            likeliest=self._next.likeliest(len(tokens) + 1),
-        )
-
-    def _send(self, rows: int, tokens: Tokens) -> None:
+        places = self._place_of_slot[: len(tokens)]
+        self._inputs.decode(tokens, positions, places, turned_by, decoding)
+        after = decoding
+        if part is not None:
+            count, turn = len(part.rows), part.start
+            if turns is not None:  # its own are kept
+                turn = self.ordinary_turns
+                self._turns[turn : turn + count] = turns
+            self._inputs.read(
+                decoding, reading, count=count, start=part.start, place=place, turn=turn
+            )
+            after += count
+            self._inputs.sample(range(len(tokens)), after - 1)
         if isinstance(tokens, torch.Tensor):
             self._next.take(tokens)
-        self._inputs.send(rows)
-
-    def _decode(
-        self, tokens: Tokens, positions: Sequence[int], turned_by: Sequence[int]
-    ) -> torch.Tensor:
-        rows = self._batches[bisect_left(self._batches, len(tokens))]
-        self._inputs.begin()
-        self._describe(tokens, positions, turned_by, rows)
-        self._send(rows, tokens)
-        self._passes[rows, 0]()
-        return self._decoded[: len(tokens)]
-
-    def _describe(
-        self,
-        tokens: Tokens,
-        positions: Sequence[int],
-        turned_by: Sequence[int],
-        rows: int,
-    ) -> None:
-        places = self._place_of_slot[: len(tokens)]
-        self._inputs.decode(tokens, positions, places, turned_by, rows)
-
-    def _read_part(self, part: Part, place: int, turns: torch.Tensor | None) -> torch.Tensor:
-        count = len(part.rows)
-        rows = self._parts[bisect_left(self._parts, count)]
-        self._inputs.begin()
-        self._describe_part(part, place, turns, 0, rows)
-        self._inputs.sample((), count - 1)
-        self._send(rows, ())
-        self._states[:count].copy_(part.rows)
-        self._passes[0, rows]()
-        return self._last[:count]
-
-    def _describe_part(
-        self, part: Part, place: int, turns: torch.Tensor | None, first: int, rows: int
-    ) -> None:
-        """Describe a part in so many rows of a pass; keep rotations of its own."""
-        count, turn = len(part.rows), part.start
-        if turns is not None:
-            turn = self.ordinary_turns
-            self._turns[turn : turn + count] = turns
-        self._inputs.read(first, rows, count=count, start=part.start, place=place, turn=turn)
+        self._inputs.send(decoding + reading)
+        if part is not None:
+            self._states[decoding:after].copy_(part.rows)
+        self._passes[sizes]()
 
     def _decoding(self, rows: int) -> Callable[[], None]:
         inputs = self._inputs.of(rows)

@@ -9,17 +9,19 @@ from math import ceil
 from typing import Any
 from weakref import WeakValueDictionary
 
+from mm_api.metrics import DECODE_BATCH
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.guides import Guides
 from mm_runtime.reference_engine.load import load_engine
 from mm_runtime.reference_engine.options import Ending
 from mm_runtime.serving.device import copier_of, device_of
-from mm_runtime.serving.generate.gauges import RequestGauges, ReuseGauges, StepGauges
+from mm_runtime.serving.generate.gauges import RequestGauges, ReuseGauges
 from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
 from mm_runtime.serving.generate.input_reader import InputReader
 from mm_runtime.serving.generate.request import GuideRequest, Request
 from mm_runtime.serving.gpu_guard import guard_of, loading
 from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.prompts.tokens import TextCodec
 from mm_runtime.serving.send.response_sender import (
     RESPONSE_SENDERS,
@@ -84,7 +86,7 @@ class TritonPythonModel:
         self._guiding = ThreadPoolExecutor(1, thread_name_prefix="guides")
         self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
-        steps = StepGauges()
+        steps = HistogramGauges(DECODE_BATCH)
         reuse = None if serving.reuse_bytes is None else ReuseGauges()
         guard = guard_of(serving.device)
 
@@ -93,7 +95,8 @@ class TritonPythonModel:
             guard.end(error)
 
         def observe(sizes: Mapping[int, int]) -> None:
-            self._senders.put(partial(steps.add, sizes))
+            for requests, times in sizes.items():
+                self._senders.put(partial(steps.observe, requests, times=times))
             kept = self._engine.kept
             if reuse is not None and kept is not None:
                 self._senders.put(partial(reuse.publish, replace(kept)))

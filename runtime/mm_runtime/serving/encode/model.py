@@ -8,7 +8,6 @@ from mm_api.kept_features import on_gpu_bytes
 from mm_api.metrics import ENCODER_BATCH, ENCODER_QUEUE_SECONDS
 from mm_runtime.base.heap import keep_large_pieces
 from mm_runtime.serving.encode.cache_gauges import CacheGauges
-from mm_runtime.serving.encode.core_share import lower_priority
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
@@ -17,9 +16,9 @@ from mm_runtime.serving.encode.disaggregated.responses import TABLE, ExpectedFea
 from mm_runtime.serving.encode.encoding import Outputs, encode_requests
 from mm_runtime.serving.encode.gauges import EncoderGauges
 from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
-from mm_runtime.serving.encode.gpu_share import limit_this_process
 from mm_runtime.serving.encode.native_outputs import completion_of
 from mm_runtime.serving.encode.queue import EncodeQueue, Results, nothing
+from mm_runtime.serving.encode.shares import limit_this_process, lower_priority
 from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.errors import RequestError

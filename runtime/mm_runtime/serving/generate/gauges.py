@@ -5,13 +5,11 @@ and may be stopped, only when it is 0.
 """
 
 import threading
-from collections.abc import Mapping
 
-from mm_api.metrics import DECODE_BATCH, KV_REUSE_BYTES, KV_REUSE_EVICTIONS, KV_REUSE_TOKENS
+from mm_api.metrics import KV_REUSE_BYTES, KV_REUSE_EVICTIONS, KV_REUSE_TOKENS
 from mm_runtime.serving.generate.request import PrefixCounts
 from mm_runtime.serving.metrics.collected import Gauge
 from mm_runtime.serving.metrics.families import Family, counters, gauges
-from mm_runtime.serving.metrics.histograms import HistogramGauges
 
 FAMILY = "nv_trt_llm_request_metrics"
 LABEL = "request_type"
@@ -47,18 +45,6 @@ class RequestGauges:
             self._count += by
             self._active.set(self._count)
             self._waiting.set(max(0, self._count - self._limit))
-
-
-class StepGauges:
-    """How many requests each step decoded; called from any thread."""
-
-    def __init__(self) -> None:
-        self._together = HistogramGauges(DECODE_BATCH)
-
-    def add(self, steps: Mapping[int, int]) -> None:
-        """Count steps, given as requests of a step -> such steps."""
-        for requests, times in steps.items():
-            self._together.observe(requests, times=times)
 
 
 class ReuseGauges:

@@ -162,8 +162,7 @@ class Preprocessor:
         if count == 0:
             return Prepared({}, ())
         self._check_count(count)
-        if self.image_processor is None:
-            raise RequestError("this model takes no images")
+        assert self.image_processor is not None  # noqa: S101 (it has been looked for)
         if images and encoded is not None:
             raise RequestError("send images as image_input, or as pixels or URLs, not both")
         if encoded is not None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,24 +105,17 @@ def encoder_of(
     """
     layout, vision = FAMILIES[engine.facts.family].layout, engine.facts.vision
     assert vision is not None  # noqa: S101  # a session has a tower
-    parts = _Parts(engine, plan, vision, session, newline)
-    return ENCODERS[layout.encoder or "images"](parts)
+    return ENCODERS[layout.encoder or "images"](_Parts(engine, plan, vision, session, newline))
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(NamedTuple):
     """What encoders are made of."""
 
     engine: EngineDirectory
     plan: VisionPlan
     vision: VisionFacts
     session: VisionSession
-    newline: NDArray[np.float32] | None
-
-    @property
-    def vectors(self) -> NDArray[np.float32]:
-        assert self.newline is not None  # noqa: S101  # see `encoder_of`
-        return self.newline
+    newline: Any
 
 
 ENCODERS: Mapping[str, Callable[[_Parts], RequestEncoder]] = {
@@ -132,7 +125,7 @@ ENCODERS: Mapping[str, Callable[[_Parts], RequestEncoder]] = {
     "views": lambda one: ViewEncoder(
         one.session,
         one.vision,
-        one.vectors,
+        one.newline,
         single_views=FAMILIES[one.engine.facts.family].layout.features_of_several is not None,
     ),
 }

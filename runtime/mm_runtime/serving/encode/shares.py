@@ -1,7 +1,16 @@
-"""A process's share of a GPU that several processes use through CUDA's MPS."""
+"""The encoder's share of what answers need too: processor cores, and a GPU through CUDA's MPS.
+
+An image is seconds of a core; each token of a running answer needs a core of its pod five times,
+for a millisecond in all (engine, server, postprocessing, server, gateway), and with equal shares it
+waits each time until the encoder's turn is over.
+"""
 
 import os
 from collections.abc import Mapping
+
+LATER = 10
+"""Added to a thread's niceness: a tenth of the share of an ordinary one that wants the same core,
+sched(7), and all idle time. So images come to their end on a full machine."""
 
 PERCENTAGE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """NVIDIA, "Multi-Process Service": read by a client before its first use of CUDA."""
@@ -16,6 +25,16 @@ parameters, one run each), and no fewer images were answered."""
 
 PARAMETER = "mps_thread_percentage"
 """Parameter of a model's config.pbtxt."""
+
+
+def lower_priority() -> None:
+    """Let every other thread of the pod go before this one and those that it starts from now.
+
+    Threads that run already stay as they are: one of them reports to Triton that the process lives,
+    and Triton refuses the requests of a process that is late with that; another one passes on what
+    needs no encoder.
+    """
+    os.nice(LATER)
 
 
 def limit_this_process(parameters: Mapping[str, str]) -> None:
