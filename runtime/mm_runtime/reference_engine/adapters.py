@@ -4,7 +4,7 @@ peft holds the matrices in the layers that they change. A row without an adapter
 a model without adapters, gets exactly what the checkpoint's own layer computes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ class Adapters:
     ) -> None:
         # Four seconds of imports, which engines without adapters avoid.
         from peft import LoraModel, set_peft_model_state_dict  # noqa: PLC0415
+        from peft.tuners.lora import LoraLayer  # noqa: PLC0415
 
         stack, held = self._stacks[engine], self._held.get(engine)
         if held is None:
@@ -86,8 +87,9 @@ class Adapters:
             raise ValueError(
                 f"LoRA adapter {called}: the {engine} has no {left.unexpected_keys[0]}"
             )
-        for module in _lora_layers(stack):
-            if module not in self._hooked:
+        layer: Any = LoraLayer
+        for module in stack.modules():
+            if isinstance(module, layer) and module not in self._hooked:
                 self._hooked.add(module)
                 module.register_forward_pre_hook(self._add_names, with_kwargs=True)
 
@@ -100,13 +102,6 @@ class Adapters:
         """
         each = len(inputs[0]) // len(self._names)
         return inputs, {**named, "adapter_names": [one for one in self._names for _ in range(each)]}
-
-
-def _lora_layers(stack: Any) -> Iterator[Any]:
-    from peft.tuners.lora import LoraLayer  # noqa: PLC0415 (see `Adapters`)
-
-    layer: Any = LoraLayer
-    return (module for module in stack.modules() if isinstance(module, layer))
 
 
 def matrices(engine: str, adapter: AdapterFolder) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from mm_runtime.serving.postprocess.detokenize import text_delta
+from mm_runtime.serving.postprocess.postprocessing import text_delta
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.tiny_llava import CHECKPOINT
 

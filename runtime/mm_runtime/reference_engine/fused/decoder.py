@@ -87,10 +87,6 @@ class FusedDecoder:
         }
         return {**decoding, **prompts, **both}
 
-    @property
-    def ordinary_turns(self) -> int:
-        return len(self._weights.turns)
-
     @torch.inference_mode()
     def run(
         self,
@@ -111,7 +107,8 @@ class FusedDecoder:
         decoded, turned_by = self._decoded[:0], positions if turned_by is None else turned_by
         count = len(tokens)
         place = 0 if part is None else self._place_of_slot[part.slot_after(count)]
-        if count and part is not None and self._fits_beside(part):
+        most_beside = self._beside[-1] if self._beside else 0
+        if count and part is not None and len(part.rows) <= most_beside:
             decoding = self._batches_beside[bisect_left(self._batches_beside, count)]
             reading = self._beside[bisect_left(self._beside, len(part.rows))]
             self._pass(
@@ -156,9 +153,6 @@ class FusedDecoder:
         places = self._place_of_slot
         places[source], places[target] = places[target], places[source]
 
-    def _fits_beside(self, part: Part) -> bool:
-        return bool(self._beside) and len(part.rows) <= self._beside[-1]
-
     def _pass(
         self,
         sizes: tuple[int, int],
@@ -179,7 +173,7 @@ class FusedDecoder:
         if part is not None:
             count, turn = len(part.rows), part.start
             if turns is not None:  # its own are kept
-                turn = self.ordinary_turns
+                turn = len(self._weights.turns)
                 self._turns[turn : turn + count] = turns
             self._inputs.read(
                 decoding, reading, count=count, start=part.start, place=place, turn=turn

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from mm_api.kept_features import on_gpu_bytes
 from mm_api.metrics import ENCODER_BATCH, ENCODER_QUEUE_SECONDS
 from mm_runtime.base.heap import keep_large_pieces
-from mm_runtime.serving.encode.cache_gauges import CacheGauges
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import TABLE, ExpectedFeatures
 from mm_runtime.serving.encode.encoding import Outputs, encode_requests
-from mm_runtime.serving.encode.gauges import EncoderGauges
+from mm_runtime.serving.encode.gauges import CacheGauges, EncoderGauges
 from mm_runtime.serving.encode.gpu_features import are_gpu_tensors
 from mm_runtime.serving.encode.native_outputs import completion_of
 from mm_runtime.serving.encode.queue import EncodeQueue, Results, nothing

@@ -23,7 +23,7 @@ def placing(serving: ServingPlan, engine: EngineManifest) -> Placed:
         ValueError: the plan needs a GPU and there is none.
     """
     if not are_gpu_tensors(engine, serving):
-        return _as_they_are
+        return lambda _, done: done
     # Torch is loaded for a GPU only: without one this process stays small.
     from mm_runtime.serving.device import CPU, open_device  # noqa: PLC0415
     from mm_runtime.serving.encode.hand_over import HandOver  # noqa: PLC0415
@@ -47,7 +47,3 @@ def placing(serving: ServingPlan, engine: EngineManifest) -> Placed:
         return place
 
     return placed
-
-
-def _as_they_are(_: Tensors, done: Done) -> Done:
-    return done

@@ -119,15 +119,12 @@ class EncodeQueue:
                     self._waiting.put(None)
                     break
                 batch.append(following)
-            self._observe_waits(batch)
+            now = time.monotonic()
+            for one in batch:
+                self._waited(now - one.since)
             for one, outcome in zip(batch, self._encoded(batch), strict=True):
                 deliver(one.done, outcome)
             self._after()
-
-    def _observe_waits(self, batch: Sequence[_Waiting]) -> None:
-        now = time.monotonic()
-        for one in batch:
-            self._waited(now - one.since)
 
     def _encoded(self, batch: Sequence[_Waiting]) -> Sequence[Outputs | Exception]:
         try:

@@ -1,4 +1,8 @@
-"""The model `postprocessing`: tokens of one response to the text they add."""
+"""The model `postprocessing`: tokens of one response to the text they add.
+
+The pieces of one answer, joined, are exactly the text of all its tokens: spaces included, and a
+character that spans several tokens appears once it is complete.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.postprocess.detokenize import text_delta
 from mm_runtime.serving.tensors import Tensors
 
 Outputs = dict[str, NDArray[Any]]
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+"""What a decoder writes for bytes that are no complete character yet."""
 
 
 def write_text(decode: Callable[[Sequence[int]], str], inputs: Tensors) -> Outputs:
@@ -43,3 +49,26 @@ def _previous(inputs: Tensors) -> list[list[int]]:
     if "PREVIOUS_TOKENS" not in inputs:
         return [[] for _ in inputs["TOKENS_BATCH"][0]]
     return [[i for i in beam if i >= 0] for beam in inputs["PREVIOUS_TOKENS"][0].tolist()]
+
+
+def text_delta(
+    decode: Callable[[Sequence[int]], str],
+    previous: Sequence[int],
+    new: Sequence[int],
+    *,
+    last: bool,
+) -> str:
+    """Return the text that `new` adds to what was already given out for `previous`.
+
+    Decoding starts at the first token each time: what a token adds depends on its neighbours. Costs
+    are quadratic in the answer's length and stay under a millisecond for thousands of tokens.
+
+    `last`: give out an incomplete character too, because nothing can complete it.
+    """
+    text = decode([*previous, *new])
+    given = _complete(decode(previous)) if previous else ""
+    return (text if last else _complete(text))[len(given) :]
+
+
+def _complete(text: str) -> str:
+    return text.rstrip(REPLACEMENT)

@@ -34,7 +34,7 @@ from mm_runtime.serving.preprocess.processors.squares import PIXEL_VALUES, Squar
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.preprocess.video import check_rows, prepare_video
 from mm_runtime.serving.prompts.ids import end_tensors
-from mm_runtime.serving.prompts.questions import Question, QuestionWriter, load_questions
+from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
 from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
 from mm_runtime.serving.tensor_names import BYTES_PREPARED
@@ -103,7 +103,9 @@ class Preprocessor:
         if scalar(inputs, "PROMPT_TABLE_EXTRA_ID") == TEXT:
             raise RequestError(f"prompt_table_extra_id: got {TEXT}, the id of text; expected >= 1")
         prepared = self._prepared(inputs, fetched, requested)
-        question = self._question(inputs, prepared, text)
+        start = next(iter(texts(inputs, "DECODER_QUERY")), None)
+        is_video = "VIDEO_BYTES" in inputs
+        question = self.questions.write(text, start, prepared.rows, video=is_video)
         ids = question.ids
         self._check_length(ids)
         vocabulary = self.engine.facts.text.vocabulary_size
@@ -127,14 +129,6 @@ class Preprocessor:
         if _wants_ids(requested):
             self._add_extra_ids(inputs, ids, prepared, outputs)
         return outputs
-
-    def _question(self, inputs: Tensors, prepared: Prepared, text: str) -> Question:
-        return self.questions.write(
-            text,
-            next(iter(texts(inputs, "DECODER_QUERY")), None),
-            prepared.rows,
-            video="VIDEO_BYTES" in inputs,
-        )
 
     def _check_count(self, count: int) -> None:
         if count and self.image_processor is None:

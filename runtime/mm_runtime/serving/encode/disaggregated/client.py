@@ -89,12 +89,8 @@ class EncoderChannel:
 class EncoderClient:
     """One channel for each encoder, made at its first call. May be called from any thread.
 
-    Args:
-        encoders: the addresses there are now.
-        identity: of the vision engine that features must come from.
-        expected_features: what they look like.
-        timeout_seconds: for one request, all encoders together.
-        key: as of `EncoderChannel`.
+    `encoders`: the addresses there are now. `identity`: of the vision engine that features must
+    come from. `timeout_seconds`: for one request, all encoders together.
     """
 
     def __init__(

@@ -42,13 +42,8 @@ def load_encoder(
 ) -> RequestEncoder:
     """Load the vision engine with one thread for a small model, all cores for a large one.
 
-    Args:
-        engine: where the vision engine lies.
-        plan: its batch limit and image size.
-        cache: features of images seen before; None encodes every image.
-        device: of the serving plan.
-        keeps: features may stay on a GPU; where they are put together they do not.
-        leave_as: see `RunnerOptions`; empty: float32.
+    `cache`: None encodes every image. `keeps`: features may stay on a GPU; where they are put
+    together they do not. `leave_as`: see `RunnerOptions`; empty: float32.
 
     Raises:
         OSError, ValueError: a file is missing or not understood.
