@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
+# Where it is set each of a thousand processes compiles torch and transformers again.
+unexport PYTHONDONTWRITEBYTECODE
 # dev: the development cluster on this machine. current: the kubectl context you already use.
 CLUSTER ?= dev
 # For CLUSTER=current: images that its nodes can pull (operator/Dockerfile, runtime/Dockerfile).
