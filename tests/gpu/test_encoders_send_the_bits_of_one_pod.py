@@ -78,7 +78,6 @@ def client(directory: EngineDirectory, tmp_path: Path) -> Iterator[EncoderClient
 def test_features_have_the_bits_of_one_pod(
     directory: EngineDirectory, client: EncoderClient
 ) -> None:
-    """Of images as bytes and as values, encoded, and found in the encoder's cache."""
     assert directory.vision is not None
     images = np.random.default_rng(1).integers(
         0, 256, (1, 2, IMAGE_SIDE, IMAGE_SIDE, 3), dtype=np.uint8

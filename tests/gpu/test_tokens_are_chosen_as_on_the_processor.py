@@ -49,7 +49,6 @@ def choosers(size: int, device: torch.device) -> list[TokenChooser]:
 
 @pytest.mark.parametrize("size", [300, 32_064, 152_064])
 def test_the_same_tokens(size: int) -> None:
-    """Of rows together on the GPU, alone on it, and on the processor."""
     device = open_device("CUDA")
     chance = torch.Generator().manual_seed(size)
     for step in range(8):

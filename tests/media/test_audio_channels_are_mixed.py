@@ -104,7 +104,6 @@ def test_rates(rate: int) -> None:
     ],
 )
 def test_formats(container: str, codec: str) -> None:
-    """Length and loudness are those of what was recorded."""
     found = decode_audio(recording([TONE], container, codec), most_samples=MOST)
 
     assert len(found) == pytest.approx(SAMPLE_RATE, abs=0.06 * SAMPLE_RATE)

@@ -85,7 +85,6 @@ def test_streamed_wavs(size: int) -> None:
 
 
 def test_a_wav_that_ends_early() -> None:
-    """Its header promises a second more than it has."""
     with pytest.raises(BadRecordingError, match=r"its headers promise [0-9]+ bytes, and it has"):
         _length(FILES["wav"][:-96_000])
 

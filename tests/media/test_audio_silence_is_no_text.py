@@ -21,18 +21,19 @@ SHARE = 0.75
 
 
 class Inventive:
-    """An engine that says something of all audio, and how little it believes that."""
+    """An engine that says a word of all audio, or none, and how little it believes that."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: str = "red") -> None:
+        self.said = said
         self.answered = 0
         self.questions: list[str] = []
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         del request
         self.answered += 1
-        ids = (VOCABULARY.index("red"),)
-        yield Text("red", 1, ids=ids)
-        yield Ended(FinishReason.STOP, 1)
+        ids = (VOCABULARY.index(self.said),) if self.said else ()
+        yield Text(self.said, len(ids), ids=ids)
+        yield Ended(FinishReason.STOP, len(ids))
 
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Give the token of silence its share."""
@@ -104,3 +105,12 @@ async def test_other_formats_do_not_compute_it(tmp_path: Path) -> None:
     await _transcribed(tmp_path, engine, encode_audio(noise(0.4, 1)), "srt")
 
     assert len(engine.questions) == 1  # the language
+
+
+async def test_segments_without_text_have_a_score(tmp_path: Path) -> None:
+    """`avg_logprob` of no tokens is that of certainty, and not null: typed clients read it."""
+    file = encode_audio(noise(0.3, seed=1))
+    answer = await _transcribed(tmp_path, Inventive(said=""), file, "verbose_json")
+
+    (segment,) = answer.json()["segments"]
+    assert (segment["text"], segment["avg_logprob"]) == ("", 0)

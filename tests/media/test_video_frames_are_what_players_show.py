@@ -91,7 +91,6 @@ def test_pixels_that_are_not_square(
 
 
 def test_pixels_of_no_shape() -> None:
-    """Forty times as wide as high: no video."""
     content = video_of([_quarters()] * 2, stream={"sample_aspect_ratio": Fraction(40)})
 
     with pytest.raises(BadImageError, match="40 times as wide as high"):

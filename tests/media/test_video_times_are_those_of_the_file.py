@@ -111,7 +111,6 @@ def test_the_last_frame_that_stands() -> None:
 
 
 def test_a_unit_of_time_that_is_odd() -> None:
-    """Of 1/90,000 s, and of 1/7 s."""
     for base in (Fraction(1, 90_000), Fraction(1, 7)):
         marks = [round(at / base) for at in (0, 1, 2, 8)]
         content = video_of([plain(RED), plain(RED), plain(RED), plain(BLUE)], marks, base=base)

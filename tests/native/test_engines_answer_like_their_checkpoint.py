@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import onnx
 import pytest
 from onnx import numpy_helper
@@ -22,7 +21,7 @@ from support.model_configs import VERSIONS
 from support.native.engines import NativeEngine, evaluated_engine
 from support.native.image import NativeImage, make_image
 from support.real_gateway import run_pair
-from support.reports import readiness_of, report_of
+from support.reports import difference_of, report_of
 from support.tiny_llava import ADAPTERS
 
 pytestmark = [pytest.mark.triton, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -122,10 +121,7 @@ def test_an_image_that_is_not_seen_is_a_difference(tmp_path: Path) -> None:
     wrong = damaged(engine.built, tmp_path / "wrong", blind)
     image = make_image(tmp_path / "image", VERSION)
     with run_pair(wrong, tmp_path, program=image.program, awaited=False) as pair:
-        report = report_of(pair.triton)
-        status = readiness_of(pair.url).status_code
-    assert status == httpx.codes.SERVICE_UNAVAILABLE
-    assert report.first_difference is not None
+        difference_of(pair.triton, pair.url)
 
 
 @cases(
@@ -148,15 +144,6 @@ def test_an_engine_unlike_its_checkpoint_is_never_ready(
     """Requests are answered, and the pod stays unready with prompt, token and distance."""
     wrong = damaged(llava.built, tmp_path, damage)
     with run_pair(wrong, tmp_path, program=image.program, awaited=False) as pair:
-        report = report_of(pair.triton)
-        answer = readiness_of(pair.url)
-    first = report.first_difference
-    assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
-    assert first is not None
-    detail = answer.json()["detail"]
-    assert "EvaluationFailed" in detail
-    assert f"token {first.token}:" in detail
-    assert first.prompt in detail
+        report, first = difference_of(pair.triton, pair.url)
     assert 1 <= report.failed_prompts <= (ADAPTED if adapter_only else BASE + ADAPTED)
     assert (first.adapter is not None) == adapter_only
-    assert first.distance > first.bound

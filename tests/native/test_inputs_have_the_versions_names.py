@@ -50,7 +50,6 @@ SAMPLED = EngineRequest(
     ],
 )
 async def test_sampled_requests(tmp_path: Path, version: str, named: set[str]) -> None:
-    """Every input of a sampled request is one of the ensemble that the gateway sends it to."""
     manifest, serving = native_engine("llava", version=version)
     write_tokenizer(tmp_path / "processor")
     backend, directory = BACKENDS[serving.backend], EngineDirectory(tmp_path, manifest)

@@ -102,6 +102,5 @@ def test_rotations_of_images_are_padded(tmp_path: Path) -> None:
 
 
 def test_the_reference_engine_needs_nothing() -> None:
-    """Its requests without images have no outputs."""
     engine = EngineDirectory(Path("/nowhere"), manifest())
     assert completion_of(engine).without(8) == {}

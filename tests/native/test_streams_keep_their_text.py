@@ -61,7 +61,6 @@ def test_pieces(tokens: Tokenizer, ids: list[int], expected: list[str]) -> None:
 
 @pytest.mark.parametrize("tokens", TOKENIZERS)
 def test_long_answers(tokens: Tokenizer) -> None:
-    """Any order of tokens: the joined pieces are the text of all tokens."""
     ids = [(7 * at * at + 3 * at) % 10 for at in range(300)]
     complete = tokens.decode(ids, skip_special_tokens=True)
     joined = "".join(pieces(tokens, ids))

@@ -90,7 +90,6 @@ def test_tiles_have_an_axis_of_images() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_squares_have_one_input(count: int) -> None:
-    """The pixels, by upstream's name."""
     pixels = np.zeros((count, 3, 28, 28), np.float32)
     assert list(Pixels().inputs({"pixel_values": pixels})) == ["input"]
 

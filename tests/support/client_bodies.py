@@ -98,6 +98,10 @@ def chat(client: str, *messages: dict[str, Any], refused: str = "", **fields: An
     return Sent(client, {"messages": list(messages) or [QUESTION], **fields}, refused=refused)
 
 
+def _none(*names: str) -> dict[str, None]:
+    return dict.fromkeys(names)
+
+
 def part(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(parts)}
 
@@ -229,21 +233,18 @@ BODIES = (
     chat("openai-node", stream=True, stream_options={"include_usage": True}, n=1),
     chat(
         "openai-java",
-        audio=None,
-        function_call="auto",
+        **_none("audio", "prediction", "stop", "web_search_options"),
         functions=[],
+        tools=[],
         logit_bias={},
         metadata={},
-        parallel_tool_calls=True,
-        prediction=None,
-        reasoning_effort="none",
-        service_tier="auto",
-        stop=None,
+        function_call="auto",
         tool_choice="auto",
-        tools=[],
+        service_tier="auto",
+        parallel_tool_calls=True,
+        reasoning_effort="none",
         top_logprobs=0,
         verbosity="medium",
-        web_search_options=None,
     ),
     chat("openai-go", {**QUESTION, "name": ""}, temperature=0.0, top_p=0, logprobs=False),
     chat(
@@ -296,14 +297,10 @@ BODIES = (
     chat(f"{RULE}whole-number", stop=[], max_tokens=8.0),
     chat(
         "ollama",
+        **_none("stop", "tools", "logprobs", "response_format", "stream_options"),
         stream=False,
-        stop=None,
-        tools=None,
-        logprobs=None,
-        top_logprobs=0,
-        response_format=None,
-        stream_options=None,
         _debug_render_only=False,
+        top_logprobs=0,
     ),
     Sent(
         "ollama",
@@ -321,32 +318,22 @@ BODIES = (
     chat(
         "vllm",
         QUESTION,
+        **_none("truncate_prompt_tokens", "prompt_logprobs", "allowed_token_ids", "documents"),
+        **_none("chat_template", "guided_json", "guided_choice", "return_tokens_as_token_ids"),
+        **dict.fromkeys(("use_beam_search", "include_stop_str_in_output", "ignore_eos"), False),
+        **dict.fromkeys(("echo", "continue_final_message"), False),
+        **dict.fromkeys(("skip_special_tokens", "spaces_between_special_tokens"), True),
+        add_generation_prompt=True,
         best_of=1,
-        use_beam_search=False,
         top_k=-1,
+        min_tokens=0,
         min_p=0.0,
         repetition_penalty=1.0,
         length_penalty=1.0,
-        stop_token_ids=[],
-        include_stop_str_in_output=False,
-        ignore_eos=False,
-        min_tokens=0,
-        skip_special_tokens=True,
-        spaces_between_special_tokens=True,
-        truncate_prompt_tokens=None,
-        prompt_logprobs=None,
-        allowed_token_ids=None,
-        bad_words=[],
-        echo=False,
-        add_generation_prompt=True,
-        continue_final_message=False,
-        documents=None,
-        chat_template=None,
-        chat_template_kwargs={},
-        guided_json=None,
-        guided_choice=None,
         priority=0,
-        return_tokens_as_token_ids=None,
+        stop_token_ids=[],
+        bad_words=[],
+        chat_template_kwargs={},
     ),
     chat("go-openai-without-results", QUESTION, CALLED, {"role": "tool", "tool_call_id": "call_1"}),
     chat(

@@ -33,12 +33,12 @@ def damaged(engine: BuiltEngine, folder: Path, damage: Callable[[Path], Path]) -
 
 
 def weights(engine: Path) -> Path:
-    return _negate(next(iter(sorted((engine / "llm").glob("*.safetensors")))), "down_proj")
+    return negate(next(iter(sorted((engine / "llm").glob("*.safetensors")))), "down_proj")
 
 
 def adapter(engine: Path) -> Path:
     """Turn the sign of half of each product of an adapter, and so of what it adds."""
-    return _negate(next(iter(sorted((engine / "adapters").rglob("*.safetensors")))), "lora_B")
+    return negate(next(iter(sorted((engine / "adapters").rglob("*.safetensors")))), "lora_B")
 
 
 def projector(engine: Path) -> Path:
@@ -59,7 +59,11 @@ def tokenizer(engine: Path) -> Path:
     """Exchange the ids of two tokens, one of them of the first answer."""
     evaluation = Evaluation.from_json((engine / EVALUATION_NAME).read_bytes())
     one, other = (step.candidates[0].token for step in evaluation.prompts[0].steps[:2])
-    path = engine / "processor" / "tokenizer.json"
+    return exchange(engine / "processor" / "tokenizer.json", one, other)
+
+
+def exchange(path: Path, one: int, other: int) -> Path:
+    """Exchange the ids of two tokens in a tokenizer's file."""
     content = json.loads(path.read_text())
     exchanged = {one: other, other: one}
     vocabulary = content["model"]["vocab"]
@@ -70,7 +74,7 @@ def tokenizer(engine: Path) -> Path:
     return path
 
 
-def _negate(path: Path, part: str) -> Path:
+def negate(path: Path, part: str) -> Path:
     tensors = load_file(path)
     names = sorted(name for name in tensors if part in name)
     assert names, sorted(tensors)

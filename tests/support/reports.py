@@ -2,7 +2,7 @@
 
 import httpx
 
-from mm_api.documents.evaluation import EvaluationReport
+from mm_api.documents.evaluation import EvaluationReport, FirstDifference
 from mm_api.documents.server_state import PATH, ServerState
 from support.eventually import eventually
 
@@ -32,3 +32,17 @@ def readiness_of(gateway: str) -> httpx.Response:
     found = eventually(evaluated)
     assert found is not None
     return found
+
+
+def difference_of(server: str, gateway: str) -> tuple[EvaluationReport, FirstDifference]:
+    """Return the report of a pod that is never ready, and the difference that it names."""
+    report, answer = report_of(server), readiness_of(gateway)
+    first = report.first_difference
+    assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
+    assert first is not None
+    detail = answer.json()["detail"]
+    assert "EvaluationFailed" in detail
+    assert f"token {first.token}:" in detail
+    assert first.prompt in detail
+    assert first.distance > first.bound
+    return report, first

@@ -27,7 +27,6 @@ from mm_runtime.gateway.errors import (
     ],
 )
 def test_words_become_errors(message: str, kind: type[GatewayError]) -> None:
-    """A message is the request's fault, the moment's or the server's, as it begins."""
     reported = reported_error("ensemble", message)
     assert kind is type(reported)
     assert "secret" not in reported.message

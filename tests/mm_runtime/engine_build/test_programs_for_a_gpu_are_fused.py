@@ -8,6 +8,7 @@ import torch
 
 from mm_runtime.engine_build.commands.export_vision import write_program
 from mm_runtime.engine_build.commands.towers import load_tower
+from mm_runtime.engine_build.commands.towers.attention import Attention
 from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
@@ -58,3 +59,20 @@ def test_in_float16_it_differs_little(exported: tuple[Tower, list[np.ndarray], P
     wanted = torch.from_numpy(answers[0])
     assert found.dtype == torch.float16
     assert float((found.float() - wanted).norm() / wanted.norm()) < 5e-3
+
+
+@pytest.mark.parametrize("family", ["qwen2-5-vl", pytest.param("qwen2-vl", marks=pytest.mark.slow)])
+def test_one_operation_equals_the_class(family: str, tmp_path: Path) -> None:
+    """With windows and without, for every sample; each attention is changed."""
+    folder = write(family, tmp_path / family)
+    tower = load_tower(folder, inspect(folder, InspectOptions()), trust_remote_code=False)
+    attentions = [one for one in tower.module.modules() if isinstance(one, Attention)]
+
+    fuse(tower.module)
+
+    assert [one.is_one_operation for one in attentions] == [True]
+    for sample in tower.samples:
+        with torch.inference_mode():
+            wanted = tower.reference(sample).numpy()
+            found = tower.module(*tower.torch_inputs(sample)).numpy()
+        assert np.abs(found - wanted).max() < 1e-4

@@ -1,4 +1,4 @@
-"""Backend PyTorch: media of earlier messages stand where the conversation has them.
+"""Backend PyTorch: media of earlier messages are where the conversation has them.
 
 The recorded server puts placeholders where its version does: of 1.0 all in front of the last
 message, of 1.1 and 1.2 those of all messages so far in front of each. It fails, as upstream does,
@@ -16,7 +16,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.gateway.media.frame_file import frame_file
 from support.gateways import MODEL
 from support.images import data_url, encode, plain_image
@@ -183,26 +182,6 @@ def test_what_the_server_does_by_itself(tmp_path: Path, version: str) -> None:
             assert server.prompts == [f"user: what ?\nassistant: a cat\nuser: {IMAGE}\nso\n"]
         else:
             assert server.prompts == [f"user: {IMAGE}\nwhat ?\nassistant: a cat\nuser: so\n"]
-
-
-@pytest.mark.parametrize(
-    ("version", "takes"),
-    [
-        *(("1.0.0", True), ("1.0.3.2510", True), ("1.2.1", True), ("1.3.0rc10", True)),
-        *(("1.3.0rc20", False), ("1.3.0", False), ("1.4.0rc1", False)),
-    ],
-)
-def test_templates_are_taken_up_to_a_candidate(version: str, takes: bool) -> None:  # noqa: FBT001
-    """Later ones refuse them, and need none."""
-    plan = TrtllmServe(
-        version=version,
-        checkpoint="models/toy",
-        port=8000,
-        argv=["trtllm-serve"],
-        options_file="options.yaml",
-        options={},
-    )
-    assert plan.takes_templates == takes
 
 
 VERSION = "1.2.1"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 from openai.types.responses import Response
@@ -135,54 +134,15 @@ async def test_known_tokens_are_counted(tmp_path: Path) -> None:
     assert answer.usage.input_tokens_details.cached_tokens == 2
 
 
-@cases(
-    "fields param words",
-    {
-        "store": ({"store": True}, "store", "not served"),
-        "previous": ({"previous_response_id": "resp_1"}, "previous_response_id", "not served"),
-        "background": ({"background": True}, "background", "not served"),
-        "reasoning": ({"reasoning": {"effort": "low"}}, "reasoning", "not served"),
-        "truncation": ({"truncation": "auto"}, "truncation", "not served"),
-        "unknown": ({"top_k": 3}, "top_k", "unknown here"),
-        "no-input": ({"input": []}, "input", "at least 1 item"),
-        "x": ({"input": [{"type": "thought", "role": "user"}]}, "input[0]", "'thought'"),
-        "tools": ({"tools": [TOOL]}, "tools", "no place for tools"),
-        "no-tools": ({"tool_choice": "required"}, "tool_choice", "no `tools`"),
-        "no-choice": ({"tool_choice": "always"}, "tool_choice", "'required'"),
-        "choice-of-another-kind": (
-            {"tool_choice": {"type": "file_search"}},
-            "tool_choice.type",
-            "'function'",
-        ),
-        "tool-of-another-kind": (
-            {"tools": [{"type": "web_search"}]},
-            "tools[0].type",
-            "'function'",
-        ),
-        "format": ({"text": {"format": {"type": "xml"}}}, "text.format", "json_schema"),
-        "part": (
-            {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
-            "input[0].content[0]",
-            "input_image",
-        ),
-    },
-)
-async def test_refusals(tmp_path: Path, fields: dict[str, object], param: str, words: str) -> None:
-    """By name, with OpenAI's error object."""
-    async with (
-        serve(toy_gateway(tmp_path, ScriptedEngine(), template=TEMPLATE)) as running,
-        AsyncOpenAI(base_url=f"{running.url}/v1", api_key="x", max_retries=0, timeout=60) as client,
-    ):
-        with pytest.raises(BadRequestError, match=words) as refusal:
-            await client.responses.create(model=MODEL, input="x", extra_body=fields)
-    assert refusal.value.param == param
-
-
 IMAGE = data_url(encode(plain_image()))
 CALLS = [
     {"type": "function_call", "call_id": "c1", "name": "rain", "arguments": "{}"},
     {"type": "function_call", "call_id": "c2", "name": "rain", "arguments": "{}"},
 ]
+
+
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "x"}
+RAIN = {"type": "function", "name": "rain"}
 
 
 def _image(**fields: object) -> dict[str, object]:
@@ -194,47 +154,58 @@ def _user(*parts: object) -> dict[str, object]:
 
 
 CASES = {
-    "text": ({"input": "<image>"}, "input"),
-    "instructions": ({"instructions": "<image>"}, "instructions"),
+    "store": ({"store": True}, "store", "not served"),
+    "previous": ({"previous_response_id": "resp_1"}, "previous_response_id", "not served"),
+    "background": ({"background": True}, "background", "not served"),
+    "reasoning": ({"reasoning": {"effort": "low"}}, "reasoning", "not served"),
+    "truncation": ({"truncation": "auto"}, "truncation", "not served"),
+    "unknown": ({"top_k": 3}, "top_k", "unknown here"),
+    "no-input": ({"input": []}, "input", "at least 1 item"),
+    "x": ({"input": [{"type": "thought", "role": "user"}]}, "input[0]", "'thought'"),
+    "no-tools": ({"tool_choice": "required"}, "tool_choice", "no `tools`"),
+    "no-choice": ({"tool_choice": "always"}, "tool_choice", "'required'"),
+    "other-choice": ({"tool_choice": {"type": "file_search"}}, "tool_choice.type", "'function'"),
+    "other-tool": ({"tools": [{"type": "web_search"}]}, "tools[0].type", "'function'"),
+    "format": ({"text": {"format": {"type": "xml"}}}, "text.format", "json_schema"),
+    "part": ({"input": [_user({"type": "input_file"})]}, "input[0].content[0]", "input_image"),
+    "text": ({"input": "<image>"}, "input", ""),
+    "instructions": ({"instructions": "<image>"}, "instructions", ""),
     "part-behind-instructions": (
         {"instructions": "x", "input": [_user({"type": "input_text", "text": "</s>"})]},
         "input[0].content[0]",
+        "",
     ),
     "message-behind-calls": (
         {"input": [*CALLS, {"role": "user", "content": "<image>"}]},
         "input[2].content",
+        "",
     ),
-    "call": ({"input": [{**CALLS[0], "arguments": '{"a": "</s>"}'}]}, "input[0]"),
-    "id-of-an-output": (
-        {"input": [{"type": "function_call_output", "call_id": "</s>", "output": "x"}]},
-        "input[0].call_id",
-    ),
-    "output": (
-        {"input": [{"type": "function_call_output", "call_id": "c", "output": "</s>"}]},
-        "input[0].output",
-    ),
+    "call": ({"input": [{**CALLS[0], "arguments": '{"a": "</s>"}'}]}, "input[0]", ""),
+    "id-of-an-output": ({"input": [{**OUTPUT, "call_id": "</s>"}]}, "input[0].call_id", ""),
+    "output": ({"input": [{**OUTPUT, "output": "</s>"}]}, "input[0].output", ""),
     "damaged-image": (
         {"input": [_user(_image(image_url="data:image/png;base64,AAAA"))]},
         "input[0].content[0]",
+        "",
     ),
     "too-many-images": (
         {"instructions": "x", "input": [_user(*[_image()] * 5)]},
         "input[0].content[4]",
+        "",
     ),
-    "nothing-but-thoughts": ({"input": [{"type": "reasoning", "summary": []}]}, "input"),
-    "too-long": ({"input": "x " * 1000}, "input"),
-    "too-long-an-answer": ({"max_output_tokens": 9999}, "input"),
+    "nothing-but-thoughts": ({"input": [{"type": "reasoning", "summary": []}]}, "input", ""),
+    "too-long": ({"input": "x " * 1000}, "input", ""),
+    "too-long-an-answer": ({"max_output_tokens": 9999}, "input", ""),
     "all-arguments": (
         {"input": [{**CALLS[0], "arguments": '{"a": "%s"}' % ("x" * 60_000)}] * 5},
         "input",
+        "",
     ),
-    "tool": ({"tools": [{"type": "function", "name": "rain", "description": "</s>"}]}, "tools[0]"),
+    "tool": ({"tools": [RAIN | {"description": "</s>"}]}, "tools[0]", ""),
     "choice": (
-        {
-            "tools": [{"type": "function", "name": "rain"}],
-            "tool_choice": {"type": "function", "name": "a blank"},
-        },
+        {"tools": [RAIN], "tool_choice": RAIN | {"name": "a blank"}},
         "tool_choice.name",
+        "",
     ),
     "schema": (
         {
@@ -243,25 +214,32 @@ CASES = {
             }
         },
         "text.format.schema",
+        "",
     ),
 }
 
 
-@pytest.mark.parametrize(("fields", "param"), CASES.values(), ids=list(CASES))
-async def test_refused(tmp_path: Path, fields: dict[str, Any], param: str) -> None:
+@cases("fields param words", CASES)
+async def test_refused(tmp_path: Path, fields: dict[str, Any], param: str, words: str) -> None:
     """The parameter and the message have the request's names, and none of a chat's."""
     gateway = toy_gateway(tmp_path, ScriptedEngine(), template=tool_templates.HERMES)
-    try:
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=gateway.app), base_url="http://gateway"
-        ) as client:
-            body = {"model": MODEL, "input": "x", **fields}
-            answer = await client.post("/v1/responses", json=body, timeout=60)
-    finally:
-        gateway.close()
+    async with client_of(gateway) as client:
+        body = {"model": MODEL, "input": "x", **fields}
+        answer = await client.post("/v1/responses", json=body)
     assert answer.status_code == 400
     error = answer.json()["error"]
-    assert error["param"] == param
+    assert (error["param"], words in error["message"]) == (param, True), error
     assert not any(
         name in error["message"] for name in ("messages", "response_format", "list should")
     )
+
+
+async def test_a_template_without_tools_is_named(tmp_path: Path) -> None:
+    """By openai's client, which raises it as an error of its own."""
+    async with (
+        serve(toy_gateway(tmp_path, ScriptedEngine(), template=TEMPLATE)) as running,
+        AsyncOpenAI(base_url=f"{running.url}/v1", api_key="x", max_retries=0, timeout=60) as client,
+    ):
+        with pytest.raises(BadRequestError, match="no place for tools") as refusal:
+            await client.responses.create(model=MODEL, input="x", tools=[TOOL])
+    assert refusal.value.param == "tools"

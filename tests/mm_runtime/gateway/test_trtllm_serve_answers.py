@@ -210,21 +210,30 @@ async def test_a_salt_is_refused_where_nothing_keeps_it(
     assert len(server.requested) == requested
 
 
-@pytest.mark.parametrize(
-    ("version", "takes"),
-    [("0.20.0", False), ("1.0.0", False), ("1.1.0rc2", False), ("1.1.0", True), ("1.2.0rc1", True)],
-)
-def test_the_salt_came_with_a_release(version: str, takes: bool) -> None:  # noqa: FBT001
-    """Of the first release's candidates not all know the field, so none is trusted."""
-    plan = TrtllmServe(
+def _plan(version: str) -> TrtllmServe:
+    return TrtllmServe(
         version=version,
-        checkpoint="models/toy",
+        checkpoint=f"models/{MODEL}",
         port=8000,
         argv=["trtllm-serve"],
         options_file="options.yaml",
         options={},
     )
-    assert plan.takes_salt == takes
+
+
+@pytest.mark.parametrize(
+    ("version", "salt", "templates"),
+    [
+        *(("0.20.0", False, True), ("1.0.0", False, True), ("1.0.3.2510", False, True)),
+        *(("1.1.0rc2", False, True), ("1.1.0", True, True), ("1.2.0rc1", True, True)),
+        *(("1.2.1", True, True), ("1.3.0rc10", True, True), ("1.3.0rc20", True, False)),
+        *(("1.3.0", True, False), ("1.4.0rc1", True, False)),
+    ],
+)
+def test_fields_come_and_go_with_versions(version: str, *, salt: bool, templates: bool) -> None:
+    """Of 1.1's candidates not all know salts; those after one of 1.3 need no templates."""
+    plan = _plan(version)
+    assert (plan.takes_salt, plan.takes_templates) == (salt, templates)
 
 
 @pytest.mark.slow
@@ -289,14 +298,7 @@ async def test_a_server_that_dies_costs_what_it_had(
 
 def test_a_gateway_before_an_engine_with_adapters_does_not_start(tmp_path: Path) -> None:
     """Of another version of the operator: the server would answer with the checkpoint's weights."""
-    plan = TrtllmServe(
-        version="1.1.0",
-        checkpoint=f"models/{MODEL}",
-        port=1,
-        argv=["trtllm-serve"],
-        options_file="serve.yaml",
-        options={},
-    )
-    serving = toy_serving().model_copy(update={"backend": "PyTorch", "trtllm_serve": plan})
+    update = {"backend": "PyTorch", "trtllm_serve": _plan("1.1.0")}
+    serving = toy_serving().model_copy(update=update)
     with pytest.raises(ValueError, match="LoRA adapters, which are not applied on PyTorch"):
         open_trtllm_serve(EngineDirectory(tmp_path, toy_manifest(["one"])), serving, "")

@@ -72,7 +72,6 @@ async def test_addresses_need_no_thread() -> None:
 
 
 async def test_the_process_does_not_wait_for_a_name_server() -> None:
-    """Threads that look names up are daemons."""
     names = Names()
     resolver = Resolver(seconds=0.05, look_up=names.look_up)
     with pytest.raises(NoAddressError):

@@ -101,7 +101,6 @@ def wanted(tensor: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("model", sorted(UPSTREAM))
 @pytest.mark.parametrize("side", ["input", "output"])
 def test_tensors(model: str, side: str) -> None:
-    """Every tensor is there with type, shape and optionality; newer names and ours are added."""
     expected = [wanted(tensor) for tensor in UPSTREAM[model][f"{side}s"]]
     tensors = getattr(configs()[model], side)
     added = NEWER_NAMES | OURS.get(model, set())
@@ -146,7 +145,6 @@ def test_steps() -> None:
     },
 )
 def test_prompt_table_has_the_engines_dtype(dtype: str, backend: str, expected: str) -> None:
-    """TensorRT-LLM refuses a prompt table of another dtype than the engine's."""
     both = configs(dtype, backend)
     produced = next(
         data_type(tensor)

@@ -89,7 +89,6 @@ def test_missing_token_is_reported(small_hub: Hub, environment: dict[str, str], 
 
 
 def test_gated_repository_is_reported(small_hub: Hub) -> None:
-    """Terms that no one has accepted are named, with where to accept them."""
     small_hub.gated = True
     reason, message = refusal(small_hub)
     assert (reason, "accept its terms" in message) == (InspectReason.SOURCE_DENIED, True)

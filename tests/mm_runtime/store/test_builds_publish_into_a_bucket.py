@@ -126,7 +126,6 @@ def test_bucket_that_goes_away_costs_no_step(
 def test_wrong_key_is_reported_before_anything_is_built(
     site: Site, empty_bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No step runs into a bucket that refuses the keys."""
     monkeypatch.setenv("MM_STORE_AWS_SECRET_ACCESS_KEY", "wrong")
     code, result = run(site, empty_bucket, tmp_path)
     assert result.failure is not None

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 from support.families.case import Case
 from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, write_processor
@@ -26,21 +27,27 @@ TEMPLATE = (
 
 
 def write(folder: Path) -> None:
-    vision = t.PixtralVisionConfig(**SHARED, image_size=8 * SIDE, patch_size=SMALL)
-    config = t.Mistral3Config(
+    write_of_pixtral(folder, t.Mistral3Config, t.Mistral3ForConditionalGeneration, SMALL)
+
+
+def write_of_pixtral(folder: Path, config: Any, model: Any, patch: int, **more: Any) -> None:
+    """Write a checkpoint of a class that has Pixtral's tower; `more` are of its configuration."""
+    vision = t.PixtralVisionConfig(**SHARED, image_size=8 * SIDE, patch_size=patch)
+    given = config(
         vision_config=vision.to_dict(),
         # Not hidden / heads, as in the real ones.
         text_config=t.MistralConfig(**TEXT, head_dim=64, sliding_window=None).to_dict(),
         image_token_index=id_of("[IMG]", TOKENS),
         tie_word_embeddings=False,
+        **more,
     )
-    save(t.Mistral3ForConditionalGeneration(config), folder)
+    save(model(given), folder)
     write_tokenizer(folder, TOKENS)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     write_processor(
         folder,
         image_processor_type="PixtralImageProcessor",
-        patch_size={"height": SMALL, "width": SMALL},
+        patch_size={"height": patch, "width": patch},
         size={"longest_edge": 4 * SIDE},
     )
 

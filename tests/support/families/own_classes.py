@@ -6,7 +6,7 @@ from typing import Any
 
 from support.families import patch_classes, tile_classes, torchvision_classes
 from support.families.checkpoints import HEADS, HIDDEN, PATCH, SIDE, TEXT, save, t
-from support.families.patch_classes import PADS, qwen2_processor
+from support.families.patch_classes import PADS, qwen_processor
 from support.families.torchvision_classes import BLOCKS, SQUARE, TOWER, template
 from support.families.words import SIZE, id_of, tokenizer
 
@@ -220,7 +220,7 @@ def hyperclovax_vision_v2(folder: Path) -> None:
         **PADS,
     )
     save(t.HyperCLOVAXVisionV2ForConditionalGeneration(config), folder)
-    qwen2_processor(folder, "HyperCLOVAXVisionV2Processor")
+    qwen_processor(folder, "HyperCLOVAXVisionV2Processor")
 
 
 def molmo2(folder: Path) -> None:

@@ -12,6 +12,7 @@ from support.families.torchvision_classes import (
     PIXELS,
     ROTATED,
     TOWER,
+    UNSIZED,
     template,
 )
 from support.families.words import END, id_of, tokenizer
@@ -51,67 +52,38 @@ LINEAR = {
 """Layers of a state, and those of attention."""
 
 
-def _glm4v_processor(folder: Path) -> None:
-    t.Glm4vProcessor(
-        t.Glm4vImageProcessor(size=PIXELS, **MERGED),
+def _glm(
+    folder: Path, kind: str, processor: str = "Glm4v", vision: str | None = None, **text: Any
+) -> None:
+    config = getattr(t, f"{kind}Config")(
+        vision_config=BLOCKS
+        | {"image_size": 2 * SIDE}
+        | ({"model_type": vision} if vision else {}),
+        text_config=TEXT | {"rope_parameters": ROTATED | {"partial_rotary_factor": 1.0}} | text,
+        **GLM_IDS,
+    )
+    save(getattr(t, f"{kind}ForConditionalGeneration")(config), folder)
+    getattr(t, f"{processor}Processor")(
+        getattr(t, f"{processor}ImageProcessor")(size=PIXELS, **MERGED),
         tokenizer(GLM),
-        t.Glm4vVideoProcessor(**MERGED),
+        getattr(t, f"{processor}VideoProcessor")(**MERGED),
         chat_template=GLM_TEMPLATE,
     ).save_pretrained(folder)
 
 
 def glm4v(folder: Path) -> None:
     """GLM-4V: images keep their shape; rotations of part of each head."""
-    config = t.Glm4vConfig(
-        vision_config=BLOCKS | {"image_size": 2 * SIDE},
-        text_config=TEXT | {"rope_parameters": ROTATED | {"partial_rotary_factor": 1.0}},
-        **GLM_IDS,
-    )
-    save(t.Glm4vForConditionalGeneration(config), folder)
-    _glm4v_processor(folder)
+    _glm(folder, "Glm4v")
 
 
 def glm46v(folder: Path) -> None:
     """GLM-4.6V: GLM-4V with another processor."""
-    config = t.Glm46VConfig(
-        vision_config=BLOCKS | {"model_type": "glm4v_vision", "image_size": 2 * SIDE},
-        text_config=TEXT
-        | {"model_type": "glm4v_text", "rope_parameters": ROTATED | {"partial_rotary_factor": 1.0}},
-        **GLM_IDS,
-    )
-    save(t.Glm46VForConditionalGeneration(config), folder)
-    t.Glm46VProcessor(
-        t.Glm46VImageProcessor(size=PIXELS, **MERGED),
-        tokenizer(GLM),
-        t.Glm46VVideoProcessor(**MERGED),
-        chat_template=GLM_TEMPLATE,
-    ).save_pretrained(folder)
+    _glm(folder, "Glm46V", "Glm46V", "glm4v_vision", model_type="glm4v_text")
 
 
 def glm4v_moe(folder: Path) -> None:
-    config = t.Glm4vMoeConfig(
-        vision_config=BLOCKS | {"image_size": 2 * SIDE},
-        text_config=TEXT
-        | {
-            "n_routed_experts": 4,
-            "num_experts_per_tok": 2,
-            "moe_intermediate_size": 32,
-            "first_k_dense_replace": 1,
-            "rope_parameters": ROTATED | {"partial_rotary_factor": 1.0},
-        },
-        **GLM_IDS,
-    )
-    save(t.Glm4vMoeForConditionalGeneration(config), folder)
-    _glm4v_processor(folder)
-
-
-def _qwen3_processor(folder: Path) -> None:
-    t.Qwen3VLProcessor(
-        t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
-        tokenizer(QWEN),
-        t.Qwen3VLVideoProcessor(**MERGED),
-        chat_template=QWEN_TEMPLATE,
-    ).save_pretrained(folder)
+    experts = {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    _glm(folder, "Glm4vMoe", **experts, first_k_dense_replace=1)
 
 
 def qwen3_vl_moe(folder: Path) -> None:
@@ -124,7 +96,7 @@ def qwen3_vl_moe(folder: Path) -> None:
         **QWEN_IDS,
     )
     save(t.Qwen3VLMoeForConditionalGeneration(config), folder)
-    _qwen3_processor(folder)
+    qwen_processor(folder, "Qwen3VLProcessor", "Qwen3VLVideoProcessor")
 
 
 def qwen3_5(folder: Path) -> None:
@@ -135,7 +107,7 @@ def qwen3_5(folder: Path) -> None:
         **QWEN_IDS,
     )
     save(t.Qwen3_5ForConditionalGeneration(config), folder)
-    _qwen3_processor(folder)
+    qwen_processor(folder, "Qwen3VLProcessor", "Qwen3VLVideoProcessor")
 
 
 def qwen3_5_moe(folder: Path) -> None:
@@ -145,14 +117,14 @@ def qwen3_5_moe(folder: Path) -> None:
         **QWEN_IDS,
     )
     save(t.Qwen3_5MoeForConditionalGeneration(config), folder)
-    _qwen3_processor(folder)
+    qwen_processor(folder, "Qwen3VLProcessor", "Qwen3VLVideoProcessor")
 
 
-def qwen2_processor(folder: Path, kind: str) -> None:
+def qwen_processor(folder: Path, kind: str, videos: str = "Qwen2VLVideoProcessor") -> None:
     getattr(t, kind)(
         t.Qwen2VLImageProcessor(size=PIXELS, **MERGED),
         tokenizer(QWEN),
-        t.Qwen2VLVideoProcessor(**MERGED),
+        getattr(t, videos)(**MERGED),
         chat_template=QWEN_TEMPLATE,
     ).save_pretrained(folder)
 
@@ -171,15 +143,14 @@ def exaone4_5(folder: Path) -> None:
         **PADS,
     )
     save(t.Exaone4_5_ForConditionalGeneration(config), folder)
-    qwen2_processor(folder, "Exaone4_5_Processor")
+    qwen_processor(folder, "Exaone4_5_Processor")
 
 
 def video_llama_3(folder: Path) -> None:
     """VideoLLaMA 3: a tower with rotations in front of Qwen2."""
     sizes = {"patch_size": PATCH, "temporal_patch_size": 1, "merge_size": 1}
-    tower = {key: value for key, value in TOWER.items() if key != "image_size"}
     config = t.VideoLlama3Config(
-        vision_config=tower, text_config=TEXT | {"model_type": "qwen2"}, **PADS
+        vision_config=UNSIZED, text_config=TEXT | {"model_type": "qwen2"}, **PADS
     )
     save(t.VideoLlama3ForConditionalGeneration(config), folder)
     t.VideoLlama3Processor(
@@ -263,7 +234,7 @@ def kimi_k25(folder: Path) -> None:
     )
     config = t.Kimi_K25Config(
         vision_config={
-            **{key: value for key, value in TOWER.items() if key != "image_size"},
+            **UNSIZED,
             "pos_emb_height": 8,
             "pos_emb_width": 8,
             "pos_emb_time": 2,
@@ -326,7 +297,7 @@ def hunyuan_vl(folder: Path) -> None:
     tokens = ("<img>", "<img_start>", "<img_end>", "<img_newline>")
     config = t.HunYuanVLConfig(
         vision_config={
-            **{key: value for key, value in TOWER.items() if key != "image_size"},
+            **UNSIZED,
             "num_key_value_heads": 2,
             "out_hidden_size": HIDDEN,
             "text_hidden_size": HIDDEN,

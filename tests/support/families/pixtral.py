@@ -3,33 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, write_processor
+from support.families.checkpoints import PATCH, t
 from support.families.mistral3 import CASE as MISTRAL3
-from support.families.mistral3 import TEMPLATE, TOKENS
-from support.families.words import id_of, write_tokenizer
+from support.families.mistral3 import write_of_pixtral
 
 
 def write(folder: Path) -> None:
-    vision = t.PixtralVisionConfig(**SHARED, image_size=8 * SIDE, patch_size=PATCH)
-    config = t.LlavaConfig(
-        vision_config=vision.to_dict(),
-        # Not hidden / heads, as in the real ones.
-        text_config=t.MistralConfig(**TEXT, head_dim=64, sliding_window=None).to_dict(),
-        image_token_index=id_of("[IMG]", TOKENS),
-        vision_feature_layer=-1,
-        vision_feature_select_strategy="full",
-        image_seq_length=1,
-        tie_word_embeddings=False,
-    )
-    save(t.LlavaForConditionalGeneration(config), folder)
-    write_tokenizer(folder, TOKENS)
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    write_processor(
-        folder,
-        image_processor_type="PixtralImageProcessor",
-        patch_size={"height": PATCH, "width": PATCH},
-        size={"longest_edge": 4 * SIDE},
-    )
+    more = {"vision_feature_layer": -1, "vision_feature_select_strategy": "full"}
+    classes = (t.LlavaConfig, t.LlavaForConditionalGeneration)
+    write_of_pixtral(folder, *classes, PATCH, **more, image_seq_length=1)
 
 
 CASE = replace(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from support.families.checkpoints import HIDDEN, PATCH, SIDE, TEXT, save, t
-from support.families.torchvision_classes import SQUARE, TOWER, template
+from support.families.torchvision_classes import SQUARE, TOWER, UNSIZED, template
 from support.families.words import SIZE, id_of, tokenizer
 
 SIGLIP = TOWER | {"model_type": "siglip_vision_model", "vision_use_head": False}
@@ -73,39 +73,32 @@ def aria(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-def deepseek_vl(folder: Path) -> None:
+def _deepseek(folder: Path, kind: str, towers: dict[str, Any], **images: Any) -> None:
     tokens = ("<image_placeholder>",)
-    config = t.DeepseekVLConfig(
+    config = getattr(t, f"{kind}Config")(
         vision_config=SIGLIP,
+        **towers,
         text_config=LLAMA,
         image_token_id=id_of("<image_placeholder>", tokens),
         tie_word_embeddings=False,
     )
-    save(t.DeepseekVLForConditionalGeneration(config), folder)
-    t.DeepseekVLProcessor(
-        t.DeepseekVLImageProcessor(size=SQUARE),
+    save(getattr(t, f"{kind}ForConditionalGeneration")(config), folder)
+    getattr(t, f"{kind}Processor")(
+        getattr(t, f"{kind}ImageProcessor")(size=SQUARE, **images),
         tokenizer(tokens, named={"image_token": "<image_placeholder>"}),
         num_image_tokens=(SIDE // PATCH) ** 2,
         chat_template=template("<image_placeholder>"),
     ).save_pretrained(folder)
+
+
+def deepseek_vl(folder: Path) -> None:
+    _deepseek(folder, "DeepseekVL", {})
 
 
 def deepseek_vl_hybrid(folder: Path) -> None:
-    tokens = ("<image_placeholder>",)
-    config = t.DeepseekVLHybridConfig(
-        vision_config=SIGLIP,
-        high_res_vision_config=SAM | {"model_type": "sam_vision_model", "num_pos_feats": 8},
-        text_config=LLAMA,
-        image_token_id=id_of("<image_placeholder>", tokens),
-        tie_word_embeddings=False,
-    )
-    save(t.DeepseekVLHybridForConditionalGeneration(config), folder)
-    t.DeepseekVLHybridProcessor(
-        t.DeepseekVLHybridImageProcessor(size=SQUARE, high_res_size={"height": 64, "width": 64}),
-        tokenizer(tokens, named={"image_token": "<image_placeholder>"}),
-        num_image_tokens=(SIDE // PATCH) ** 2,
-        chat_template=template("<image_placeholder>"),
-    ).save_pretrained(folder)
+    high = SAM | {"model_type": "sam_vision_model", "num_pos_feats": 8}
+    sizes = {"height": 64, "width": 64}
+    _deepseek(folder, "DeepseekVLHybrid", {"high_res_vision_config": high}, high_res_size=sizes)
 
 
 def llava_next_video(folder: Path) -> None:
@@ -265,7 +258,7 @@ def gemma4(folder: Path) -> None:
         folder,
         "Gemma4",
         {
-            **{key: value for key, value in TOWER.items() if key != "image_size"},
+            **UNSIZED,
             "head_dim": 16,
             "num_key_value_heads": 2,
             "patch_size": 4,

@@ -14,6 +14,7 @@ TOWER = {
     "image_size": SIDE,
     "patch_size": PATCH,
 }
+UNSIZED = {name: value for name, value in TOWER.items() if name != "image_size"}
 SQUARE = {"height": SIDE, "width": SIDE}
 BLOCKS = {
     "depth": LAYERS,
