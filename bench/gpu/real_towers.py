@@ -27,7 +27,7 @@ from mm_runtime.engine_build.commands.export_vision import halved, write_onnx, w
 from mm_runtime.engine_build.commands.towers import load_tower
 from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.inspect.checkpoint import InspectOptions
-from mm_runtime.serving.geometry.patches import patch_positions
+from mm_runtime.serving.geometry.rotation import patch_positions
 
 sys.path += [str(ROOT / "tools")]
 

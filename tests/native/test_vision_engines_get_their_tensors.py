@@ -12,7 +12,7 @@ from mm_runtime.serving.encode.vision import load
 from mm_runtime.serving.encode.vision.builder_tensors import Patches, Pixels, Tiles
 from mm_runtime.serving.encode.vision.cross_attention import Canvases
 from mm_runtime.serving.encode.vision.runner import Inputs
-from mm_runtime.serving.geometry.patches import patch_positions
+from mm_runtime.serving.geometry.rotation import patch_positions
 from support.native_engines import native_engine
 
 HEAD, MERGED, LEAST = 16, 4, 128

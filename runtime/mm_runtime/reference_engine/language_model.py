@@ -187,7 +187,6 @@ class LanguageModel(SlotModel):
 
     @torch.inference_mode()
     def keep(self, slot: int, request: Request, answer: Sequence[int], length: int) -> None:
-        """Keep keys and values of the slot's first positions for prompts that begin alike."""
         if self._prefixes is not None:
             tokens = (*request.ids, *answer)[:length]
             self._prefixes.keep(self._block_names(request, tokens), slot)

@@ -88,7 +88,6 @@ class ModelSettings:
         return found
 
     def number(self, name: str, default: float) -> float:
-        """Return an optional numeric parameter."""
         return float(self.parameters.get(name, default))
 
     @property

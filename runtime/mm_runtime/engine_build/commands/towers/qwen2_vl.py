@@ -15,7 +15,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.towers.attention import Attention
 from mm_runtime.engine_build.commands.towers.tower import Sample, Tower, TowerInput, TowerSource
-from mm_runtime.serving.geometry.patches import patch_positions
+from mm_runtime.serving.geometry.rotation import patch_positions
 
 SAMPLE_GRIDS = ((2, 4, 6), (1, 4, 4), (3, 8, 2))
 """Batch, then patches down and across: three shapes that no exporter example has."""

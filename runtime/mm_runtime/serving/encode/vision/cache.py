@@ -85,8 +85,6 @@ class FeatureCache:
     """Device of torch: where the encoder's tensors lie."""
 
     _encoded: list[tuple[bytes, Features]] = field(default_factory=list)
-    """Not kept yet."""
-
     _far: list[bytes] = field(default_factory=list)
     """Keys of tensors that were used and lie in host memory only."""
 

@@ -13,8 +13,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_runtime.serving.encode.vision.features import Features
 from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.geometry.patches import patch_positions
-from mm_runtime.serving.geometry.rotation import SECONDS_PER_GRID, Rotation, rotate
+from mm_runtime.serving.geometry.rotation import SECONDS_PER_GRID, Rotation, patch_positions, rotate
 from mm_runtime.serving.tensors import Tensors, single
 
 Grid = tuple[int, int, int]

@@ -53,7 +53,6 @@ class TileProcessor(ImageProcessor):
         return 0
 
     def with_detail(self, detail: Detail, count: int) -> "TileProcessor":
-        """Return the processor of one tile an image for low detail."""
         del count
         return replace(self, single=detail == "low")
 
