@@ -26,6 +26,7 @@ from support.videos import video
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 MANY = int(os.environ.get("MM_GENERATED_REQUESTS", "500"))
+SEED = int(os.environ.get("MM_GENERATED_SEED", "100"))
 PROGRAMS = ROOT / "examples" / "dashinfer"
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 RUNNING = "vllm:num_requests_running"
@@ -134,7 +135,7 @@ def test_images_are_known_by_content_and_salt(served: RealVllm) -> None:
 async def test_generated_requests_are_answered(served: RealVllm) -> None:
     """Made of the gateway's own document: answers are of openai's types, none is a 500."""
     async with httpx.AsyncClient(base_url=served.url, timeout=300) as client:
-        clients = await reach_real(client, "tiny", MANY, seed=100, most_tokens=8)
+        clients = await reach_real(client, "tiny", MANY, SEED, most_tokens=8)
     for path, found in clients.found.items():
         logging.getLogger(__name__).info("%s: %s", path, dict(found))
         assert found[200] > 0.1 * found.total(), (path, found)

@@ -50,6 +50,8 @@ def test_words_are_the_servers() -> None:
     assert [body_of(one)["add_special_tokens"] for one in given] == [False, True]
     sampling = replace(LIKELIEST, temperature=1.0, seed=(1 << 64) - 5)
     assert body_of(replace(PLAIN, sampling=sampling))["seed"] == -5
+    least = replace(LIKELIEST, repetition_penalty=5e-324)
+    assert np.float32(1e4 / body_of(replace(PLAIN, sampling=least))["repetition_penalty"]) < np.inf
     form = VllmForms().stated(StatedForm(Choice(["a", "b", "a"]), "structured_outputs"))
     assert body_of(replace(PLAIN, form=form))["structured_outputs"] == {"choice": ["a", "b"]}
     assert body_of(replace(PLAIN, adapter=7))["model"] == "colors"

@@ -41,6 +41,9 @@ _NOT_PENALIZED: Final[Mapping[str, Any]] = {
     "frequency_penalty": 0.0,
     "repetition_penalty": 1.0,
 }
+_LEAST_PENALTY = 1e-30
+"""Over a smaller one logits are infinite in 32 bits, and a form gets a token that it refuses."""
+
 _SIGN, _SEEDS = 1 << 63, 1 << 64
 """A seed is a signed number of 64 bits there, and an unsigned one here."""
 
@@ -88,6 +91,7 @@ class VllmDialect:
             "add_special_tokens": not (self.begin and request.prompt.startswith(self.begin)),
             "return_token_ids": True,
         }
+        body["repetition_penalty"] = max(body["repetition_penalty"], _LEAST_PENALTY)
         if body.get("seed", 0) >= _SIGN:
             body["seed"] -= _SEEDS
         if request.form is not None:
