@@ -80,8 +80,8 @@ twin: env ## A twin of NVIDIA's image of TensorRT-LLM VERSION=1.2.1: upstream's 
 env-vllm: ## The real vLLM on the processor, .venv-vllm: an environment of its own (5 GB, AVX512)
 	@tools/vllm.sh
 
-vllm-test: env ## What the real vLLM answers behind the real gateway, where `make env-vllm` has made it; N=20000 generated requests
-	MM_GENERATED_REQUESTS=$(or $(N),500) $(PYTEST) -m vllm tests/vllm
+vllm-test: env ## What the real vLLM answers behind the real gateway, where `make env-vllm` has made it; N=20000 generated requests of SEED=100
+	MM_GENERATED_REQUESTS=$(or $(N),500) MM_GENERATED_SEED=$(or $(SEED),100) $(PYTEST) -m vllm tests/vllm
 
 nightly: env ## All that `make test` leaves out, recorded in docs/design/nightly.json; SUITES="twin mutants" are these two
 	@$(BIN)/python tools/nightly.py $(SUITES); code=$$?; $(BIN)/python tools/generate_nightly_page.py; exit $$code
