@@ -49,7 +49,7 @@ class CaBundle(ApiModel):
 
 
 class NetworkSpec(ApiModel):
-    """What stands between a model's pods and the servers that they read from."""
+    """How pods of a model reach other servers: proxy, authorities, mirrors."""
 
     proxy: ProxySpec = Field(
         default=ProxySpec(),

@@ -85,8 +85,8 @@ class RuntimeGpu(Gpu):
         default=None,
         description="DeviceClass (dynamic resource allocation, resource.k8s.io/v1 of Kubernetes "
         "1.34) whose devices pods, encoders and builds claim instead of requesting an extended "
-        "resource, for example gpu.nvidia.com. Of any other class `memory` and "
-        "`computeCapability` say what is planned for.",
+        "resource, for example gpu.nvidia.com. With any other class set `memory` and "
+        "`computeCapability`, too.",
     )
     device_selectors: Annotated[list[DeviceSelector], Field(max_length=8)] = Field(
         default=[],
@@ -97,7 +97,7 @@ class RuntimeGpu(Gpu):
 
 
 class Toleration(ApiModel):
-    """A taint that the pods put up with."""
+    """A taint that the pods tolerate."""
 
     key: LabelKey | None = Field(default=None, description="Key of the taint; absent: every key.")
     operator: Literal["Exists", "Equal"] = Field(
@@ -144,7 +144,7 @@ class Scheduling(ApiModel):
         default={}, description="Labels that a node must have."
     )
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(
-        default=[], description="Taints of nodes that the pods put up with."
+        default=[], description="Taints of nodes that the pods tolerate."
     )
     affinity: dict[str, Any] | None = Field(
         default=None,

@@ -19,7 +19,7 @@ from mm_api.v1alpha1.vision import VisionSpec
 
 
 class MultimodalModelSpec(ApiModel):
-    """What is wanted."""
+    """The desired state."""
 
     model: ModelSpec = Field(description="The checkpoint.")
     engine: EngineSpec = Field(default=EngineSpec(), description="The language-model engine.")
@@ -31,7 +31,7 @@ class MultimodalModelSpec(ApiModel):
     )
     network: NetworkSpec = Field(
         default=NetworkSpec(),
-        description="What stands between the pods and the servers that they read from.",
+        description="How pods reach other servers: proxy, authorities, mirrors.",
     )
     rollout: RolloutSpec = Field(
         default=RolloutSpec(), description="How a new revision is rolled out."

@@ -36,8 +36,8 @@ class BuildStatus(ApiModel):
     fingerprint: Short | None = Field(default=None, description="Fingerprint that is built.")
     phase: Literal["Pending", "Waiting", "Building", "Succeeded", "Failed"] | None = Field(
         default=None,
-        description="Pending: no pod builds yet. Waiting: another builder is at work on this "
-        "engine. Building, Succeeded, Failed: as the words say.",
+        description="Pending: no pod builds yet. Waiting: another Job builds this engine. "
+        "Building, Succeeded or Failed: the build runs, is complete, or failed.",
     )
     step: Short | None = Field(default=None, description="Step that runs now.")
     progress: Short | None = Field(
