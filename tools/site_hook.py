@@ -18,16 +18,22 @@ def slug(heading: str, _separator: str) -> str:
 
 
 def on_config(config: Any) -> Any:
-    """Fill the sections of the navigation that are folders."""
+    """Fill the navigation: the sections that are folders, and pages that a section lacks."""
     docs = Path(config["docs_dir"])
+    listed = Path(config["config_file_path"]).read_text(encoding="utf-8")
     for section in config["nav"]:
         for name, entries in section.items():
-            for at, entry in enumerate(entries if isinstance(entries, list) else []):
-                if isinstance(entry, str) and entry in FOLDERS:
-                    pages = sorted((docs / FOLDERS[entry]).glob("*.md"))
-                    listed = [page.relative_to(docs).as_posix() for page in pages]
-                    section[name][at] = {entry: listed}
+            if not isinstance(entries, list):
+                continue
+            section[name] = [
+                {entry: _pages(docs, FOLDERS[entry])} if str(entry) in FOLDERS else entry
+                for entry in entries
+            ] + [page for page in _pages(docs, name.lower()) if page not in listed]
     return config
+
+
+def _pages(docs: Path, folder: str) -> list[str]:
+    return [page.relative_to(docs).as_posix() for page in sorted((docs / folder).glob("*.md"))]
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
