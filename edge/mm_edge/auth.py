@@ -32,11 +32,7 @@ class BearerAuth:
         self._observers = observers
 
     def check(self, authorization: str | None) -> str:
-        """Let a request pass, and return the name of its token.
-
-        Raises:
-            NotAuthenticatedError: there are tokens, and none of them was sent.
-        """
+        """Return the name of a request's token; NotAuthenticatedError: none that is known."""
         if self._token_file is None:
             return NO_KEY
         scheme, _, token = (authorization or "").partition(" ")

@@ -32,11 +32,7 @@ class BodyBudget:
             claim.release()
 
     def reserve(self, count: int, held: int) -> None:
-        """Take bytes for a body that holds some already.
-
-        Raises:
-            OverloadedError: other bodies hold too much now.
-        """
+        """Take bytes for a body that holds some already, or raise OverloadedError."""
         kept = self._reserve if held + count > TEXT_BODY_BYTES else 0
         if count > self._left - kept:
             raise OverloadedError(

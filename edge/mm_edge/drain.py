@@ -40,11 +40,7 @@ class Drain:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Hold the drain until this request is answered.
-
-        Raises:
-            DrainingError: new work is refused now.
-        """
+        """Hold the drain until this request is answered, or raise DrainingError."""
         if self.phase is Phase.REFUSING:
             raise DrainingError(
                 "This replica is shutting down. Try again: another one will answer.",

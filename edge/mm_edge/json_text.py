@@ -15,11 +15,7 @@ def without_mark(text: bytes) -> bytes:
 
 
 def encode(body: object) -> bytes:
-    """Return compact JSON; lone surrogates, which UTF-8 cannot carry, stay escaped.
-
-    Raises:
-        ValueError: a number is NaN or infinite, which JSON has not.
-    """
+    """Return compact JSON, lone surrogates escaped; ValueError: a number is NaN or infinite."""
     try:
         return _COMPACT.encode(body).encode()
     except UnicodeEncodeError:

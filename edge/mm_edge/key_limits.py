@@ -74,11 +74,7 @@ class KeyLimits:
 
     @contextmanager
     def inside(self, name: str) -> Iterator["KeyClaim"]:
-        """Count one request of a key while the block runs.
-
-        Raises:
-            KeyLimitError: the key has used up what it may.
-        """
+        """Count one request of a key while the block runs, or raise KeyLimitError."""
         limit, now = self.limit_of(name), self._clock()
         use = self._uses.get(name)
         if use is None:
@@ -118,11 +114,7 @@ class KeyClaim:
         self._reserved = 0
 
     def reserve(self, tokens: int) -> None:
-        """Take what the request uses at the most.
-
-        Raises:
-            KeyLimitError: the key has not so many now.
-        """
+        """Take what the request uses at the most, or raise KeyLimitError."""
         if self._tokens is None:
             return
         now = self._clock()

@@ -101,11 +101,7 @@ class Catalog:
                     yield f"the split {split.name!r} names {part.model!r}, which is no model"
 
     def resolve(self, requested: str) -> Target:
-        """Return the one model that a name means, if it is not that of a split.
-
-        Raises:
-            UnknownModelError: there is none, or there are several; the message has their names.
-        """
+        """Return the model that a name of no split means; UnknownModelError: none, or several."""
         found = self._find(requested)
         if len(found) == 1:
             return Target(found[0], _served(requested, found[0]))
@@ -137,11 +133,7 @@ class Catalog:
                 yield Listed(shortest, model.created, model.modalities, base)
 
     def entry(self, requested: str) -> Listed:
-        """Return the entry of one name.
-
-        Raises:
-            UnknownModelError: there is none, or there are several.
-        """
+        """Return the entry of one name; UnknownModelError: there is none, or there are several."""
         listed = list(self.listed())
         if self.split(requested):
             return next(one for one in listed if one.id == requested)

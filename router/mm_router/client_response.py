@@ -38,11 +38,7 @@ class ClientResponse:
         self._is_stream = "content-length" not in headers
 
     async def write(self, content: bytes, *, more: bool) -> None:
-        """Send a part of the body.
-
-        Raises:
-            ClientGoneError: the client has stopped reading.
-        """
+        """Send a part of the body, or raise ClientGoneError: the client has stopped reading."""
         try:
             async with Patience(_STALLED_SECONDS):
                 await self._send({"type": "http.response.body", "body": content, "more_body": more})

@@ -38,11 +38,7 @@ class Received:
         return self.content is None and bool(self._first) and not self._first.startswith(_COMMENT)
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Yield the body of a stream as it comes.
-
-        Raises:
-            BrokenError: the connection ended too early.
-        """
+        """Yield the body of a stream as it comes; BrokenError: the connection ended too early."""
         yield self._first
         while part := await self._answer.next_bytes():
             yield part

@@ -56,11 +56,7 @@ class Answer:
         )
 
     async def next_bytes(self) -> bytes:
-        """Return what came since, as soon as something came; empty at the end.
-
-        Raises:
-            BrokenError: the connection ended too early.
-        """
+        """Return what came since, empty at the end; BrokenError: the connection ended too early."""
         try:
             return await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:

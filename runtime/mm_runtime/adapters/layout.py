@@ -91,11 +91,7 @@ class Place:
 
 
 def place_of(name: str, facts: ModelFacts) -> Place:
-    """Return where a tensor of an adapter belongs.
-
-    Raises:
-        PermanentError: an engine cannot apply it.
-    """
+    """Return where a tensor of an adapter belongs; PermanentError: an engine cannot apply it."""
     found = TENSOR.match(name)
     if VISION.search(name):
         raise PermanentError(
@@ -119,11 +115,7 @@ def place_of(name: str, facts: ModelFacts) -> Place:
 
 
 def expected_sizes(place: Place, facts: ModelFacts) -> tuple[int, int]:
-    """Return the lengths of a module's input and output.
-
-    Raises:
-        PermanentError: the model has no such layer.
-    """
+    """Return the lengths of a module's input and output; PermanentError: there is no such layer."""
     stack: TextFacts | EncoderFacts = facts.text
     if place.engine == "encoder" and facts.encoder:
         stack = facts.encoder

@@ -146,11 +146,7 @@ def _counted(values: Iterator[Any]) -> Iterator[Any]:
 
 
 def written(value: Any) -> int:
-    """Return the size of a value as a text, about.
-
-    Raises:
-        TemplateTooLargeError: it is too long, as where lists hold one another many times.
-    """
+    """Return the size of a value as a text, about; TemplateTooLargeError: it is too long."""
     spent, size, left = _SPENT.get(), 0, [value]
     while left:
         one = left.pop()

@@ -60,11 +60,7 @@ class TimeLimit:
 
 
 def time_limit(environment: Mapping[str, str]) -> TimeLimit:
-    """Return the limit that the environment sets.
-
-    Raises:
-        PermanentError: it is not a number of seconds above 0.
-    """
+    """Return the limit that the environment sets; PermanentError: no number of seconds above 0."""
     text = environment.get(TIME_LIMIT_VARIABLE, "")
     if not text:
         return TimeLimit(None)

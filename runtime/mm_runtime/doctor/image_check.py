@@ -12,11 +12,7 @@ from mm_runtime.errors import InspectRefusedError
 
 
 def check_inspect_image(*addresses: str) -> None:
-    """Check the image of an inspection.
-
-    Raises:
-        InspectRefusedError: `ImageNotUsable`, with every failure and its fix.
-    """
+    """Check the image of an inspection; `ImageNotUsable` has every failure and its fix."""
     if problem := _problem(inspect_need(*addresses)):
         raise InspectRefusedError(InspectReason.IMAGE_NOT_USABLE, problem)
 

@@ -33,11 +33,7 @@ class DataUrl:
     is_base64: bool
 
     def content(self, *, max_bytes: int) -> bytes:
-        """Return the bytes.
-
-        Raises:
-            BadImageError: wrong base64, or more than `max_bytes`.
-        """
+        """Return the bytes; BadImageError: wrong base64, or more than `max_bytes`."""
         if self.is_base64:
             return decode_base64(self.body, max_bytes=max_bytes)
         if self.body and not _FOREIGN.search(self.body.rstrip("=")):
@@ -57,11 +53,7 @@ def decode_data_url(url: str, *, max_bytes: int) -> bytes:
 
 
 def split_data_url(url: str) -> DataUrl:
-    """Return the parts of a `data:` URL.
-
-    Raises:
-        BadImageError: it has no comma.
-    """
+    """Return the parts of a `data:` URL; BadImageError: it has no comma."""
     head, comma, body = url.partition(",")
     if not comma:
         raise BadImageError(

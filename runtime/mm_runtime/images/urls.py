@@ -76,11 +76,7 @@ def parse_target(url: str, *, allowed_hosts: tuple[str, ...], any_port: bool) ->
 
 
 def join_redirect(source: Target, location: str) -> str:
-    """Return the absolute URL a redirect points to.
-
-    Raises:
-        UrlRefusedError: there is no location, or https would become http.
-    """
+    """Return the absolute URL of a redirect; UrlRefusedError: none, or https would become http."""
     if not location:
         raise UrlRefusedError(f"host {source.host!r} redirects without saying where to")
     try:

@@ -61,11 +61,7 @@ def listing(directory: Path) -> str:
 
 
 def read_config(source: Path) -> JsonObject:
-    """Return config.json.
-
-    Raises:
-        InspectRefusedError: `ConfigMissing` or `ConfigInvalid`.
-    """
+    """Return config.json, or refuse with `ConfigMissing` or `ConfigInvalid`."""
     path = source / "config.json"
     if not path.is_file():
         raise InspectRefusedError(
@@ -77,11 +73,7 @@ def read_config(source: Path) -> JsonObject:
 
 
 def read_optional(path: Path) -> JsonObject:
-    """Return a JSON object, or an empty one when the file does not exist.
-
-    Raises:
-        InspectRefusedError: `ConfigInvalid`.
-    """
+    """Return a JSON object, or an empty one without the file; `ConfigInvalid` refuses another."""
     return read_object(path, InspectReason.CONFIG_INVALID) if path.is_file() else {}
 
 

@@ -250,11 +250,7 @@ class Exposition:
 
 
 def free_port() -> int:
-    """Return a port of loopback that is free, and that the kernel assigns to no other process.
-
-    Raises:
-        ServerFailedError: all of `INNER_PORTS` are taken.
-    """
+    """Return a free port of loopback that the kernel assigns to no other process."""
     for port in random.SystemRandom().sample(INNER_PORTS, len(INNER_PORTS)):
         try:
             socket.create_server(("127.0.0.1", port)).close()

@@ -69,11 +69,7 @@ class MpsDaemon:
             log.warning("MPS: the daemon did not stop in time: %s", failure)
 
     def send_command(self, command: str) -> str:
-        """Return what the daemon says to a command.
-
-        Raises:
-            MpsUnavailableError: it does not answer.
-        """
+        """Return what the daemon says to a command; MpsUnavailableError: it does not answer."""
         try:
             done = self._run([CONTROL], command)
         except (OSError, subprocess.TimeoutExpired) as error:

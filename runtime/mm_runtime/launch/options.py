@@ -29,11 +29,7 @@ class ServeOptions:
 
     @property
     def pools(self) -> MemoryPools:
-        """What the plan gives to a pod of this role.
-
-        Raises:
-            PermanentError: an encoder's pod of a plan without encoders.
-        """
+        """What the plan gives to a pod of this role; PermanentError: a plan without encoders."""
         if self.role is Role.SERVER:
             return self.serving.pools
         if self.serving.encoders is None:

@@ -80,11 +80,7 @@ def _check_pools(options: ServeOptions) -> None:
 
 
 def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServer:
-    """Write the model repository; return the server of it.
-
-    Raises:
-        PermanentError: this image cannot serve the engine.
-    """
+    """Write the model repository; return its server; PermanentError: this image cannot serve it."""
     installation = find_installation()
     needs_native = engine.plan.engine.traits.builds_engines and options.role is Role.SERVER
     if needs_native and installation.trtllm_backend is None:

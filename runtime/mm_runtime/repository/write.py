@@ -10,11 +10,7 @@ from mm_runtime.repository.layout import SHIPPED
 
 
 def model_sources() -> dict[str, str]:
-    """Return name -> source of the Python models that are shipped with this package.
-
-    Raises:
-        PermanentError: one is missing: the image was built from an incomplete tree.
-    """
+    """Return name -> source of the shipped Python models; PermanentError: one is missing."""
     models = resources.files("mm_runtime.repository") / "models"
     sources = {}
     for name in SHIPPED:

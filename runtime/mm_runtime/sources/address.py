@@ -72,11 +72,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_bucket(text: str) -> BucketAddress:
-    """Return the address of `s3://BUCKET/PREFIX`.
-
-    Raises:
-        PermanentError: it names no bucket.
-    """
+    """Return the address of `s3://BUCKET/PREFIX`; PermanentError: it names no bucket."""
     bucket, _, prefix = text.removeprefix(BUCKET).partition("/")
     if not bucket:
         raise PermanentError(f"{text!r} names no bucket; expected s3://BUCKET/PREFIX.")

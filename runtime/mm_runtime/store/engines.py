@@ -24,21 +24,13 @@ class EngineStore(Protocol):
         """Return the fingerprints of all engines, complete or not, sorted."""
 
     def manifest(self, fingerprint: str) -> bytes:
-        """Return the bytes of a manifest.
-
-        Raises:
-            EngineCorruptError: there is none: not finished, or half removed.
-        """
+        """Return the bytes of a manifest; EngineCorruptError: not finished, or half removed."""
 
     def sizes(self, fingerprint: str, manifest: EngineManifest) -> dict[str, int]:
         """Return path -> bytes of what lies there, the manifest left out."""
 
     def chunks(self, fingerprint: str, file: EngineFile) -> Iterator[Piece]:
-        """Yield the bytes of a file.
-
-        Raises:
-            EngineCorruptError: the file is missing.
-        """
+        """Yield the bytes of a file; EngineCorruptError: the file is missing."""
 
     def put(
         self, fingerprint: str, manifest: bytes, files: Iterable[tuple[EngineFile, Iterable[Piece]]]
@@ -67,11 +59,7 @@ class EngineStore(Protocol):
         """
 
     def remove(self, fingerprint: str) -> None:
-        """Remove an engine: first it becomes invisible, then its bytes go.
-
-        Raises:
-            EngineBusyError: it is being built now.
-        """
+        """Remove an engine, its manifest first; EngineBusyError: it is being built now."""
 
 
 def parse_manifest(content: bytes, fingerprint: str, where: str) -> EngineManifest:
@@ -102,11 +90,7 @@ def parse_manifest(content: bytes, fingerprint: str, where: str) -> EngineManife
 
 
 def checked(file: EngineFile, chunks: Iterable[Piece], where: str) -> Iterator[Piece]:
-    """Yield the bytes of a file; after the last one, compare them with the manifest.
-
-    Raises:
-        EngineCorruptError: size or digest differ.
-    """
+    """Yield the bytes of a file, then compare them with the manifest: EngineCorruptError."""
     size = 0
     with BackgroundDigest() as digest:
         for chunk in chunks:

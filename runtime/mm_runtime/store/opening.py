@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 def opened_bucket(text: str) -> "BucketStore | None":
-    """Return the store when it is a bucket, None when it is a directory.
-
-    Raises:
-        PermanentError: another scheme.
-    """
+    """Return the store if it is a bucket, None if it is a directory; PermanentError: neither."""
     if text.startswith(BUCKET):
         return _bucket(text)
     open_store(text)
@@ -25,11 +21,7 @@ def opened_bucket(text: str) -> "BucketStore | None":
 
 
 def open_store(text: str) -> "EngineStore":
-    """Return the store at a path or at `s3://BUCKET/PREFIX`.
-
-    Raises:
-        PermanentError: another scheme.
-    """
+    """Return the store at a path or at `s3://BUCKET/PREFIX`; PermanentError: another scheme."""
     if text.startswith(BUCKET):
         return _bucket(text)
     if "://" in text:

@@ -113,11 +113,7 @@ def _profile(builder: Any, network: Any, plan: VisionPlan, facts: VisionFacts) -
 
 
 def profile(name: str, plan: VisionPlan, facts: VisionFacts) -> tuple[int, int, int]:
-    """Return the least, usual and largest value of one free size, by the export's name of it.
-
-    Raises:
-        PermanentError: no such name.
-    """
+    """Return the least, usual and largest value of one free size, by the export's name of it."""
     if name == "batch":
         return 1, max(1, plan.max_batch_size // 2), plan.max_batch_size
     if name == "patches" and facts.min_pixels and facts.max_pixels:

@@ -96,11 +96,7 @@ def _find_packages(family: Family) -> None:
 
 
 def gpu_here(expected: GpuIdentity) -> GpuIdentity:
-    """Return the GPU of this machine.
-
-    Raises:
-        PermanentError: it is another one than the plan's: the engine would not load there.
-    """
+    """Return the GPU of this machine; PermanentError: it is another one than the plan's."""
     if shutil.which("nvidia-smi") is None:
         raise PermanentError(
             "The container has no nvidia-smi, which NVIDIA's container toolkit puts into containers"

@@ -75,11 +75,7 @@ def openai_layout(context: StepContext) -> None:
 
 
 def openai_name(name: str) -> str:
-    """Return OpenAI's name of a tensor.
-
-    Raises:
-        PermanentError: the tensor is not one of a Whisper.
-    """
+    """Return OpenAI's name of a tensor; PermanentError: it is not one of a Whisper."""
     if name == TIED:
         return name
     if not name.startswith(("model.encoder.", "model.decoder.")):

@@ -107,11 +107,7 @@ class FairQueue(Generic[_Item]):
             self._take(waiting.ticket.key, waiting)
 
     def pop(self) -> _Item:
-        """Return the next one.
-
-        Raises:
-            IndexError: none waits.
-        """
+        """Return the next one; IndexError: none waits."""
         # As many rounds as pass before the first may go, at once: not a round after the other.
         rounds = min((flow.rounds for flow in self._flows.values()), default=0)
         if rounds > 1:

@@ -18,11 +18,7 @@ class Fetching:
 
     @contextmanager
     def claim(self, *, fetches: bool) -> Iterator["FetchClaim"]:
-        """Hold one place for a request that fetches, until its claim is released.
-
-        Raises:
-            OverloadedError: other requests hold them all.
-        """
+        """Hold a place for one that fetches until its claim is released; OverloadedError: none."""
         if fetches:
             self._take()
         claim = FetchClaim(self, held=fetches)

@@ -10,11 +10,7 @@ MOST_FIELDS = 32
 
 
 def read_form(body: bytes, content_type: str) -> dict[str, list[bytes]]:
-    """Return name -> contents of a form's fields, those of one name in their order.
-
-    Raises:
-        InvalidRequestError: not such a form, or a damaged one.
-    """
+    """Return name -> contents of a form's fields, in order; InvalidRequestError: it is none."""
     kind, options = parse_options_header(content_type)
     boundary = options.get(b"boundary")
     if kind != b"multipart/form-data" or not boundary:

@@ -153,11 +153,7 @@ class AudioReader:
         return Windows(frames, total, mel, self.prefixes, most_tokens, in_all, scored)
 
     async def read(self, encoded: bytes) -> Samples:
-        """Return the samples of a file.
-
-        Raises:
-            InvalidRequestError: it is refused.
-        """
+        """Return the samples of a file; InvalidRequestError: it is refused."""
         most = self.spectrogram.samples
         if self.times:
             most = max(most, LONGEST_SECONDS * SAMPLE_RATE)

@@ -22,11 +22,7 @@ WITH_TOWERS = tuple(
 
 
 def load_tower(llm: Path, facts: ModelFacts, *, trust_remote_code: bool) -> Tower:
-    """Return the vision half of a checkpoint in float32; its language model is not loaded.
-
-    Raises:
-        PermanentError: the family has no images.
-    """
+    """Return a checkpoint's vision half in float32; PermanentError: the family has no images."""
     if facts.family not in WITH_TOWERS:
         raise PermanentError(
             f"Family {facts.family} has no vision tower to export; expected one of"
