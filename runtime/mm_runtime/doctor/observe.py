@@ -18,18 +18,13 @@ from mm_runtime.launch.mps import CONTROL
 from mm_runtime.settings import trtllm_root
 
 PACKAGES = (
-    "av",
     "httpx2",
     "huggingface_hub",
-    "numpy",
     "obstore",
     "onnx",
     "onnxruntime",
-    "onnxscript",
-    "safetensors",
     "tensorrt",
     "tensorrt_llm",
-    "tokenizers",
     "torch",
     "transformers",
 )

@@ -33,7 +33,6 @@ class GatewayMetrics:
         PlatformCollector(registry=self.registry)
         self._model = model
         self._keys: set[str] = set()
-        self._refused_keys: set[tuple[str, str]] = set()
         made = {metric.name: _make(metric, self.registry) for metric in GATEWAY_METRICS}
         self._counters = {n: m for n, m in made.items() if isinstance(m, Counter)}
         self._gauges = {n: m for n, m in made.items() if isinstance(m, Gauge)}
@@ -72,19 +71,15 @@ class GatewayMetrics:
         self._counters[name].labels(self._model, key).inc(amount)
 
     def count_key_rejected(self, key: str, reason: str) -> None:
-        self._refused_keys.add((key, reason))
+        self._keys.add(key)
         self._counters["mm_key_rejected_total"].labels(self._model, key, reason).inc()
 
     def keep_keys(self, names: Collection[str]) -> None:
         """Remove the series of tokens that are gone: names come and go without end."""
         for key in self._keys.difference(names):
-            for name in ("mm_key_requests_total", "mm_key_tokens_total"):
-                self._counters[name].remove(self._model, key)
-        gone = {(key, reason) for key, reason in self._refused_keys if key not in names}
-        for key, reason in gone:
-            self._counters["mm_key_rejected_total"].remove(self._model, key, reason)
+            for name in ("mm_key_requests_total", "mm_key_tokens_total", "mm_key_rejected_total"):
+                self._counters[name].remove_by_labels({"key": key})
         self._keys.intersection_update(names)
-        self._refused_keys -= gone
 
     def set_work_seconds(self, unit: str, seconds: float) -> None:
         self._gauges["mm_work_seconds"].labels(self._model, unit).set(seconds)

@@ -127,13 +127,10 @@ def copy_engine(
     return manifest
 
 
-def problems(
-    store: EngineStore, fingerprint: str, *, digests: bool = True, role: Role = Role.SERVER
-) -> list[str]:
+def problems(store: EngineStore, fingerprint: str, *, role: Role = Role.SERVER) -> list[str]:
     """Return everything that is wrong with an engine, the worst first; empty: it is complete.
 
-    `digests`: Read every byte. Otherwise only existence and sizes are compared. `role`: Of the pod
-    that it must be complete for; files that others open may be missing.
+    `role`: Of the pod that it must be complete for; files that others open may be missing.
     """
     try:
         where = f"engine {fingerprint[:12]}"
@@ -151,7 +148,7 @@ def problems(
             found.append(f"{file.path} is missing.")
         elif size != file.size:
             found.append(f"{file.path} has {size} bytes; expected {file.size}.")
-        elif digests:
+        else:
             found += _damage(store, fingerprint, file)
     return [*found, *(f"{path} is not in the manifest." for path in sorted(sizes))]
 
