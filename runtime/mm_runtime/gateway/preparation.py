@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.base.chat_template import Tool, Turn
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
@@ -35,7 +34,7 @@ from mm_runtime.gateway.media.audio import is_silent
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
 from mm_runtime.gateway.media.details import detailed
 from mm_runtime.gateway.media.frames import Video
-from mm_runtime.gateway.media.images import ImageLoader, ImageReference, Load, VideoReference
+from mm_runtime.gateway.media.images import ImageLoader, Load
 from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation
@@ -52,19 +51,19 @@ _THREAD_CHARACTERS = 16_384
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A complete prompt, which part of the request holds it, and where its media are."""
+    """A complete prompt, which part of the request holds it, and what it was written of."""
 
     prompt: str
     param: str
-    images: list[ImageReference]
-    videos: list[VideoReference]
-    turns: tuple[Turn, ...] = ()
+    chat: Conversation
     processors: tuple[ImageProcessor, ...] = ()
-    """For each image and video."""
-    recordings: tuple[AudioReference, ...] = ()
-    tools: tuple[Tool, ...] = ()
+    """For each image."""
     written: str = ""
     """As its client wrote it, where no template does."""
+
+    @property
+    def marks(self) -> int:
+        return len(self.chat.images) + len(self.chat.videos)
 
 
 class Preparation:
@@ -109,11 +108,7 @@ class Preparation:
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
         """Return the tokens of a request's complete prompts without the features of their media."""
         return sum(
-            self._layout.text_tokens(
-                parsed.prompt,
-                len(parsed.images) + len(parsed.videos),
-                video=bool(parsed.videos),
-            )
+            self._layout.text_tokens(parsed.prompt, parsed.marks, video=bool(parsed.chat.videos))
             for parsed in self._read(request)
         )
 
@@ -144,8 +139,8 @@ class Preparation:
         salt = salt_of(key if self._isolates_salts else "", request.cache_salt or "")
         loop = asyncio.get_running_loop()
         prompts = await loop.run_in_executor(self._writer, self._read, request)
-        images, processors = prompts[0].images, prompts[0].processors  # one of chats has them
-        ahead = self._images.ahead(images, processors[: len(images)], salt)
+        images, processors = prompts[0].chat.images, prompts[0].processors  # one of chats has them
+        ahead = self._images.ahead(images, processors, salt)
         async with ahead if images else nullcontext(_no_images) as load:
             chats = await self._prepare_chats(request, prompts, salt, load)
         if isinstance(request, CompletionRequest) and request.echo:
@@ -173,10 +168,10 @@ class Preparation:
         form: Form | None,
         load: Load,
     ) -> PreparedChat:
-        marks = len(parsed.images) + len(parsed.videos)
-        text_tokens = await self._count(parsed.prompt, marks, video=bool(parsed.videos))
+        chat = parsed.chat
+        text_tokens = await self._count(parsed.prompt, parsed.marks, video=bool(chat.videos))
         # What can be refused before anything is fetched: exact where images' tokens are known.
-        least = self._layout.least_rows(len(parsed.images)) + len(parsed.videos)
+        least = self._layout.least_rows(len(chat.images)) + len(chat.videos)
         budget = self._budget(request, parsed, text_tokens, least)
         images = await load()
         videos = await self._videos(parsed)
@@ -185,7 +180,7 @@ class Preparation:
             rows += sum(self._layout.video_rows(*_frames(video)) for video in videos)
             check_features(self.model, rows)
             budget = self._budget(request, parsed, text_tokens, rows)
-        recordings = await self._recordings(parsed.recordings)
+        recordings = await self._recordings(chat.recordings)
         if recordings:
             # Each has one token in the text, which its features take the place of.
             features = sum(map(self.model.audio_features, map(len, recordings))) - len(recordings)
@@ -202,8 +197,8 @@ class Preparation:
             cache_salt=salt,
             max_tokens=budget.max_tokens,
             sampling=sampling_of(request, self.model, most=budget.max_tokens),
-            turns=parsed.turns,
-            tools=parsed.tools,
+            turns=tuple(chat.turns),
+            tools=tuple(chat.tools),
             adapter=self.model.names.adapter(request.model),
             token_by_token=bool(request.stops or stop_ids),
             stop_ids=stop_ids,
@@ -221,12 +216,11 @@ class Preparation:
 
     async def _videos(self, parsed: _Parsed) -> tuple[Video, ...]:
         """Return the frames of each video, one after another: each takes memory to decode."""
-        found = []
-        processors = parsed.processors[len(parsed.images) :]
-        for reference, processor in zip(parsed.videos, processors, strict=True):
-            most = self.model.max_video_frames
-            found.append(await self._images.load_video(reference, processor, most_frames=most))
-        return tuple(found)
+        processor, most = self._layout.image_processor, self.model.max_video_frames
+        if processor is None:
+            return ()
+        load = partial(self._images.load_video, processor=processor, most_frames=most)
+        return tuple([await load(one) for one in parsed.chat.videos])
 
     async def _recordings(
         self, references: Sequence[AudioReference]
@@ -326,54 +320,34 @@ class Preparation:
 
     def _read(self, request: ChatRequest | CompletionRequest) -> list[_Parsed]:
         """Return the prompts of a request, all of them checked as far as their texts say."""
-        if isinstance(request, CompletionRequest):
-            return self._given(request)
-        found = self._split(request)
-        processor = self._layout.image_processor
-        of_videos = (processor,) * len(found.videos) if processor else ()
-        assert self._chat_prompt is not None  # noqa: S101  # it has split the conversation
-        return [
-            _Parsed(
-                self._chat_prompt.write(found),
-                "messages",
-                found.images,
-                found.videos,
-                tuple(found.turns),
-                (*detailed(processor, found.images), *of_videos),
-                tuple(found.recordings),
-                tuple(found.tools),
+        if self.audio_reader is not None:
+            raise InvalidRequestError(
+                "This model transcribes audio. POST /v1/audio/transcriptions with `file`.",
+                code="unsupported_endpoint",
             )
-        ]
-
-    def _split(self, request: ChatRequest) -> Conversation:
-        """Return the parts of a conversation, whose media the model takes."""
-        self._check_reads()
-        if self._chat_prompt is None:
+        chat_prompt = self._chat_prompt
+        if isinstance(request, CompletionRequest):
+            return [
+                _Parsed(
+                    chat_prompt.written(text, param) if chat_prompt else text,
+                    param,
+                    Conversation([], [], []),
+                    written=text,
+                )
+                for param, text in request.each_prompt.items()
+            ]
+        if chat_prompt is None:
             raise InvalidRequestError(
                 "This model turns one text into another and knows no conversations. POST "
                 "/v1/completions with `prompt`.",
                 param="messages",
                 code="unsupported_endpoint",
             )
-        found = self._chat_prompt.split(request)
+        found = chat_prompt.split(request)
         check_media(self.model, found.images, found.videos)
         check_recordings(self.model, found.recordings)
-        return found
-
-    def _check_reads(self) -> None:
-        if self.audio_reader is not None:
-            raise InvalidRequestError(
-                "This model transcribes audio. POST /v1/audio/transcriptions with `file`.",
-                code="unsupported_endpoint",
-            )
-
-    def _given(self, request: CompletionRequest) -> list[_Parsed]:
-        self._check_reads()
-        return [self._given_one(one, param) for param, one in request.each_prompt.items()]
-
-    def _given_one(self, text: str, param: str) -> _Parsed:
-        prompt = self._chat_prompt.written(text, param) if self._chat_prompt else text
-        return _Parsed(prompt, param, [], [], written=text)
+        processors = tuple(detailed(self._layout.image_processor, found.images))
+        return [_Parsed(chat_prompt.write(found), "messages", found, processors)]
 
     async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
         count = partial(self._layout.text_tokens, prompt, marks, video=video)
@@ -386,7 +360,7 @@ class Preparation:
             self.model.limits,
             text_tokens=text_tokens,
             image_tokens=rows,
-            images=len(parsed.images) + len(parsed.videos),
+            images=parsed.marks,
             wanted=request.token_limit,
             param=parsed.param,
         )
