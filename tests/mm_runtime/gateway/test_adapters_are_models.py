@@ -53,7 +53,6 @@ async def test_a_name_chooses_the_adapter(
 async def test_unknown_adapters_are_refused(
     client: httpx.AsyncClient, engine: ScriptedEngine
 ) -> None:
-    """404 as for any unknown model; the message lists what there is."""
     for name in ("german", f"{MODEL}:german", "other:french", f"{MODEL}:"):
         status, answer = await _query(client, name)
         assert (status, answer["error"]["code"]) == (404, "model_not_found")

@@ -4,7 +4,9 @@ import base64
 import json
 import random
 import re
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from mm_runtime.backends.reference import forms as reference_forms
 from mm_runtime.backends.reference.forms import ReferenceForms
 from mm_runtime.backends.trtllm import forms as trtllm_forms
 from mm_runtime.backends.trtllm.forms import TrtllmForms
+from mm_runtime.gateway import wiring
 from mm_runtime.gateway.api.messages import (
     MAX_ALL_TEXT,
     MAX_MESSAGES,
@@ -28,7 +31,9 @@ from mm_runtime.gateway.backends.backend import Forms
 from mm_runtime.gateway.backends.forms import form_of
 from mm_runtime.gateway.errors import InvalidRequestError
 from support.cases import cases
+from support.gateways import MODEL, client_of, toy_gateway
 from support.images import data_url
+from support.scripted_engine import ScriptedEngine
 
 JSON = "application/json"
 BYTES = random.Random(1).randbytes(3_000_000)  # noqa: S311 - as images are: no pattern
@@ -115,7 +120,6 @@ def test_more_parts_than_a_message_has_are_refused() -> None:
 
 
 def test_thousands_of_unknown_keys_are_not_written_out() -> None:
-    """Their errors would take longer than the body."""
     with pytest.raises(InvalidRequestError, match="The body has 5000 errors"):
         parse_chat(_body("x", **{str(number): 1 for number in range(5000)}), JSON)
 
@@ -207,3 +211,32 @@ def _refuse_writing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (reference_forms, trtllm_forms, call_grammar):
         monkeypatch.setattr(module.json, "dumps", refuse)
+
+
+SHORT = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "what ?"}]})
+
+
+SIZED = {
+    "small": (SHORT, False),
+    "large": (SHORT + " " * 100_000, True),
+}
+"""Each with whether it is parsed beside the loop."""
+
+
+@pytest.mark.parametrize("body", SIZED)
+async def test_only_large_bodies_take_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    """A small one is parsed sooner than a thread begins."""
+    content, beside = SIZED[body]
+    parsed: list[bool] = []
+
+    def noted(body: bytes, kind: str) -> ChatRequest:
+        parsed.append(threading.current_thread() is not threading.main_thread())
+        return parse_chat(body, kind)
+
+    monkeypatch.setattr(wiring, "parse_chat", noted)
+    gateway = toy_gateway(tmp_path, ScriptedEngine(), max_image_bytes=2_000_000)
+    async with client_of(gateway) as client:
+        answer = await client.post("/v1/chat/completions", content=content.encode())
+    assert (answer.status_code, parsed) == (200, [beside])

@@ -47,7 +47,6 @@ async def test_before_the_first_token_it_is_a_status(
 
 
 async def test_after_the_first_token_it_is_an_event_and_the_end(tmp_path: Path) -> None:
-    """A stream that broke ends with an error event and without [DONE]; the client raises."""
     engine = ScriptedEngine(error=EngineFailedError("The model failed.", code="engine_error"))
     async with serve(toy_gateway(tmp_path, engine)) as running:
         async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:

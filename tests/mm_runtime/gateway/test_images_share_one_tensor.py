@@ -1,7 +1,11 @@
 """Images of one request travel to Triton in one tensor, whose size has a bound."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
@@ -44,3 +48,33 @@ def test_a_tall_and_a_wide_strip_are_refused() -> None:
     with pytest.raises(InvalidRequestError, match="50000 pixels wide and 50000 high") as refused:
         shapes((1, 50_000), (50_000, 1))
     assert refused.value.code == "invalid_image"
+
+
+DRAWN = Sampling(1.0, 1.0, presence_penalty=None, frequency_penalty=None, seed=0, top_k=5)
+
+
+def _inputs(sampling: Sampling) -> dict[str, NDArray[Any]]:
+    request = EngineRequest(
+        request_id="one",
+        prompt="?",
+        max_tokens=4,
+        sampling=sampling,
+    )
+    return {one.name: one.values for one in build_inputs(request, newer_names=True)}
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "min_p", "repetition_penalty"])
+@pytest.mark.parametrize("value", [5e-324, 1e-46, 0.5])
+def test_positive_numbers(name: str, value: float) -> None:
+    """They stay positive, and those that fit stay what they are."""
+    changes: dict[str, Any] = {name: value}
+    found = _inputs(replace(DRAWN, **changes))[name]
+    assert found.dtype == np.float32
+    assert 0 < found.item() == pytest.approx(value, abs=1e-37)
+
+
+def test_other_numbers() -> None:
+    """Negative ones and 0 are passed on: a penalty of 0 is none."""
+    inputs = _inputs(replace(DRAWN, presence_penalty=-1.5, frequency_penalty=0.0))
+    assert inputs["presence_penalty"].tolist() == [[-1.5]]
+    assert inputs["frequency_penalty"].tolist() == [[0]]

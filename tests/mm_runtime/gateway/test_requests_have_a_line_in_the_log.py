@@ -201,7 +201,6 @@ async def test_probes_have_no_line(tmp_path: Path, log: Log) -> None:
 async def test_an_id_is_kept_where_it_can_be_written(
     tmp_path: Path, log: Log, sent: str | bytes, becomes: str, path: str
 ) -> None:
-    """It is in the answer and in the log, answered or refused; any other is replaced by one."""
     async with sending(toy_gateway(tmp_path, ScriptedEngine())) as client:
         answers = [
             await client.request(

@@ -78,7 +78,6 @@ def _part(byte: int) -> TokenScore:
     },
 )
 def test_where_tokens_begin(tokens: list[tuple[str, TokenScore]], expected: list[int]) -> None:
-    """In the text of the choice; parts of a character where that does."""
     held = HeldScores()
     found = [one for text, score in tokens for one in held.push(text, [score], text)]
     assert [one.begin for one in (*found, *held.flush())] == expected

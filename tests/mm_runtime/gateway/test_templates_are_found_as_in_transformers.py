@@ -78,7 +78,6 @@ def test_the_same_template_as_in_transformers(tmp_path: Path, places: tuple[str,
 def test_templates_in_a_folder_of_their_own(
     tmp_path: Path, names: tuple[str, ...], beside: tuple[str, ...]
 ) -> None:
-    """Those of transformers' processor and tokenizer, without tools and with them."""
     folder = _bare(tmp_path / "checkpoint")
     for place in beside:
         _put(folder, place)
@@ -151,7 +150,6 @@ def test_conversations_with_tools_take_what_a_processor_says(
 def test_special_tokens_are_those_of_transformers(
     tmp_path: Path, config: dict[str, object], map_file: dict[str, object]
 ) -> None:
-    """By these names templates write them."""
     for name in ("tokenizer.json", "config.json"):
         shutil.copy(CHECKPOINT / name, tmp_path / name)
     (tmp_path / "tokenizer_config.json").write_text(

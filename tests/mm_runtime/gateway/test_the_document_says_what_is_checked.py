@@ -137,7 +137,6 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ],
 )
 def test_both_agree(name: str, fields: dict[str, Any], *, expected: bool) -> None:
-    """What the document admits is read, what it does not admit is refused."""
     parse, given = BODIES[name]
     body = {"model": "toy", **given, **fields}
     kind, sent = form(body) if "file" in body else ("application/json", json.dumps(body).encode())

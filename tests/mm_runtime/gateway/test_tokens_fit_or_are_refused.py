@@ -32,7 +32,6 @@ def _budget(text: int, images: int, wanted: int | None) -> TokenBudget:
 def test_what_fits_gets_its_budget(
     text: int, images: int, wanted: int | None, expected: tuple[int, int, int]
 ) -> None:
-    """Prompt, image and answer tokens."""
     budget = _budget(text, images, wanted)
     assert expected == (budget.prompt_tokens, budget.image_tokens, budget.max_tokens)
 
@@ -55,7 +54,6 @@ def test_what_does_not_fit_is_refused_with_numbers(
 
 
 def test_a_text_of_megabytes_is_refused_uncounted() -> None:
-    """64 characters for each token that fits: more than any text has; the message has both."""
     check_characters(LIMITS, "a" * 6400, "messages")
     with pytest.raises(InvalidRequestError, match=r"at most 100 .* 6401 characters") as caught:
         check_characters(LIMITS, "a" * 6401, "messages")

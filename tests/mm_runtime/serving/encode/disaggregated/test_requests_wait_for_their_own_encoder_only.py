@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from mm_api.rendezvous import order
+from mm_runtime.serving.encode.disaggregated.backoff import FIRST_SECONDS, LONGEST_SECONDS, Backoff
 from mm_runtime.serving.encode.disaggregated.client import EncoderError, FallbackReason
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.encoding import Outputs
@@ -57,7 +61,6 @@ def encoders_first(script: Scripted, parallel: int = 2) -> EncoderDispatcher:
 
 
 def test_others_pass_by_a_slow_encoder() -> None:
-    """Images of other encoders, no images and wrong ones are answered meanwhile."""
     script = Scripted(may_answer={1: threading.Event()})
     first = encoders_first(script)
     script.submit(first, 1, image_tensors(1))
@@ -117,3 +120,44 @@ def test_no_more_wait_than_there_are_places() -> None:
     assert script.answer() == (1, "THERE")
     third.join(SECONDS)
     first.close()
+
+
+ENCODERS = [f"10.0.0.{number}:8001" for number in range(1, 6)]
+KEYS = [number.to_bytes(32) for number in range(1000)]
+IMAGES = st.binary(min_size=1, max_size=64)
+
+
+@given(IMAGES, st.permutations(ENCODERS))
+def test_all_servers_agree(key: bytes, shuffled: list[str]) -> None:
+    assert order(key, ENCODERS) == order(key, shuffled)
+
+
+@given(IMAGES, st.sampled_from(ENCODERS))
+def test_only_images_of_an_encoder_that_left_move(key: bytes, gone: str) -> None:
+    rest = [one for one in ENCODERS if one != gone]
+    assert [one for one in order(key, ENCODERS) if one != gone] == order(key, rest)
+
+
+def test_images_spread() -> None:
+    """Of 1,000 images each of five encoders is first for between 150 and 250."""
+    first = [order(key, ENCODERS)[0] for key in KEYS]
+    counts = {one: first.count(one) for one in ENCODERS}
+    assert [one for one, count in counts.items() if not 150 <= count <= 250] == []
+
+
+def test_rests_grow_and_end() -> None:
+    """Each failure after a rest doubles the next one up to a bound; an answer ends all of it."""
+    rests, now, lengths = Backoff(), 0.0, []
+    for _ in range(7):
+        rests.failed("a", now)
+        rests.failed("a", now)  # others of the same moment
+        length = next(s for s in (1, 2, 4, 8, 16, 30) if not rests.is_backing_off("a", now + s))
+        lengths.append(length)
+        now += length
+    assert lengths == [FIRST_SECONDS, 2, 4, 8, 16, LONGEST_SECONDS, LONGEST_SECONDS]
+    rests.failed("a", now)
+    assert not rests.is_backing_off("b", now)
+    rests.answered("a")
+    assert not rests.is_backing_off("a", now)
+    rests.failed("a", now)
+    assert not rests.is_backing_off("a", now + FIRST_SECONDS)

@@ -37,7 +37,6 @@ def pixels() -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_they_are_those_of_one_pod(model: Path, dtype: str) -> None:
-    """Bit for bit, also those that a cache has kept."""
     expected = HandOver(CPU, dtype, announced=False).place(
         {TABLE: as_tensor(TorchRunner(model)({"pixel_values": pixels()}), CPU)}
     )[TABLE]
