@@ -26,12 +26,7 @@ _SHARED_DIGITS = 32
 
 
 def deployment(model: str) -> str:
-    """Return the name of the model's Deployment; pods begin with it."""
-    return model
-
-
-def service(model: str) -> str:
-    """Return the name of the model's Service, the host part of its URL."""
+    """Return the name of the model's Deployment, Service and budget; pods begin with it."""
     return model
 
 
@@ -43,10 +38,6 @@ def encoders(model: str) -> str:
 def triton(model: str) -> str:
     """Return the name of the Service of Triton's own ports, and of its policy; none may end so."""
     return _joined(model, "triton")
-
-
-def disruption_budget(model: str) -> str:
-    return model
 
 
 def autoscaler(model: str) -> str:

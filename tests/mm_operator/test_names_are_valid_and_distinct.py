@@ -18,8 +18,6 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
     "expected actual",
     {
         "deployment": ("llava", names.deployment("llava")),
-        "service": ("llava", names.service("llava")),
-        "budget": ("llava", names.disruption_budget("llava")),
         "encoders": ("llava-encoders", names.encoders("llava")),
         "facts": ("llava-facts", names.facts_config("llava")),
         "inspect": ("llava-inspect-968a412567", names.inspect_job("llava", HEX, 1)),

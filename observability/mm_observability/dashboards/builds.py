@@ -8,6 +8,7 @@ from mm_observability.dashboards.dashboard import (
     Query,
     Row,
 )
+from mm_observability.dashboards.shared import percentiles
 from mm_observability.queries import builds, models
 from mm_observability.queries.select import CHOSEN
 
@@ -52,20 +53,14 @@ _DURATIONS = Row(
         Panel(
             "Steps",
             "Median and 95th percentile of each step's duration.",
-            (
-                Query(builds.step_seconds(0.5), "{{step}} p50"),
-                Query(builds.step_seconds(0.95), "{{step}} p95"),
-            ),
+            percentiles(builds.step_seconds, "{{step}} ", 0.5, 0.95),
             "s",
             runbook="MultimodalBuildStuck",
         ),
         Panel(
             "Entire builds",
             "Median and 95th percentile by outcome.",
-            (
-                Query(builds.build_seconds(0.5), "{{outcome}} p50"),
-                Query(builds.build_seconds(0.95), "{{outcome}} p95"),
-            ),
+            percentiles(builds.build_seconds, "{{outcome}} ", 0.5, 0.95),
             "s",
         ),
     ),

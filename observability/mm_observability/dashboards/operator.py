@@ -11,6 +11,7 @@ from mm_observability.dashboards.dashboard import (
     Query,
     Row,
 )
+from mm_observability.dashboards.shared import percentiles
 from mm_observability.queries import operator
 
 _COUNTS = Row(
@@ -61,10 +62,7 @@ _WORK = Row(
         Panel(
             "Duration of a reconcile",
             "Mostly waiting for the API server.",
-            tuple(
-                Query(operator.reconcile_seconds(share), f"p{share * 100:g}")
-                for share in (0.5, 0.95, 0.99)
-            ),
+            percentiles(operator.reconcile_seconds, "", 0.5, 0.95, 0.99),
             "s",
         ),
         Panel(

@@ -10,6 +10,7 @@ from mm_observability.dashboards.dashboard import (
     Query,
     Row,
 )
+from mm_observability.dashboards.shared import percentiles
 from mm_observability.queries import router
 
 _MODEL = "{{model}}"
@@ -41,10 +42,7 @@ _REQUESTS = Row(
         Panel(
             "First byte",
             "Time from a request's head to the first byte of its answer: median and 95 %.",
-            (
-                Query(router.first_byte(0.5), f"{_MODEL} p50"),
-                Query(router.first_byte(0.95), f"{_MODEL} p95"),
-            ),
+            percentiles(router.first_byte, f"{_MODEL} ", 0.5, 0.95),
             "s",
         ),
         Panel(

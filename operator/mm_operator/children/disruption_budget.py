@@ -27,7 +27,7 @@ def build_disruption_budget(
         return None
     metadata = own_metadata(
         snapshot,
-        name=names.disruption_budget(snapshot.name),
+        name=names.deployment(snapshot.name),
         component=labels.Component.SERVER,
     )
     return one_at_a_time(metadata, selector(snapshot.name))

@@ -17,7 +17,7 @@ def build_service(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> 
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": own_metadata(
-            snapshot, name=names.service(snapshot.name), component=labels.Component.SERVER
+            snapshot, name=names.deployment(snapshot.name), component=labels.Component.SERVER
         ),
         "spec": {
             "type": "ClusterIP",

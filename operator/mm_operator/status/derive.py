@@ -67,7 +67,7 @@ def _ready_of_wanted(snapshot: Snapshot) -> str:
 
 def url(snapshot: Snapshot) -> str:
     """Return the base URL for OpenAI clients inside the cluster."""
-    return f"http://{names.service(snapshot.name)}.{snapshot.namespace}.svc/v1"
+    return f"http://{names.deployment(snapshot.name)}.{snapshot.namespace}.svc/v1"
 
 
 def _summaries(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:

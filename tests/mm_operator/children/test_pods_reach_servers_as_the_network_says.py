@@ -156,7 +156,7 @@ def test_services_have_the_families_that_are_stated(
     }
 
     assert len(found) > 2
-    assert found.pop(names.service(snapshot.name)) == expected
+    assert found.pop(names.deployment(snapshot.name)) == expected
     assert set(found.values()) == {None}
 
 
