@@ -280,6 +280,20 @@ ROUTER_METRICS: tuple[Metric, ...] = (
         _FAST,
     ),
     Metric(
+        "mm_router_hold_seconds",
+        _H,
+        "How long requests waited for a replica of a model that had none, by those that got one.",
+        ("model",),
+        _LONG,
+    ),
+    Metric(
+        "mm_router_hold_refused_total",
+        _C,
+        "Requests answered 503 because a bound of waiting requests was met: requests, bytes, "
+        "seconds.",
+        ("model", "reason"),
+    ),
+    Metric(
         "mm_router_key_requests_total",
         _C,
         "Requests of keys with limits that were admitted.",
@@ -299,6 +313,7 @@ ROUTER_METRICS: tuple[Metric, ...] = (
         "images, answers.",
         ("model",),
     ),
+    Metric("mm_router_held_requests", _G, "Requests that wait for a replica now.", ("model",)),
     Metric("mm_router_replicas", _G, "Ready replicas in the EndpointSlices.", ("model",)),
     Metric("mm_router_replicas_ejected", _G, "Replicas left alone or on trial.", ("model",)),
 )

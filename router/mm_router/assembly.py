@@ -21,6 +21,7 @@ from mm_router.discovery import Discovery
 from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
 from mm_router.forward import Forward, ForwardLimits
+from mm_router.hold import HoldLimits, Holds
 from mm_router.key_admission import KeyAdmission, read_limits
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import read_form, read_json
@@ -62,9 +63,11 @@ class Router:
 def build_router(settings: Settings) -> Router:
     """Return a router without models. Call in the event loop that it will run in."""
     metrics, drain, upstream = RouterMetrics(), Drain(), Upstream()
-    fleet, reader = Fleet(metrics, time.monotonic), ThreadPoolExecutor(1, "bodies")
+    held = HoldLimits(settings.hold_requests, settings.hold_bytes, settings.hold_seconds)
+    holds = Holds(held, metrics, time.monotonic)
+    fleet, reader = Fleet(metrics, holds, time.monotonic), ThreadPoolExecutor(1, "bodies")
     bodies = BodyBudget(settings.body_memory_bytes)
-    attempts = Attempts(fleet, upstream, metrics)
+    attempts = Attempts(fleet, holds, upstream, metrics)
     limits = ForwardLimits(
         max_body_bytes=settings.max_body_bytes,
         upload=UploadLimits(_BODY_SECONDS),

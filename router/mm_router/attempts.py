@@ -17,6 +17,7 @@ from mm_router.catalog import Model
 from mm_router.demand import Work
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet, Visit
+from mm_router.hold import Comment, Holds
 from mm_router.metrics import RouterMetrics
 from mm_router.relay import Received, receive_answer
 from mm_router.upstream import BrokenError, UnreachableError, Upstream
@@ -33,8 +34,8 @@ _SERVER_ERRORS = frozenset(
 _MOST_ATTEMPTS = 3
 """Replicas of one request; each that cannot be reached costs a time-out of its own at most."""
 
-_LOADING_SECONDS = 5
-"""Until the next attempt where a model has no ready replica: one that loads takes longer."""
+_BUSY_SECONDS = 1.0
+"""Less than this is left of a held request's time: a replica's refusal is its answer."""
 
 
 class RetryReason(StrEnum):
@@ -54,6 +55,7 @@ class Outgoing:
     target: str
     headers: Mapping[str, str]
     body: bytes
+    streams: bool = False
 
     @property
     def label(self) -> str:
@@ -63,18 +65,43 @@ class Outgoing:
 class Attempts:
     """Sends requests to replicas of a fleet."""
 
-    def __init__(self, fleet: Fleet, upstream: Upstream, metrics: RouterMetrics) -> None:
+    def __init__(
+        self, fleet: Fleet, holds: Holds, upstream: Upstream, metrics: RouterMetrics
+    ) -> None:
         self._fleet = fleet
+        self._holds = holds
         self._upstream = upstream
         self._metrics = metrics
 
-    async def reach(self, request: Outgoing) -> tuple[Visit, Received]:
+    async def reach(
+        self, request: Outgoing, comment: Comment | None = None
+    ) -> tuple[Visit, Received]:
         """Return an answer whose first bytes have come, and the visit that it is of, to be ended.
+
+        A request that no replica has taken is held while one may come; `comment` is called now and
+        then meanwhile.
 
         Raises:
             RetryLaterError: no replica could be reached, or the one that was is lost.
+            ClientGoneError: the client has stopped reading comments.
         """
+        with self._holds.place(request.model, len(request.body)) as place:
+            while True:
+                reached = await self._reach(request)
+                if reached is not None:
+                    visit, received = reached
+                    refused = received.status == HTTPStatus.TOO_MANY_REQUESTS
+                    if not (refused and place.waited and place.seconds_left > _BUSY_SECONDS):
+                        return visit, received
+                    # More were held than the first replica has places for: the rest waits on.
+                    received.close()
+                    visit.end()
+                await place.wait(comment)
+
+    async def _reach(self, request: Outgoing) -> tuple[Visit, Received] | None:
+        """Return the answer of a replica; None: none takes requests, and none has seen this one."""
         tried: set[str] = set()
+        outcomes: set[RetryReason] = set()
         retried: RetryReason | None = None
         while len(tried) < _MOST_ATTEMPTS:
             visit = self._fleet.choose(
@@ -89,13 +116,9 @@ class Attempts:
             if isinstance(outcome, Received):
                 return visit, outcome
             retried = outcome
-        if not tried:
-            raise RetryLaterError(
-                f"The model {request.label!r} has no ready replica now. Try again later.",
-                retry_after_seconds=_LOADING_SECONDS,
-                reason="no_replica",
-                code="model_not_ready",
-            )
+            outcomes.add(outcome)
+        if not tried or (request.model.may_start and outcomes == {RetryReason.DRAINING}):
+            return None
         raise RetryLaterError(
             f"No replica of the model {request.label!r} takes requests now. Try again.",
             retry_after_seconds=1,

@@ -21,7 +21,10 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, order=True)
 class Model:
-    """One MultimodalModel; `created` in seconds since 1970, no `modalities`: not known."""
+    """One MultimodalModel; `created` in seconds since 1970, no `modalities`: not known.
+
+    `may_start`: a replica is to be expected where none is ready; `start_seconds`: as measured, or 0.
+    """
 
     namespace: str
     name: str
@@ -29,6 +32,8 @@ class Model:
     created: int = 0
     size: ModelSize = UNPLANNED
     modalities: tuple[str, ...] = ()
+    may_start: bool = False
+    start_seconds: float = 0.0
 
     @property
     def key(self) -> tuple[str, str]:

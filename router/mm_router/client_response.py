@@ -1,6 +1,7 @@
 """The one answer to one client: never a second head, and an error where one still fits."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 
 from mm_edge.asgi import Receive, Send
 from mm_edge.body import ClientGoneError, discard_body
@@ -11,6 +12,15 @@ from mm_edge.patience import Patience
 
 _DISCARD_SECONDS = 2.0
 """How long the rest of a refused body is read before its connection is closed."""
+
+EVENT_STREAM = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+"""Headers of a stream that begins before its replica answers: those of the gateway."""
+
+_COMMENT = b": keep-alive\n\n"
 
 _STALLED_SECONDS = 30.0
 """Until a client that takes nothing more counts as gone; its gateway ends the stream before."""
@@ -45,6 +55,16 @@ class ClientResponse:
         except TimeoutError:
             raise ClientGoneError from None
         self.complete = not more
+
+    async def comment(self) -> None:
+        """Send a comment of server-sent events; the first one begins the answer.
+
+        Raises:
+            ClientGoneError: the client has stopped reading.
+        """
+        if not self.status:
+            await self.start(HTTPStatus.OK, EVENT_STREAM)
+        await self.write(_COMMENT, more=True)
 
     async def send_json(self, status: int, body: object, headers: Mapping[str, str]) -> None:
         """Answer with one JSON document."""

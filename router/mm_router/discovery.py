@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from mm_api import labels
+from mm_api.conditions import ConditionType
 from mm_api.hosts import host_port
 from mm_api.modalities import MODALITIES
 from mm_operator.cluster.client import Client
@@ -136,8 +137,9 @@ def read_model(item: dict[str, Any]) -> Model | None:
     metadata = item["metadata"]
     if "deletionTimestamp" in metadata:
         return None
-    adapters = item.get("spec", {}).get("engine", {}).get("lora") or []
-    plan = item.get("status", {}).get("plan") or {}
+    spec, status = item.get("spec", {}), item.get("status") or {}
+    adapters = spec.get("engine", {}).get("lora") or []
+    plan = status.get("plan") or {}
     created = datetime.fromisoformat(metadata["creationTimestamp"])
     return Model(
         namespace=metadata["namespace"],
@@ -146,7 +148,19 @@ def read_model(item: dict[str, Any]) -> Model | None:
         created=int(created.timestamp()),
         size=_size(plan),
         modalities=tuple(one for one in MODALITIES if one in plan.get("inputModalities", ())),
+        may_start=_may_start(spec, status),
+        start_seconds=(status.get("scaling") or {}).get("coldStartSeconds")
+        or (status.get("start") or {}).get("loadSeconds")
+        or 0.0,
     )
+
+
+def _may_start(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Return whether waiting for a replica makes sense: it starts, or starts for who waits."""
+    found = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    if found.get(ConditionType.ENGINE_BUILT) != "True":
+        return False
+    return found.get(ConditionType.DEGRADED) != "True" and bool(spec.get("replicas", 1))
 
 
 def _size(plan: Mapping[str, Any]) -> ModelSize:

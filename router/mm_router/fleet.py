@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mm_router.catalog import Catalog, Model, Target
 from mm_router.demand import Work
 from mm_router.ejection import Ejections, Failure
+from mm_router.hold import Holds
 from mm_router.metrics import ModelState, RouterMetrics
 from mm_router.placement import place
 from mm_router.splits import Split, choose, key_of_turn
@@ -41,8 +42,9 @@ _IDLE = _Load()
 class Fleet:
     """What the router knows."""
 
-    def __init__(self, metrics: RouterMetrics, clock: Callable[[], float]) -> None:
+    def __init__(self, metrics: RouterMetrics, holds: Holds, clock: Callable[[], float]) -> None:
         self._metrics = metrics
+        self._holds = holds
         self._clock = clock
         self._replicas: dict[ModelKey, _Replicas] = {}
         self._splits: tuple[Split, ...] = ()
@@ -88,6 +90,8 @@ class Fleet:
         replicas.ejections.keep(addresses)
         if not addresses and not replicas.outstanding:
             del self._replicas[model]
+        if addresses:
+            self._holds.wake(model)
 
     def choose(
         self,
@@ -155,6 +159,7 @@ class Fleet:
         )
 
     def _states(self) -> Iterator[ModelState]:
+        held = self._holds.held()
         for model in self.catalog:
             one = self._replicas.get(model.key, _Replicas())
             yield ModelState(
@@ -163,6 +168,7 @@ class Fleet:
                 ejected=one.ejections.ejected(),
                 outstanding=sum(load.requests for load in one.outstanding.values()),
                 outstanding_tokens=sum(load.tokens for load in one.outstanding.values()),
+                held=held.get(model.key, 0),
             )
 
 

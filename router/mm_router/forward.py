@@ -156,6 +156,7 @@ class Forward:
             work=reading.demand.work(target.model.size),
             target=scope["path"] + (f"?{query}" if query else ""),
             headers=headers,
+            streams=reading.streams,
             body=body if target.served == reading.model else reading.named(target.served),
         )
 
@@ -169,12 +170,14 @@ class Forward:
         seconds = self._limits.request_timeout_seconds
         try:
             async with asyncio.timeout(seconds - (time.monotonic() - record.began)):
-                visit, received = await self._attempts.reach(request)
+                comment = response.comment if request.streams else None
+                visit, received = await self._attempts.reach(request, comment)
                 # Nothing is sent again from here on.
                 del request
                 claim.release()
                 try:
-                    self._metrics.first_byte(record.model, time.monotonic() - record.began)
+                    seconds = time.monotonic() - record.began
+                    self._metrics.observe("mm_router_first_byte_seconds", record.model, seconds)
                     await pass_on(received, response)
                 except BrokenError:
                     visit.failed(Failure.BROKEN)

@@ -23,6 +23,7 @@ class ModelState:
     ejected: int
     outstanding: int
     outstanding_tokens: int
+    held: int
 
 
 class RouterMetrics:
@@ -38,14 +39,13 @@ class RouterMetrics:
             for one in ROUTER_METRICS
             if one.kind is MetricKind.COUNTER
         }
-        seconds = _CATALOGUE["mm_router_first_byte_seconds"]
-        self._first_byte = Histogram(
-            seconds.name,
-            seconds.help,
-            seconds.labels,
-            buckets=seconds.buckets,
-            registry=self.registry,
-        )
+        self._histograms = {
+            one.name: Histogram(
+                one.name, one.help, one.labels, buckets=one.buckets, registry=self.registry
+            )
+            for one in ROUTER_METRICS
+            if one.kind is MetricKind.HISTOGRAM
+        }
 
     def count(self, name: str, model: str, *values: str) -> None:
         """Count something of a model; `values` are those of the metric's other labels."""
@@ -62,9 +62,9 @@ class RouterMetrics:
             self._remove({"key": key})
         self._keys &= set(names)
 
-    def first_byte(self, model: str, seconds: float) -> None:
-        """Take the time until an answer began."""
-        self._first_byte.labels(model).observe(seconds)
+    def observe(self, name: str, model: str, seconds: float) -> None:
+        """Take a time of a model's request."""
+        self._histograms[name].labels(model).observe(seconds)
 
     def collect(self, states: Callable[[], Iterable[ModelState]]) -> None:
         """Show the state of each model, read at every scrape."""
@@ -73,7 +73,8 @@ class RouterMetrics:
     def forget(self, model: str) -> None:
         """Show a model that is gone no more."""
         self._remove({"model": model})
-        self._first_byte.remove_by_labels({"model": model})
+        for histogram in self._histograms.values():
+            histogram.remove_by_labels({"model": model})
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
@@ -95,6 +96,7 @@ class _StateCollector(Collector):
             ("mm_router_outstanding_tokens", [one.outstanding_tokens for one in states]),
             ("mm_router_replicas", [one.replicas for one in states]),
             ("mm_router_replicas_ejected", [one.ejected for one in states]),
+            ("mm_router_held_requests", [one.held for one in states]),
         ):
             gauge = GaugeMetricFamily(name, _CATALOGUE[name].help, labels=("model",))
             for state, value in zip(states, values, strict=True):

@@ -31,6 +31,7 @@ class Reading:
     affinity: bytes | None
     demand: Demand
     named: Callable[[str], bytes]
+    streams: bool = False
 
 
 def read_json(body: bytes, _content_type: str) -> Reading:
@@ -53,7 +54,8 @@ def read_json(body: bytes, _content_type: str) -> Reading:
     def named(name: str) -> bytes:
         return orjson.dumps({**request, "model": name})
 
-    return Reading(model, affinity_of(request), demand_of(request), named)
+    streams = request.get("stream") is True
+    return Reading(model, affinity_of(request), demand_of(request), named, streams)
 
 
 def read_form(body: bytes, content_type: str) -> Reading:

@@ -71,12 +71,17 @@ async def pass_on(received: Received, response: ClientResponse) -> None:
         BrokenError: the connection to the replica ended too early.
         ClientGoneError: the client has stopped reading.
     """
+    if received.content is not None and response.status:
+        # Comments have begun a stream: what is no event becomes one, the last.
+        await response.write(b"data: " + received.content + _END, more=False)
+        return
     if received.content is not None:
         length = {"content-length": str(len(received.content))}
         await response.start(received.status, {**received.headers, **length})
         await response.write(received.content, more=False)
         return
-    await response.start(received.status, received.headers)
+    if not response.status:
+        await response.start(received.status, received.headers)
     held = b""
     async for part in received.parts():
         held += part

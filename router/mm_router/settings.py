@@ -51,6 +51,16 @@ class Settings:
     """Connections of clients at one time; each takes some 20 KiB, and as much again to its
     replica."""
 
+    hold_requests: int = 1024
+    """Requests that wait for replicas, of all models; a quarter of the connections, and each holds
+    one. No model gets more of them than are left free."""
+
+    hold_bytes: int = 256 * _MIB
+    """For their bodies: half of the memory for bodies, so that requests of other models pass."""
+
+    hold_seconds: float = 300.0
+    """How long one waits, as long as Knative's activator. 0: none is held, and answered 503."""
+
     request_timeout_seconds: float = 3600.0
     """For a request and its answer. The limit of its model ends it earlier."""
 
@@ -88,6 +98,8 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
         ("max_body_bytes", _positive, None),
         ("body_memory_bytes", _positive, None),
         ("max_connections", _positive, None),
+        ("hold_requests", _positive, "that wait for replicas"),
+        ("hold_bytes", _positive, "of their bodies"),
         ("kubeconfig", str, None),
         ("context", str, None),
     ):
@@ -95,6 +107,7 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
         parser.add_argument(flag, type=kind, default=usual, help=text)
     for flag, name in (
         ("--request-timeout", "request_timeout_seconds"),
+        ("--hold-timeout", "hold_seconds"),
         ("--lame-duck", "lame_duck_seconds"),
         ("--drain-timeout", "drain_seconds"),
     ):

@@ -68,6 +68,9 @@ def test_arguments_are_understood() -> None:
         max_body_bytes=1_000_000,
         body_memory_bytes=5_000_000_000,
         max_connections=100,
+        hold_requests=50,
+        hold_bytes=2_500_000_000,
+        hold_seconds=60.0,
         drain_seconds=30,
         log_level="debug",
     )

@@ -15,6 +15,7 @@ from mm_router.catalog import Catalog, Model
 from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
 from mm_router.followed_file import FollowedFile
+from mm_router.hold import HoldLimits, Holds
 from mm_router.metrics import RouterMetrics
 from mm_router.splits import Part, Split, SplitReason, choose, key_of_turn, read_splits
 from support.cases import cases
@@ -164,7 +165,8 @@ def test_models_that_are_not_there_get_nothing() -> None:
 def test_a_version_whose_replicas_fail_is_stood_in_for() -> None:
     """Without ready replicas, or with ejected ones alone; afterwards its chats come back."""
     metrics, now = RouterMetrics(), [0.0]
-    fleet = Fleet(metrics, lambda: now[0])
+    holds = Holds(HoldLimits(0, 0, 0.0), metrics, lambda: now[0])
+    fleet = Fleet(metrics, holds, lambda: now[0])
     fleet.set_models([OLD, NEW])
     fleet.set_splits([Split("v", tuple(parts(old=50, new=50)))])
     fleet.set_replicas(OLD.key, ["old:1"])

@@ -154,3 +154,29 @@ def replicas(fleet: Fleet) -> set[str]:
         found.add(visit.replica)
         visit.end()
     return found
+
+
+def conditions(**statuses: str) -> dict[str, Any]:
+    return {"conditions": [{"type": kind, "status": one} for kind, one in statuses.items()]}
+
+
+@cases(
+    "replicas status expected",
+    {
+        "starts": (1, conditions(EngineBuilt="True", Degraded="False"), True),
+        "starts-first": (1, conditions(EngineBuilt="True"), True),
+        "no-status": (1, {}, False),
+        "is-built": (1, conditions(EngineBuilt="False"), False),
+        "needs-a-person": (1, conditions(EngineBuilt="True", Degraded="True"), False),
+        "none-wanted": (0, conditions(EngineBuilt="True"), False),
+    },
+)
+def test_requests_wait_where_a_replica_is_to_be_expected(
+    replicas: int, status: dict[str, Any], expected: object
+) -> None:
+    item = model_of() | {"status": {**status, "scaling": {"coldStartSeconds": 41.5}}}
+    item["spec"]["replicas"] = replicas
+    model = read_model(item)
+
+    assert model is not None
+    assert (model.may_start, model.start_seconds) == (expected, 41.5)

@@ -77,6 +77,7 @@ EXHAUSTIVE: dict[str, Any] = {
         "maxBodyBytes": 1_000_000,
         "bodyMemoryBytes": 5_000_000_000,
         "maxConnections": 100,
+        "hold": {"requests": 50, "bytes": 2_500_000_000, "seconds": 60},
         "drainSeconds": 30,
         "resources": {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": "6Gi"}},
         "nodeSelector": {"pool": "edge"},

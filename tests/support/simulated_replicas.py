@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mm_router.demand import Work
 from mm_router.fleet import Fleet, Visit
+from mm_router.hold import HoldLimits, Holds
 from mm_router.metrics import RouterMetrics
 from mm_router.placement import FREE
 
@@ -82,7 +83,7 @@ def simulate(
     """Send the same requests, which `seed` determines, by one way of weighing."""
     chance = random.Random(seed)  # noqa: S311  # the same requests for every way
     metrics = RouterMetrics()
-    fleet = Fleet(metrics, lambda: 0.0)
+    fleet = Fleet(metrics, Holds(HoldLimits(0, 0, 0.0), metrics, lambda: 0.0), lambda: 0.0)
     fleet.set_replicas(MODEL, [str(number) for number in range(replicas)])
     sent = [_request(chance) for _ in range(requests)]
     rate = load * replicas * TOKENS_PER_SECOND / statistics.fmean(one.left for one in sent)
