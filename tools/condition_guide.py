@@ -287,6 +287,12 @@ ROLLOUT: Final[dict[str, Advice]] = {
     Reason.NO_REPLICAS: Advice(
         "`spec.replicas` is 0, or no replica answers.", "Raise `spec.replicas`; else see `Ready`."
     ),
+    Reason.SCALED_TO_ZERO: Advice(
+        "`spec.autoscaling.minReplicas` is 0 and no request came for `scaleToZeroAfter`. `Ready` "
+        "stays True: the router holds the next request and a replica starts "
+        "([scale-to-zero.md](../tasks/scale-to-zero.md)).",
+        "Nothing. Clients must use the router; the model's own Service has no pod meanwhile.",
+    ),
     Reason.EVALUATION_FAILED: Advice(
         "The engine does not answer like its checkpoint: prompt, token and distance are in the "
         "message, figures in `status.evaluation`. Its pods do not become Ready.",

@@ -108,8 +108,8 @@ ROUTER: tuple[Permission, ...] = (
         "discovery.k8s.io", "endpointslices", ("list", "watch"), "Addresses of ready replicas."
     ),
 )
-"""Rights of the router's account, in the namespaces of the models; the operator has none of
-these."""
+"""Rights of the router's account, in the namespaces of the models; the operator has them in
+its own at most."""
 
 SINGLE_NAMESPACE: tuple[Permission, ...] = (
     Permission(
@@ -155,6 +155,16 @@ OWN_NAMESPACE: tuple[Permission, ...] = (
         "Which replica leads.",
     ),
 )
+
+ROUTER_ADDRESSES: tuple[Permission, ...] = (
+    Permission(
+        "discovery.k8s.io",
+        "endpointslices",
+        ("list", "watch"),
+        "Addresses of the routers, which hold requests of models without a replica.",
+    ),
+)
+"""Beside `OWN_NAMESPACE`, where the chart's router is on."""
 
 NODES: tuple[Permission, ...] = (
     Permission(

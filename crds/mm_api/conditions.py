@@ -74,6 +74,7 @@ class Reason(StrEnum):
     ROLLOUT_COMPLETE = "RolloutComplete"
     REPLICAS_AVAILABLE = "ReplicasAvailable"
     NO_REPLICAS = "NoReplicas"
+    SCALED_TO_ZERO = "ScaledToZero"
     EVALUATION_FAILED = "EvaluationFailed"
     EVALUATION_MISSING = "EvaluationMissing"
     # ScalingActive

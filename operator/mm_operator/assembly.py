@@ -41,6 +41,7 @@ from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.samples import samples
 from mm_operator.scaling.scaler import Scaler
 from mm_operator.servers.rounds import Servers
+from mm_operator.servers.routers import Routers
 from mm_operator.settings import Settings
 from mm_operator.shutdown import leave_late, stop_on_signal
 from mm_operator.telemetry.builds import count_builds
@@ -125,6 +126,9 @@ class Operator:
             busy=lambda: self._queue.depth > 0,
             on_drop=metrics.event_dropped,
         )
+        self._routers = None
+        if settings.router_service:
+            self._routers = Routers(client, settings.lease_namespace, settings.router_service)
         self._scaler = Scaler(
             models=self._models,
             cache=self._cache,
@@ -142,6 +146,8 @@ class Operator:
             ),
             report_seconds=metrics.ticked,
             serves=serves,
+            held=self._routers.held if self._routers else lambda _key: 0,
+            hold_problem=self._routers.problem if self._routers else None,
         )
         self._servers = Servers(
             models=self._models,
@@ -196,6 +202,8 @@ class Operator:
             group.create_task(self._events.run(), name="events")
             group.create_task(self._scaler.lead(), name="autoscaler")
             group.create_task(self._servers.lead(), name="servers")
+            if self._routers is not None:
+                group.create_task(self._routers.lead(self._scaler.wake), name="routers")
 
     async def _watch_models(self, api: ApiClient) -> None:
         """Run kopf, which feeds the cache of models, once there is something to watch."""

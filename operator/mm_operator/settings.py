@@ -76,6 +76,10 @@ class Settings:
     scaling_interval_seconds: float = 15.0
     """Between two evaluations of the autoscaler; HPA's period, and a usual scrape interval."""
 
+    router_service: str = ""
+    """Service of the chart's routers, in the operator's own namespace: they hold the requests of
+    models without a replica. Empty: there are none."""
+
     server_look_seconds: float = 30.0
     """Between two rounds of questions to running servers; a round over 2,000 takes 0.8 s of a core.
     """
@@ -258,6 +262,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     flag("keda-auth-modes", metavar="MODES", help="what it holds: bearer, basic, tls")
     flag("scaling-interval-seconds", type=float)
+    flag("router-service", metavar="NAME", help="Service of routers that hold requests")
     flag(
         "server-look-seconds",
         type=float,

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mm_edge.body import UploadLimits
@@ -47,6 +48,7 @@ class Router:
     """The parts of one router that answer clients; what fills the fleet is beside it."""
 
     fleet: Fleet
+    holds: Holds
     metrics: RouterMetrics
     drain: Drain
     public: Public
@@ -95,7 +97,7 @@ def build_router(settings: Settings) -> Router:
         for path, read in readers.items()
     }
     public = Public(forwards, lambda: fleet.catalog, drain)
-    return Router(fleet, metrics, drain, public, upstream, reader, keys)
+    return Router(fleet, holds, metrics, drain, public, upstream, reader, keys)
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:
@@ -132,7 +134,8 @@ async def _run_parts(
 ) -> bool:
     discovery = Discovery(client, router.fleet, settings.namespaces)
     limits = ConnectionLimits(most=_STATE_CONNECTIONS)
-    state = State(discovery.problem, router.metrics.render, router.drain)
+    held = partial(router.holds.state, settings.namespaces)
+    state = State(discovery.problem, router.metrics.render, held, router.drain)
     servers = [
         edge_server(state, limits, settings.address, settings.metrics_port),
         public_server(router, settings),

@@ -7,17 +7,15 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from mm_api import labels
-from mm_api.conditions import ConditionType
+from mm_api.conditions import ConditionType, Reason
 from mm_api.hosts import host_port
 from mm_api.modalities import MODALITIES
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
-from mm_operator.cluster.resources import MODEL, Resource
+from mm_operator.cluster.resources import ENDPOINT_SLICE, MODEL
 from mm_router.catalog import Model
 from mm_router.demand import ModelSize
 from mm_router.fleet import Fleet, ModelKey
-
-ENDPOINT_SLICE = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 
 SLICES = (
     f"{labels.APP_MANAGED_BY}={labels.MANAGED_BY_VALUE},"
@@ -157,10 +155,15 @@ def read_model(item: dict[str, Any]) -> Model | None:
 
 def _may_start(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Return whether waiting for a replica makes sense: it starts, or starts for who waits."""
-    found = {one["type"]: one["status"] for one in status.get("conditions") or ()}
-    if found.get(ConditionType.ENGINE_BUILT) != "True":
+    found = {one["type"]: one for one in status.get("conditions") or ()}
+    if found.get(ConditionType.ENGINE_BUILT, {}).get("status") != "True":
         return False
-    return found.get(ConditionType.DEGRADED) != "True" and bool(spec.get("replicas", 1))
+    degraded = found.get(ConditionType.DEGRADED, {})
+    if degraded.get("status") == "True" and degraded.get("reason") != Reason.PODS_UNSCHEDULABLE:
+        return False  # a node that is missing may come for the pod
+    scaling = spec.get("autoscaling") or {}
+    to_zero = scaling.get("minReplicas") == 0 and scaling.get("mode", "Enforce") == "Enforce"
+    return bool(spec.get("replicas", 1) or to_zero)
 
 
 def _size(plan: Mapping[str, Any]) -> ModelSize:

@@ -7,11 +7,12 @@ model holds more than is left free to others, so one that does not start keeps n
 import asyncio
 import itertools
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mm_api.documents.router_state import RouterState
 from mm_edge.errors import RetryLaterError
 from mm_router.catalog import Model
 from mm_router.metrics import RouterMetrics
@@ -76,6 +77,11 @@ class Holds:
     def held(self) -> Mapping[tuple[str, str], int]:
         """Return how many requests wait, by namespace and name of the model."""
         return {key: line.requests for key, line in self._lines.items()}
+
+    def state(self, namespaces: Iterable[str]) -> bytes:
+        """Return what the operator reads, which wakes models; `namespaces`: those routed to."""
+        held = {"/".join(key): count for key, count in self.held().items()}
+        return RouterState(namespaces=list(namespaces), held=held).to_json().encode()
 
     def wake(self, model: tuple[str, str]) -> None:
         """Let the requests of a model try again: its replicas have changed."""

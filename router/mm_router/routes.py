@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from mm_api.documents import router_state
 from mm_edge.asgi import App, Receive, Scope, Send
 from mm_edge.drain import Drain
 from mm_edge.errors import InvalidRequestError
@@ -72,13 +73,18 @@ class Public:
 
 
 class State:
-    """ASGI application of the port for kubelet and Prometheus."""
+    """ASGI application of the port for kubelet, Prometheus and the operator."""
 
     def __init__(
-        self, problem: Callable[[], str], metrics: Callable[[], bytes], drain: Drain
+        self,
+        problem: Callable[[], str],
+        metrics: Callable[[], bytes],
+        held: Callable[[], bytes],
+        drain: Drain,
     ) -> None:
         self._problem = problem
         self._metrics = metrics
+        self._held = held
         self._drain = drain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,6 +99,8 @@ class State:
                 content, kind = f"{problem or 'ready'}\n".encode(), _PLAIN
             case "/metrics":
                 status, content, kind = HTTPStatus.OK, self._metrics(), _METRICS_TYPE
+            case router_state.PATH:
+                status, content, kind = HTTPStatus.OK, self._held(), "application/json"
             case path:
                 await response.fail(_NoRouteError(f"{path[:100]}: Not Found."), receive)
                 return

@@ -157,25 +157,40 @@ def replicas(fleet: Fleet) -> set[str]:
 
 
 def conditions(**statuses: str) -> dict[str, Any]:
-    return {"conditions": [{"type": kind, "status": one} for kind, one in statuses.items()]}
+    return {
+        "conditions": [
+            {"type": kind, **dict(zip(("status", "reason"), one.split("/"), strict=False))}
+            for kind, one in statuses.items()
+        ]
+    }
+
+
+TO_ZERO = {"minReplicas": 0}
 
 
 @cases(
-    "replicas status expected",
+    "changes status expected",
     {
-        "starts": (1, conditions(EngineBuilt="True", Degraded="False"), True),
-        "starts-first": (1, conditions(EngineBuilt="True"), True),
-        "no-status": (1, {}, False),
-        "is-built": (1, conditions(EngineBuilt="False"), False),
-        "needs-a-person": (1, conditions(EngineBuilt="True", Degraded="True"), False),
-        "none-wanted": (0, conditions(EngineBuilt="True"), False),
+        "starts": ({}, conditions(EngineBuilt="True", Degraded="False"), True),
+        "starts-first": ({}, conditions(EngineBuilt="True"), True),
+        "no-status": ({}, {}, False),
+        "is-built": ({}, conditions(EngineBuilt="False"), False),
+        "crashes": ({}, conditions(EngineBuilt="True", Degraded="True/PodsCrashing"), False),
+        "node-comes": ({}, conditions(EngineBuilt="True", Degraded="True/PodsUnschedulable"), True),
+        "none-wanted": ({"replicas": 0}, conditions(EngineBuilt="True"), False),
+        "asleep": ({"replicas": 0, "autoscaling": TO_ZERO}, conditions(EngineBuilt="True"), True),
+        "asleep-unmoved": (
+            {"replicas": 0, "autoscaling": {**TO_ZERO, "mode": "Recommend"}},
+            conditions(EngineBuilt="True"),
+            False,
+        ),
     },
 )
 def test_requests_wait_where_a_replica_is_to_be_expected(
-    replicas: int, status: dict[str, Any], expected: object
+    changes: dict[str, Any], status: dict[str, Any], expected: object
 ) -> None:
     item = model_of() | {"status": {**status, "scaling": {"coldStartSeconds": 41.5}}}
-    item["spec"]["replicas"] = replicas
+    item["spec"] |= changes
     model = read_model(item)
 
     assert model is not None

@@ -51,7 +51,18 @@ class AutoscalingSpec(ApiModel):
         description="Who moves the number of replicas: the operator itself, or a KEDA "
         "ScaledObject that the operator writes.",
     )
-    min_replicas: int = Field(default=1, ge=0, le=1000, description="Fewest replicas.")
+    min_replicas: int = Field(
+        default=1,
+        ge=0,
+        le=1000,
+        description="Fewest replicas. 0: none while no requests come; the router of the chart "
+        "holds the next one until a replica answers.",
+    )
+    scale_to_zero_after: Duration = Field(
+        default="15m",
+        description="With minReplicas 0: time without a request after which no replica is left. "
+        "The default is five starts of three minutes.",
+    )
     max_replicas: int = Field(default=1, ge=1, le=1000, description="Most replicas.")
     warm_replicas: int = Field(
         default=0,
@@ -72,3 +83,8 @@ class AutoscalingSpec(ApiModel):
     prometheus: PrometheusSpec | None = Field(
         default=None, description="Where metrics are read. Absent: the operator's own setting."
     )
+
+    @property
+    def to_zero(self) -> bool:
+        """Return whether the model is moved to no replica, and back."""
+        return self.min_replicas == 0 and self.mode == "Enforce"

@@ -264,10 +264,23 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             field="minReplicas",
         ),
         Rule(
-            cel="self.minReplicas >= 1",
-            message="minReplicas must be at least 1: nothing holds requests while no pod runs; "
-            "write 1 or more, or remove it",
+            cel="self.minReplicas >= 1 || self.engine == 'Builtin'",
+            message="minReplicas 0 needs engine Builtin: KEDA would hear of a request that waits a "
+            "scrape and a poll later; set engine to Builtin, or minReplicas to 1",
             field="minReplicas",
+        ),
+        Rule(
+            cel="self.minReplicas >= 1 || self.warmReplicas == 0",
+            message="warmReplicas are kept without any request, so minReplicas 0 is never reached: "
+            "remove warmReplicas, or set minReplicas to 1",
+            field="warmReplicas",
+        ),
+        Rule(
+            cel=f"!self.scaleToZeroAfter.matches('{duration.PATTERN}') || "
+            "duration(self.scaleToZeroAfter) >= duration('1m')",
+            message="scaleToZeroAfter must be at least 1m: metrics show a request up to a minute "
+            "late",
+            field="scaleToZeroAfter",
         ),
         Rule(
             cel="self.warmReplicas < self.maxReplicas",
@@ -277,7 +290,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
         Rule(
             cel="self.mode == 'Off' || self.minReplicas == self.maxReplicas || "
-            "(has(self.objectives) && size(self.objectives) > 0)",
+            "self.maxReplicas == 1 || (has(self.objectives) && size(self.objectives) > 0)",
             message="there is nothing to follow: set objectives, for example TimeToFirstToken with "
             "a target of 500ms, or set mode to Off",
             field="objectives",

@@ -28,6 +28,10 @@ class ScalingReason(StrEnum):
     """Prometheus is silent: what runs stays."""
     FALLBACK = "Fallback"
     """Prometheus stays silent: raised to the fallback."""
+    SCALED_TO_ZERO = "ScaledToZero"
+    """No request came for so long that no replica is left."""
+    REQUESTS_HELD = "RequestsHeld"
+    """The router holds requests, and there is no replica."""
     CAPACITY_LIMITED = "CapacityLimited"
     """More is needed; there is no GPU to place it on."""
 

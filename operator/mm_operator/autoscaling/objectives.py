@@ -158,6 +158,8 @@ class Objectives:
     """`None`: not measured; then demand is the slots that requests in flight take."""
     slots_per_replica: int = 1
     """Requests that one replica runs at a time: the engine's batch size."""
+    idle_seconds: float = 900.0
+    """With `min_replicas` 0: so long without a request, and no replica is left."""
     warm_replicas: int = 0
     """Headroom: replicas beyond what the demand needs."""
     fallback_replicas: int | None = None

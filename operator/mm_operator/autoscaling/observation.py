@@ -81,6 +81,10 @@ class Observation:
     """`None`: Prometheus gave no answer, or none that can be used."""
     traffic_problem: str = ""
     """Why `traffic` is `None`, one sentence for people."""
+    held: int = 0
+    """Requests that wait in routers for a replica."""
+    hold_problem: str = "No router holds requests."
+    """Why requests would be lost without a replica, one sentence; empty: a router holds them."""
 
     @property
     def pending(self) -> int:

@@ -29,6 +29,7 @@ from mm_operator.autoscaling.situation import (
 from mm_operator.autoscaling.state import Sample, State
 from mm_operator.autoscaling.vetoes import capacity_limited, retained_replicas, scale_down_blockers
 from mm_operator.autoscaling.wording import replicas, verb
+from mm_operator.autoscaling.zero import idle_text, is_idle, with_requests, without_replica
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ def decide(
     observation: Observation, state: State, objectives: Objectives
 ) -> tuple[Decision, State]:
     """Return how many replicas the model should have, and the memory for the next tick."""
-    state = watched(observation, state, objectives)
+    state = with_requests(observation, watched(observation, state, objectives))
+    if (decision := without_replica(observation, objectives)) is not None:
+        return decision, state
     problem = problem_of(observation.traffic, observation.traffic_problem)
     if problem or observation.traffic is None:
         return _silent(observation, state, objectives, problem)
@@ -107,7 +110,9 @@ def _recommended(situation: Situation) -> tuple[_Recommendation, tuple[Vetoed, .
     """Return the recommendation before bounds of capacity and rate limits."""
     observation, objectives = situation.observation, situation.objectives
     current = observation.replicas
-    floors = [*_demanded(situation), _at_minimum(objectives)]
+    if is_idle(observation, situation.state, objectives):
+        return _Recommendation(0, ScalingReason.SCALED_TO_ZERO, idle_text(objectives)), ()
+    floors = [*_demanded(situation), _at_minimum(objectives, observation)]
     need = max(floors, key=lambda floor: floor.replicas)
     if need.replicas > current:
         return need, ()
@@ -115,7 +120,7 @@ def _recommended(situation: Situation) -> tuple[_Recommendation, tuple[Vetoed, .
     if boost is not None:
         return boost, ()
     if need.replicas == current:
-        return _steady(need, objectives), ()
+        return _steady(need), ()
     vetoes = scale_down_blockers(situation)
     if vetoes:
         enough = f"{need.replicas} {verb(need.replicas, 'are', 'is')} enough"
@@ -166,11 +171,13 @@ def _load(situation: Situation) -> str:
     return f"What work costs is not measured: requests take the slots of {busy}"
 
 
-def _at_minimum(objectives: Objectives) -> _Recommendation:
+def _at_minimum(objectives: Objectives, observation: Observation) -> _Recommendation:
     fewest = objectives.min_replicas
-    return _Recommendation(
-        fewest, ScalingReason.AT_MINIMUM, f"minReplicas is {fewest}; the load needs less."
-    )
+    text = f"minReplicas is {fewest}; the load needs less."
+    if not fewest:
+        fewest, text = 1, f"One stays for {objectives.idle_seconds:.0f} s after the last request."
+        text = f"{text} {observation.hold_problem}".rstrip()
+    return _Recommendation(fewest, ScalingReason.AT_MINIMUM, text)
 
 
 def _boost(situation: Situation) -> _Recommendation | None:
@@ -190,8 +197,8 @@ def _boost(situation: Situation) -> _Recommendation | None:
     return _Recommendation(current + more, ScalingReason.LATENCY_PRESSURE, text)
 
 
-def _steady(need: _Recommendation, objectives: Objectives) -> _Recommendation:
-    if need.reason is ScalingReason.AT_MINIMUM and need.replicas == objectives.min_replicas:
+def _steady(need: _Recommendation) -> _Recommendation:
+    if need.reason is ScalingReason.AT_MINIMUM:
         return need
     return _Recommendation(need.replicas, ScalingReason.STEADY, need.message)
 
@@ -222,7 +229,7 @@ def _silent(
     held = _Recommendation(
         current, ScalingReason.NO_METRICS, f"{problem} The replicas stay as they are."
     )
-    floors = [held, _at_minimum(objectives)]
+    floors = [held, _at_minimum(objectives, observation)]
     fallback = objectives.fallback_replicas
     if fallback is not None and state.silent_ticks >= objectives.fallback_ticks:
         text = f"{problem} The fallback is at least {replicas(fallback)}."

@@ -42,6 +42,8 @@ class State:
     """What the last tick requested; another number in the next observation is another writer's."""
     counted: bool | None = None
     """Whether demand was work, not slots taken, at the last tick that saw any."""
+    requested_at: float | None = None
+    """Last time that a request was seen or waited in a router."""
     ready: int = 0
     """Pods that were Ready at the last tick."""
     became_ready_at: float | None = None

@@ -64,6 +64,7 @@ NODE = Resource("v1", "Node", "nodes")
 AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 """Autoscalers of others, which may move the replicas of a model."""
 SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects", 7)
+ENDPOINT_SLICE = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 SECRET = Resource("v1", "Secret", "secrets")
 ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles")

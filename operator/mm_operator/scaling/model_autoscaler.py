@@ -47,6 +47,10 @@ class Requested:
     slots_per_replica: int
     set_by: str = ""
     """Field manager that set the replicas last."""
+    held: int = 0
+    """Requests that wait in routers."""
+    hold_problem: str | None = None
+    """Why they would be lost without a replica; empty: they wait. None: there are no routers."""
 
 
 class ModelAutoscaler:
@@ -114,8 +118,12 @@ class ModelAutoscaler:
             cold_start_seconds=self.cold_starts.seconds(),
             traffic=reading.traffic,
             traffic_problem=reading.problem and f"{reading.problem.rstrip('.')}.",
+            held=requested.held,
+            hold_problem=requested.hold_problem or "",
         )
         objectives = replace(objectives, cost=self.cost)
+        if requested.hold_problem is None:
+            objectives = replace(objectives, min_replicas=max(1, objectives.min_replicas))
         decision, self.state = decide(observation, self.state, objectives)
         self.decision, self.attainment = decision, reading.attainment
         self.counts.update(("mm_autoscaling_veto_total", str(one.veto)) for one in decision.vetoes)
@@ -158,6 +166,7 @@ class ModelAutoscaler:
             cost=self.cost,
             cost_problem=self.cost_problem,
             authority=authority,
+            has_routers=requested.hold_problem is not None,
         )
         before = self._published
         same = before is not None and significant_fields(before) == significant_fields(view)

@@ -37,6 +37,7 @@ def objectives_of(
         ),
         cost=cost,
         slots_per_replica=slots_per_replica,
+        idle_seconds=duration.parse(spec.scale_to_zero_after).total_seconds(),
         warm_replicas=spec.warm_replicas,
         fallback_replicas=fallback.replicas if fallback else None,
         fallback_ticks=fallback.failures if fallback else 0,

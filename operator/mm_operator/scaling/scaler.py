@@ -95,6 +95,9 @@ class Scaler:
         clock: Unix seconds.
         report_seconds: called with the seconds of each tick.
         serves: whether the models of a namespace are this installation's.
+        held: how many requests of a model wait in routers.
+        hold_problem: why requests of a namespace would be lost without a replica; empty: they wait.
+            None: there are no routers, and a model keeps one replica.
     """
 
     def __init__(
@@ -111,6 +114,8 @@ class Scaler:
         clock: Callable[[], float] = time.time,
         report_seconds: Callable[[float], None] = lambda _seconds: None,
         serves: Callable[[str], bool] = lambda _namespace: True,
+        held: Callable[[Key], int] = lambda _key: 0,
+        hold_problem: Callable[[str], str] | None = None,
     ) -> None:
         self._models = models
         self._cache = cache
@@ -123,6 +128,8 @@ class Scaler:
         self._clock = clock
         self._report_seconds = report_seconds
         self._serves = serves
+        self._held = held
+        self._hold_problem = hold_problem
         self._autoscalers: dict[str, ModelAutoscaler] = {}
         self._views: dict[str, ScalingView] = {}
         self._specs: dict[str, tuple[int, MultimodalModelSpec | None]] = {}
@@ -156,6 +163,13 @@ class Scaler:
                 await asyncio.sleep(max(self._interval / 15, self._interval - took))
         finally:
             await self._endpoints.close()
+
+    async def wake(self, keys: Sequence[Key]) -> None:
+        """Decide at once on models in which requests wait, where there is no replica."""
+        for key in keys:
+            evaluation = self._evaluation_of(key)
+            if evaluation is not None and not evaluation.requested.replicas:
+                await self._decide_all([evaluation])
 
     async def tick(self) -> None:
         """Look at every model once."""
@@ -208,7 +222,14 @@ class Scaler:
         if record.version < autoscaler.written_version:
             return None  # the cache has not seen our own last move yet
         mover = record.replicas_set_by.manager
-        requested = Requested(spec.autoscaling, spec.replicas, spec.engine.max_batch_size, mover)
+        requested = Requested(
+            spec.autoscaling,
+            spec.replicas,
+            spec.engine.max_batch_size,
+            mover,
+            held=self._held(key),
+            hold_problem=self._hold_problem and self._hold_problem(key.namespace),
+        )
         pods = self._pods_of(key)
         pod_names = autoscaler.names(pods, self._clock())
         return _Evaluation(record, requested, autoscaler, pods, pod_names)

@@ -28,6 +28,10 @@ _CONTESTED = (
     "moves the replicas too, so the operator does not: delete it (and the ScaledObject it may come "
     "from), or set autoscaling.mode to Off and let it target the MultimodalModel"
 )
+_NO_ROUTER = (
+    "minReplicas 0 counts as 1, because nothing holds requests while there is no pod: set the "
+    "chart's router.enabled"
+)
 _LIMITED = (
     "more replicas are needed and there is no node to place them on: add nodes, or lower "
     "autoscaling.maxReplicas"
@@ -58,9 +62,12 @@ def make_view(
     cost: WorkCost | None,
     cost_problem: str = "",
     authority: ScalingAuthority,
+    has_routers: bool = True,
 ) -> ScalingView:
     """Return what people and programs read of a decision."""
     active, reason, message = _condition(spec, decision, authority)
+    if spec.to_zero and not has_routers:
+        message = f"{message}; {_NO_ROUTER}"
     return ScalingView(
         status=ScalingStatus(
             desired=decision.replicas,

@@ -88,6 +88,18 @@ def session() -> aiohttp.ClientSession:
     )
 
 
+async def fetch(session: aiohttp.ClientSession, url: str, most_bytes: int) -> bytes | None:
+    """Return the body of an answer; None when there is none, or it is larger."""
+    try:
+        async with asyncio.timeout(_SECONDS), session.get(url, allow_redirects=False) as answer:
+            if answer.status != 200:  # noqa: PLR2004  # OK; an older program answers 404
+                return None
+            return await read_bounded(answer.content, most_bytes)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        _LOG.debug("%s does not answer: %s", url, error)
+        return None
+
+
 class Servers:
     """What the servers of each model last said that its status depends on; `wake` writes it."""
 
@@ -192,16 +204,10 @@ class Servers:
         """Return what a server says; None when it says nothing that is understood."""
         url = f"http://{host_port(pod.address, self._port)}{PATH}"
         try:
-            async with (
-                asyncio.timeout(_SECONDS),
-                session.get(url, allow_redirects=False) as answer,
-            ):
-                if answer.status != 200:  # noqa: PLR2004  # OK; an older runtime answers 404
-                    return None
-                body = await read_bounded(answer.content, _MOST_BYTES)
-                return ServerState.from_json(body) if body is not None else None
-        except (aiohttp.ClientError, TimeoutError, OSError, ValidationError) as error:
-            _LOG.debug("the server of pod %s did not answer: %s", pod.name, error)
+            body = await fetch(session, url, _MOST_BYTES)
+            return ServerState.from_json(body) if body is not None else None
+        except ValidationError as error:
+            _LOG.debug("the server of pod %s is not understood: %s", pod.name, error)
             return None
 
     def _note(self, key: Key, pods: Iterable[ServerPod]) -> None:

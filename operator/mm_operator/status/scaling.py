@@ -39,6 +39,12 @@ def scaling_summary(snapshot: Snapshot) -> dict[str, Any]:
     return {"scaling": former} if former else {}
 
 
+def scales_to_zero(snapshot: Snapshot) -> bool:
+    """Return whether the model goes without a replica while no requests come."""
+    autoscaling = snapshot.spec.autoscaling if snapshot.spec else None
+    return autoscaling is not None and autoscaling.to_zero
+
+
 def _is_on(snapshot: Snapshot) -> bool:
     autoscaling = snapshot.spec.autoscaling if snapshot.spec else None
     return autoscaling is not None and autoscaling.mode != "Off"
