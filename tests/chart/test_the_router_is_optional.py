@@ -138,6 +138,27 @@ def test_the_router_reaches_and_is_reached(
     assert allows([policy], _router(values), direction, other, port=port) is expected
 
 
+@pytest.mark.parametrize("values", [ON, SOME], ids=["none", "some"])
+def test_the_operator_reads_what_waits(values: dict[str, Any]) -> None:
+    name = f"{one('Deployment', values)['metadata']['name']}".removesuffix("-router")
+    found = {
+        kind: next(
+            item
+            for item in rendered(values)
+            if item["kind"] == kind and item["metadata"]["name"] in {name, f"{name}-lease"}
+        )
+        for kind in ("Deployment", "NetworkPolicy", "Role")
+    }
+    marks = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    operator, router = Peer(labels=marks, namespace=NAMESPACE), _router(values)
+    own = [one("NetworkPolicy", values)]
+
+    assert allows(own, router, "ingress", operator, port="metrics")
+    assert allows([found["NetworkPolicy"]], operator, "egress", router, port=ROUTER_METRICS_PORT)
+    (rule,) = (one for one in found["Role"]["rules"] if "endpointslices" in one["resources"])
+    assert rule["verbs"] == ["list", "watch"]
+
+
 def _router(values: dict[str, Any]) -> Peer:
     marks = one("Deployment", values)["spec"]["template"]["metadata"]["labels"]
     return Peer(labels=marks, namespace=NAMESPACE)

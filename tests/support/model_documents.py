@@ -307,11 +307,28 @@ RULE_EXAMPLES = (
         at("autoscaling", {"minReplicas": 2, "maxReplicas": 1}),
     ),
     RuleExample(
-        "some-pod-runs",
+        "the-operator-wakes",
         "spec.autoscaling.minReplicas",
-        "minReplicas must be at least 1",
-        at("autoscaling", {"minReplicas": 1}),
-        at("autoscaling", {"minReplicas": 0, "objectives": [_LATENCY]}),
+        "minReplicas 0 needs engine Builtin",
+        at("autoscaling", {"minReplicas": 0}),
+        at("autoscaling", {"minReplicas": 0, "engine": "KEDA"}),
+    ),
+    RuleExample(
+        "warm-replicas-are-never-idle",
+        "spec.autoscaling.warmReplicas",
+        "warmReplicas are kept without any request",
+        at("autoscaling", {"maxReplicas": 2, "warmReplicas": 1, "objectives": [_LATENCY]}),
+        at(
+            "autoscaling",
+            {"minReplicas": 0, "maxReplicas": 2, "warmReplicas": 1, "objectives": [_LATENCY]},
+        ),
+    ),
+    RuleExample(
+        "idle-for-a-minute",
+        "spec.autoscaling.scaleToZeroAfter",
+        "scaleToZeroAfter must be at least 1m",
+        at("autoscaling.scaleToZeroAfter", "1m"),
+        at("autoscaling.scaleToZeroAfter", "59s"),
     ),
     RuleExample(
         "the-load-needs-a-replica",

@@ -26,7 +26,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "repository": at("model.source", {"huggingFace": {"repo": "https://a.org/b"}}),
     "removed-engine": at("autoscaling.engine", "HPA"),
     "fewest-above-most": at("autoscaling", {"minReplicas": 3, "objectives": [OBJECTIVE]}),
-    "no-replica": at("autoscaling", {"minReplicas": 0, "objectives": [OBJECTIVE]}),
+    "no-replica": at("autoscaling", {"minReplicas": 0, "engine": "KEDA"}),
     "address-without-scheme": at("autoscaling.prometheus.addresses", ["prometheus:9090"]),
 } | {
     f"objective-{field}-{value}": at("autoscaling.objectives", [{**OBJECTIVE, field: value}])

@@ -160,6 +160,17 @@ SERVING = serving()
 MPS = ServerState(sharing_problem="no daemon starts")
 BIG_POOL = {"runtime": {"memoryPools": {"cuda": "256Mi"}}}
 APART = {"vision": {"placement": "Disaggregated", "replicas": 2}}
+TO_ZERO = {"autoscaling": {"minReplicas": 0}}
+ASLEEP = {
+    "conditions": [
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "ScaledToZero",
+            "lastTransitionTime": "2026-11-30T00:00:00Z",
+        }
+    ]
+}
 NO_IMAGE = {"container": "server", "waiting": "ErrImagePull", "waiting_message": "not found"}
 STAGES: Mapping[str, Stage] = {
     "fresh": fresh(),
@@ -171,6 +182,12 @@ STAGES: Mapping[str, Stage] = {
     "scaling out": serving({"replicas": 2}, ready=1, wanted=2),
     "scaling in": serving({"replicas": 1}, ready=2, wanted=1),
     "scaled to zero": serving({"replicas": 0}, ready=0, wanted=0),
+    "asleep": serving({"replicas": 0, **TO_ZERO}, ready=0, wanted=0),
+    "wakes": serving(TO_ZERO, ready=0, wanted=1, status=ASLEEP),
+    "starts for the first time": serving(TO_ZERO, ready=0, wanted=1),
+    "wakes without its image": replaced(
+        serving(TO_ZERO, ready=0, status=ASLEEP), new(SERVING, **NO_IMAGE)
+    ),
     "spec contradicts the checkpoint": inspected({"engine": {"maxSeqLen": 1000}}, refused=True),
     "former revision answers": replaced(SERVING, OLD, new(SERVING), replicas=2),
     "former revision answers, image is missing": replaced(
