@@ -23,7 +23,7 @@ _SHOWN = 20
 class Model:
     """One MultimodalModel; `created` in seconds since 1970, no `modalities`: not known.
 
-    `may_start`: a replica is to be expected where none is ready; `start_seconds`: as measured, or 0.
+    `may_start`: a replica is to be expected where none is ready. `start_seconds`: measured, or 0.
     """
 
     namespace: str

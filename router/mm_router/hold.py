@@ -21,7 +21,7 @@ _LOADING_SECONDS = 5
 """Until the next attempt where no start was measured: one that loads takes longer."""
 
 _LOOK_SECONDS = 1.0
-"""Between two attempts while nothing is heard of replicas: one that refused may be ready again."""
+"""Between two attempts while replicas are the same: one that refused may be ready again."""
 
 _COMMENT_SECONDS = 10.0
 """Silence of a stream before its head and a comment go out: below the 15 s after which the first
@@ -167,7 +167,7 @@ class Place:
     async def wait(self, comment: Comment | None) -> None:
         """Wait until replicas change, or for a moment.
 
-        `comment` tells the client of a stream that it is not forgotten.
+        `comment` is called now and then: a stream must not be silent for long.
 
         Raises:
             RetryLaterError: a bound is met, or no replica is to be expected.

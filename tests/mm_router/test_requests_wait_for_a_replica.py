@@ -76,8 +76,8 @@ async def test_they_are_answered_in_their_order(tmp_path: Path) -> None:
             answers = await asyncio.gather(*requests)
 
         assert [answer.status_code for answer in answers] == [200] * 8
-        asked = [request.prompt for request in engine.requests]
-        assert [f"chat {number}" in str(one) for number, one in enumerate(asked)] == [True] * 8
+        sent = [request.prompt for request in engine.requests]
+        assert [f"chat {number}" in str(one) for number, one in enumerate(sent)] == [True] * 8
         assert router.count("mm_router_held_requests", model=LABEL) == 0
         assert router.count("mm_router_hold_seconds_count", model=LABEL) == 8
 
@@ -216,7 +216,7 @@ async def test_where_nothing_is_to_be_expected_the_answer_comes_at_once(
 
 
 async def test_a_request_that_the_last_replica_refuses_as_it_drains_waits(tmp_path: Path) -> None:
-    """The race of every way to zero: the router has not heard yet that the pod ends."""
+    """On every way to zero: the router does not know yet that the pod ends."""
     async with starting() as (router, client):
         async with late(router, tmp_path / "1", ScriptedEngine()) as ending:
             ending.gateway.drain.phase = Phase.REFUSING

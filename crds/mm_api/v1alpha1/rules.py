@@ -265,7 +265,7 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
         ),
         Rule(
             cel="self.minReplicas >= 1 || self.engine == 'Builtin'",
-            message="minReplicas 0 needs engine Builtin: KEDA would hear of a request that waits a "
+            message="minReplicas 0 needs engine Builtin: KEDA would observe a waiting request a "
             "scrape and a poll later; set engine to Builtin, or minReplicas to 1",
             field="minReplicas",
         ),

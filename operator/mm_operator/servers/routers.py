@@ -29,7 +29,7 @@ _LOOK_SECONDS = 1.0
 """Between two looks: a request that waits costs a model's start, and half of this in the mean."""
 
 _SILENT_SECONDS = 10.0
-"""A router that is silent for longer may hold requests that nobody sees."""
+"""A router that is silent for longer may hold requests that are not counted."""
 
 _MOST_BYTES = 1 << 20
 """4,000 models in which requests wait, with names of 253 characters."""

@@ -67,7 +67,7 @@ def test_it_stays_at_zero_without_requests_whatever_prometheus_says() -> None:
         assert decision.metrics_available
 
 
-def test_the_reason_is_told() -> None:
+def test_the_reason_is_reported() -> None:
     decision, _ = decide(seen(0, 1, QUIET), idle(), TO_ZERO)
 
     assert (decision.replicas, decision.reason) == (0, ScalingReason.SCALED_TO_ZERO)
@@ -130,7 +130,7 @@ def test_what_waits_wakes_the_model_at_once() -> None:
 
 
 def test_a_model_whose_requests_left_has_its_time_again() -> None:
-    """A start for nobody is no flapping: the replica stays as after a request."""
+    """A start without a client is no flapping: the replica stays as after a request."""
     _, state = decide(seen(0, 0, QUIET, held=1), idle(0), TO_ZERO)
     found = []
     for number in range(1, 23):

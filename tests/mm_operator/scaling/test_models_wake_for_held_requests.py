@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.root]
 MESSAGES: Any = [{"role": "user", "content": "hello"}]
 
 
-async def ask(site: Sleeping, *, stream: bool) -> str:
-    """Ask as a user of the official client does: what is cut is sent again by the client itself."""
+async def query(site: Sleeping, *, stream: bool) -> str:
+    """Send as the official client does: it sends what is cut again."""
     async with openai.AsyncOpenAI(
         base_url=f"{site.url}/v1", api_key="none", max_retries=20, timeout=120
     ) as client:
@@ -32,7 +32,7 @@ async def ask(site: Sleeping, *, stream: bool) -> str:
         return "".join([one.choices[0].delta.content or "" async for one in chunks])
 
 
-def kill_nobody(_site: Sleeping) -> None:
+def kill_none(_site: Sleeping) -> None:
     """Leave all as it is."""
 
 
@@ -47,9 +47,9 @@ def kill_router(site: Sleeping) -> None:
 
 
 async def wake(site: Sleeping, kill: Callable[[Sleeping], None], *, stream: bool) -> None:
-    """Put the model to sleep, let three clients ask, kill someone meanwhile: all are answered."""
+    """Put the model to sleep, let three clients wait, kill a process: all are answered."""
     await asyncio.to_thread(site.fall_asleep)
-    requests = [asyncio.ensure_future(ask(site, stream=stream)) for _ in range(3)]
+    requests = [asyncio.ensure_future(query(site, stream=stream)) for _ in range(3)]
     await asyncio.sleep(random.uniform(0, 1.5))  # noqa: S311  # before, at and after the wake
     await asyncio.to_thread(kill, site)
     assert await asyncio.gather(*requests) == ["a red square"] * 3
@@ -66,7 +66,7 @@ async def test_a_held_request_starts_a_replica_and_is_answered(api: Api, tmp_pat
         asleep = api.condition(MODEL, "Ready")
         assert (asleep["status"], asleep["reason"]) == ("True", "ScaledToZero")
 
-        assert await ask(site, stream=False) == "a red square"
+        assert await query(site, stream=False) == "a red square"
 
         assert site.held() == {}
         await asyncio.to_thread(api.reaches, MODEL, "Ready", "ReplicasAvailable")
@@ -75,7 +75,7 @@ async def test_a_held_request_starts_a_replica_and_is_answered(api: Api, tmp_pat
 
 async def test_killed_operators_and_routers_lose_no_request(api: Api, tmp_path: Path) -> None:
     async with sleeping_model(api, tmp_path) as site:
-        for number, kill in enumerate((kill_operator, kill_router, kill_nobody)):
+        for number, kill in enumerate((kill_operator, kill_router, kill_none)):
             await wake(site, kill, stream=bool(number % 2))
 
 
@@ -83,7 +83,7 @@ async def test_killed_operators_and_routers_lose_no_request(api: Api, tmp_path: 
 @pytest.mark.timeout(5400)
 async def test_two_hundred_models_wake_under_kills(api: Api, tmp_path: Path) -> None:
     """One model, 200 times: goal of the page on scaling to zero."""
-    kills = (kill_operator, kill_router, kill_nobody, kill_nobody)
+    kills = (kill_operator, kill_router, kill_none, kill_none)
     async with sleeping_model(api, tmp_path) as site:
         for number in range(200):
             await wake(site, kills[number % 4], stream=bool(number % 3))
@@ -104,5 +104,5 @@ async def test_no_replica_is_left_after_its_time(
             eventually, lambda: (1, 0, "ScaledToZero") in history(api), seconds=300
         )
         await asyncio.to_thread(api.reaches, MODEL, "Ready", "ScaledToZero")
-        assert await ask(site, stream=True) == "a red square"
+        assert await query(site, stream=True) == "a red square"
         await eventually_async(lambda: history(api)[0][:2] == (0, 1), pause_seconds=0.5)
