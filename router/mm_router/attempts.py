@@ -91,7 +91,7 @@ class Attempts:
                 if reached is not None:
                     visit, received = reached
                     refused = received.status == HTTPStatus.TOO_MANY_REQUESTS
-                    if not (refused and place.waited and place.seconds_left > _BUSY_SECONDS):
+                    if not (refused and place.line and place.seconds_left > _BUSY_SECONDS):
                         return visit, received
                     # More were held than the first replica has places for: the rest waits on.
                     received.close()

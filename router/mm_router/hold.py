@@ -99,9 +99,15 @@ class Holds:
         place = Place(self, model, size)
         try:
             yield place
-            place.handed_over()
+            if place.line is not None:
+                seconds = self.clock() - place.began
+                self.metrics.observe("mm_router_hold_seconds", "/".join(model.key), seconds)
         finally:
-            place.leave()
+            if place.line is not None:
+                place.line.requests -= 1
+                place.line.bytes -= size
+                if not place.line.requests:
+                    del self._lines[model.key]
 
     def enter(self, model: Model, size: int) -> _Line:
         """Take a place.
@@ -120,12 +126,6 @@ class Holds:
         line.bytes += size
         return line
 
-    def leave(self, model: Model, line: _Line, size: int) -> None:
-        line.requests -= 1
-        line.bytes -= size
-        if not line.requests:
-            del self._lines[model.key]
-
     def refusal(self, model: Model, bound: Bound) -> RetryLaterError:
         """Return the error of a bound, with what is left of a start as it was measured."""
         label = "/".join(model.key)
@@ -142,27 +142,20 @@ class Holds:
 
 
 class Place:
-    """One request that may have to wait.
-
-    Attributes:
-        waited: it had to.
-    """
+    """One request that may have to wait; `line`: those that it waits with, once it has to."""
 
     def __init__(self, holds: Holds, model: Model, size: int) -> None:
         self._holds = holds
         self._model = model
         self._size = size
         self._number = next(holds.numbers)
-        self._line: _Line | None = None
-        self._began = self._spoke = 0.0
-
-    @property
-    def waited(self) -> bool:
-        return self._line is not None
+        self._spoke = 0.0
+        self.began = 0.0
+        self.line: _Line | None = None
 
     @property
     def seconds_left(self) -> float:
-        return self._began + self._holds.limits.seconds - self._holds.clock()
+        return self.began + self._holds.limits.seconds - self._holds.clock()
 
     async def wait(self, comment: Comment | None) -> None:
         """Wait until replicas change, or for a moment.
@@ -174,35 +167,22 @@ class Place:
             ClientGoneError: the client has stopped reading.
         """
         holds = self._holds
-        if self._line is None:
+        if self.line is None:
             if not (self._model.may_start and holds.limits.seconds):
                 label = "/".join(self._model.key)
                 raise not_ready(f"{label!r} has no ready replica now", _LOADING_SECONDS)
-            self._line = holds.enter(self._model, self._size)
-            self._began = self._spoke = holds.clock()
+            self.line = holds.enter(self._model, self._size)
+            self.began = self._spoke = holds.clock()
         if self.seconds_left <= 0:
             raise holds.refusal(self._model, Bound.SECONDS)
-        turn = self._line.turns[self._number] = asyncio.get_running_loop().create_future()
+        turn = self.line.turns[self._number] = asyncio.get_running_loop().create_future()
         try:
             await asyncio.wait({turn}, timeout=min(_LOOK_SECONDS, self.seconds_left))
         finally:
-            del self._line.turns[self._number]
+            del self.line.turns[self._number]
         if comment and not turn.done() and holds.clock() - self._spoke >= _COMMENT_SECONDS:
             self._spoke = holds.clock()
             await comment()
-
-    def handed_over(self) -> None:
-        """Note that a replica answers."""
-        if self._line is not None:
-            seconds = self._holds.clock() - self._began
-            label = "/".join(self._model.key)
-            self._holds.metrics.observe("mm_router_hold_seconds", label, seconds)
-
-    def leave(self) -> None:
-        """Give the place back."""
-        if self._line is not None:
-            self._holds.leave(self._model, self._line, self._size)
-            self._line = None
 
 
 def not_ready(what: str, seconds: int) -> RetryLaterError:
