@@ -167,7 +167,7 @@ class Scaler:
     async def wake(self, keys: Sequence[Key]) -> None:
         """Decide at once on models in which requests wait, where there is no replica."""
         for key in keys:
-            evaluation = self._evaluation_of(key)
+            evaluation = self._evaluation_of(key, waking=True)
             if evaluation is not None and not evaluation.requested.replicas:
                 await self._decide_all([evaluation])
 
@@ -204,8 +204,11 @@ class Scaler:
                 evaluations.append(evaluation)
         return evaluations
 
-    def _evaluation_of(self, key: Key) -> _Evaluation | None:
-        """Return what there is to decide about a model, None when nothing is configured."""
+    def _evaluation_of(self, key: Key, *, waking: bool = False) -> _Evaluation | None:
+        """Return what there is to decide about a model, None when nothing is configured.
+
+        Only a look at the routers wakes a model: at a tick what it counted may be answered by now.
+        """
         record = self._models.find(key)
         if record is None or not record.scales or record.deleting:
             return None
@@ -227,7 +230,7 @@ class Scaler:
             spec.replicas,
             spec.engine.max_batch_size,
             mover,
-            held=self._held(key),
+            held=self._held(key) if waking or spec.replicas else 0,
             hold_problem=self._hold_problem and self._hold_problem(key.namespace),
         )
         pods = self._pods_of(key)
