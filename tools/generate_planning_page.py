@@ -36,7 +36,6 @@ metadata:
 spec:
   model:
     source: {persistentVolumeClaim: {claimName: checkpoints}}
-    allowPickle: true   # FairSeq's weights are a pickle
   engine: {backend: TensorRT}
 """
 _WITHOUT_ENGINES: Final = ("PyTorch", "1.2.1")
@@ -304,7 +303,6 @@ def _codes() -> str:
     planner = ROOT / "operator" / "mm_operator" / "plan" / "engine"
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(planner.rglob("*.py")))
     found = re.findall(r'(?:_error|SpecError)\(\s*(?:[\w."{}]+,\s*)?"([A-Z]\w+)"', text)
-    found += [one.code for family in FAMILIES.values() for one in family.trtllm.refusals]
     images = table("images")["images"]
     lines = [
         "## What is refused",

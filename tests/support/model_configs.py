@@ -30,8 +30,6 @@ FOLDERS = tuple(name for name in MODELS if name in SERVED)
 ON_TRITON = tuple(name for name in MODELS if FAMILIES[name].is_served("TensorRT"))
 WITH_ENGINES = tuple(name for name in MODELS if FAMILIES[name].has_engines)
 WITHOUT_ENGINES = tuple(name for name in MODELS if name not in WITH_ENGINES)
-BUILT_ONLY = tuple(name for name in WITH_ENGINES if name not in ON_TRITON)
-"""Families whose engines upstream's server does not know."""
 
 ON_PYTORCH: dict[str, dict[str, Any]] = {
     name: {} if served.images else {"maxImagesPerRequest": 0}
@@ -86,7 +84,7 @@ def inputs_of(
     """
     record = FAMILIES[family]
     backend = "TensorRT" if record.has_engines else "PyTorch" if record.pytorch else "Reference"
-    backend = backend if record.is_served(backend) or record.has_engines else "VLLM"
+    backend = backend if record.is_served(backend) else "VLLM"
     changes = {"engine": {"backend": backend, **(engine or {})}, **spec}
     changes.setdefault("model", {"allowPickle": True})
     return Inputs(

@@ -33,7 +33,7 @@ def _build(folder: Path) -> None:
         "allow_private_networks": True,
         "fetch_timeout_seconds": FETCH_SECONDS,
     }
-    change_serving(engine.serving, gateway=fetches, bls_instances=BLS_INSTANCES)
+    change_serving(engine.serving, gateway=fetches, bls_instances=BLS_INSTANCES, llmapi=True)
 
 
 @pytest.fixture(scope="session")

@@ -82,8 +82,6 @@ def write_model(folder: Path, family: str, *, inspected: bool = False) -> Path:
         (folder / "llm").mkdir()
         write_tokenizer(folder / "llm", family, image=inspected)
         write_safetensors(folder / "llm" / "model.safetensors", {"a": ("F16", (8, 11))})
-    elif family == "nmt":
-        (folder / "model.pt").write_bytes(b"a pickle that is never opened")
     elif inspected:
         config = json.loads((folder / "config.json").read_text())
         write_safetensors(folder / "model.safetensors", hollow_tensors(config))

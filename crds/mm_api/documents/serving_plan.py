@@ -147,6 +147,11 @@ class ServingPlan(Document):
         ge=0,
         description="Requests that Triton's model tensorrt_llm_bls serves at one time; 0: none.",
     )
+    llmapi: bool | None = Field(
+        default=None,
+        description="Triton serves the tensors of TensorRT-LLM's LLM API, with as many processes "
+        "as tensorrt_llm_bls. None: it does not.",
+    )
     max_queue_delay_microseconds: int | None = Field(default=None, ge=0)
     preprocessing_instance_count: int | None = Field(default=None, ge=1)
     postprocessing_instance_count: int | None = Field(default=None, ge=1)

@@ -3,18 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from mm_api.backends import BACKENDS, REFERENCE
 from mm_api.documents.model_facts import ModelFacts
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Checkpoints of a family that its converter does not read."""
-
-    code: str
-    """Error code in the plan."""
-    applies: Callable[[ModelFacts], bool]
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +34,7 @@ class TensorRTLLM:
     model_name: Callable[[ModelFacts], str | None] | None = None
     """The converter's --model_name, of weights in `<name>.pt`; None: none for such sizes."""
     reads_pickles: bool = False
-    """The converter loads `model.pt` or `<size>.pt` and knows no other format."""
-    refusals: tuple[Refusal, ...] = ()
+    """The converter loads `<size>.pt` and knows no other format."""
     since: str | None = None
     """First TensorRT-LLM whose backend in Triton is known to take what the family needs; None:
     every version that is planned for."""
@@ -110,18 +98,3 @@ class ReferenceFamily:
 
 TORCH_ALONE = ReferenceFamily()
 FUSED = ReferenceFamily(fused_passes=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Unserved:
-    """Why some backends do not serve a family, although its engines can be built."""
-
-    what: str
-    """The family in a sentence: "... is not supported"."""
-    instead: str
-    """Why it is not built in the cluster, and what to do."""
-    backends: tuple[str, ...] = tuple(BACKENDS)
-
-
-ON_SERVERS = Unserved("a model of this family", "", (REFERENCE.name,))
-"""Servers of others have it as well: docs/decisions/20261129-reference-is-small-again.md."""

@@ -23,16 +23,15 @@ DEFAULTS = {
 
 
 def read(config: JsonObject, _: JsonObject) -> Dimensions:
-    return twin_dimensions(config, Sizes(config, DEFAULTS), "d_model", "encoder_ffn_dim")
+    return twin_dimensions(config, Sizes(config, DEFAULTS))
 
 
-def twin_dimensions(config: JsonObject, size: Sizes, hidden_key: str, ffn_key: str) -> Dimensions:
+def twin_dimensions(config: JsonObject, size: Sizes) -> Dimensions:
     """Return the dimensions of an encoder and a decoder of one width, or a CheckpointError.
 
-    `size`: `config` with the defaults of missing values. The keys: of the width, and of the width
-    of the encoder's feed-forward layers.
+    `size`: `config` with the defaults of missing values.
     """
-    hidden, heads, head_size = size.heads(hidden_key, "decoder_attention_heads")
+    hidden, heads, head_size = size.heads("d_model", "decoder_attention_heads")
     positions = size("max_position_embeddings")
     text = TextFacts(
         hidden_size=hidden,
@@ -46,10 +45,10 @@ def twin_dimensions(config: JsonObject, size: Sizes, hidden_key: str, ffn_key: s
         gated_mlp=False,
         tied_embeddings=bool(config.get("tie_word_embeddings", True)),
     )
-    _, encoder_heads, encoder_head = size.heads(hidden_key, "encoder_attention_heads")
+    _, encoder_heads, encoder_head = size.heads("d_model", "encoder_attention_heads")
     encoder = EncoderFacts(
         hidden_size=hidden,
-        intermediate_size=size(ffn_key),
+        intermediate_size=size("encoder_ffn_dim"),
         layers=size("encoder_layers"),
         attention_heads=encoder_heads,
         head_size=encoder_head,

@@ -50,8 +50,6 @@ class CheckpointFiles:
     tokenizer: Tokenizer = Tokenizer()
     in_parts: bool = False
     """Checkpoints may be folders, one a part, without an index of all weights."""
-    published_pickled: bool = False
-    """Its checkpoints are pickles and nothing else."""
     vision_parameters: Callable[[VisionFacts, TextFacts], int] | None = None
     """Weights of tower and projector, where checkpoints have no index with the total."""
 

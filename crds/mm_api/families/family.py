@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mm_api.backends import BACKENDS, PYTORCH, VLLM
+from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, VLLM
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject
 from mm_api.documents.model_facts import VisionFacts
@@ -14,7 +14,6 @@ from mm_api.families.backend_parts import (
     PyTorchServing,
     ReferenceFamily,
     TensorRTLLM,
-    Unserved,
 )
 from mm_api.families.checkpoint_files import BESIDE_TOWER, CheckpointFiles
 from mm_api.families.image_layouts.layout import SQUARE, ImageLayout
@@ -59,8 +58,8 @@ class Family:
     model_type: str | None
     """As in config.json; None: `recognised` alone decides, and precedes every model_type."""
     read: Callable[[JsonObject, JsonObject], Dimensions]
-    """Dimensions, from config.json (FairSeq: the args namespace) and preprocessor_config.json,
-    which is empty when there is none. Raises CheckpointError: a value is missing, of a wrong type
+    """Dimensions, from config.json and preprocessor_config.json, which is empty when there is none.
+    Raises CheckpointError: a value is missing, of a wrong type
     or out of range, or this variant of the family cannot be served."""
     kind: Kind = Kind.PROMPT_TABLE
     dtypes: tuple[str, ...] = ("bfloat16", "float16")
@@ -75,8 +74,8 @@ class Family:
     template_tokens: int = 16
     recognised: Callable[[JsonObject], bool] = always
     """What a config.json of the model_type must say besides; exactly one family's holds."""
-    unserved: Unserved | None = None
-    """None: the Reference engine and TensorRT engines in Triton serve it."""
+    on_reference: bool = True
+    """False: servers of others have it (docs/decisions/20261129-reference-is-small-again.md)."""
     pytorch: PyTorchServing | None = None
     """None: trtllm-serve's PyTorch backend has no class for it."""
     vllm_features: bool = False
@@ -122,7 +121,7 @@ class Family:
 
     def is_served(self, backend: str) -> bool:
         made = self.has_engines or not BACKENDS[backend].builds_engines
-        return made and (self.unserved is None or backend not in self.unserved.backends)
+        return made and (self.on_reference or backend != REFERENCE.name)
 
     @property
     def transformers_class(self) -> str:

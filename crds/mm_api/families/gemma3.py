@@ -11,7 +11,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
-from mm_api.families.backend_parts import ON_SERVERS, PyTorchServing
+from mm_api.families.backend_parts import PyTorchServing
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import SQUARE, patches
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -83,7 +83,7 @@ GEMMA3 = Family(
         opening="<start_of_turn>",
     ),
     layout=replace(SQUARE, encoder="", positions_per_tile=patches),
-    unserved=ON_SERVERS,
+    on_reference=False,
     template_tokens=24,
     # TestGemma3_27BInstruct of tests/integration/defs/accuracy: "Gemma3 VLM needs FlashInfer
     # attention backend for custom mask support", without chunked prefill and reuse of blocks.

@@ -7,7 +7,6 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
-from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.numbered import NUMBERED
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -78,7 +77,7 @@ IDEFICS3 = Family(
     model_type="idefics3",
     read=read,
     layout=NUMBERED,
-    unserved=ON_SERVERS,
+    on_reference=False,
     prompt=PromptStyle(WRAPPER),
     notes=(
         "small images are scaled up, too: even 364 x 364 pixels are 16 tiles and a view of them",

@@ -11,7 +11,6 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
-from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.crops import CROPS
 from mm_api.families.prompt import PromptStyle, chatml
@@ -79,7 +78,7 @@ INTERNVL = Family(
     read=read,
     text=QWEN2,
     layout=CROPS,
-    unserved=ON_SERVERS,
+    on_reference=False,
     prompt=PromptStyle(
         WRAPPER, "<IMG_CONTEXT>", framed="<img><IMG_CONTEXT></img>", opening="<|im_start|>"
     ),

@@ -6,12 +6,11 @@ Triton's preprocessing model refuses a vision engine of `llava_next`.
 
 from dataclasses import replace
 
-from mm_api.backends import TENSORRT
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject, invalid, section
 from mm_api.checkpoint.vision import grids_of, most_tiles
 from mm_api.families import llava
-from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES, PyTorchServing, Unserved
+from mm_api.families.backend_parts import FUSED, NO_ENGINES, PyTorchServing
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
@@ -70,9 +69,7 @@ LLAVA_NEXT = Family(
     dtypes=("float16", "bfloat16"),
     dtype_reason="upstream's engines are float16",
     trtllm=replace(
-        LLAMA_ENGINES,
-        vision_type="llava_next",
-        keeps_class_token=False,
+        NO_ENGINES,  # Triton's preprocessing model refuses them
         max_images=1,
         max_images_reason="upstream's script takes one image a request",
     ),
@@ -81,12 +78,5 @@ LLAVA_NEXT = Family(
     prompt=PromptStyle(WRAPPER),
     default_input_tokens=4096,  # upstream's documented engine: input 4096, sequence 5120
     pytorch=PyTorchServing(images=True),
-    unserved=Unserved(
-        "LLaVA-NeXT",
-        "Triton's preprocessing model does not know LLaVA-NeXT, so no GPU is taken for its engines:"
-        " use backend PyTorch or Reference, or build them by hand with the commands of `mmctl plan"
-        " -o commands`",
-        backends=(TENSORRT.name,),
-    ),
     notes=("the smallest grid has two tiles: even 336 x 336 pixels are 1,176 features",),
 )

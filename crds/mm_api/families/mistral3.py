@@ -11,7 +11,7 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import ON_SERVERS, PyTorchServing
+from mm_api.families.backend_parts import PyTorchServing
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.lines import LINES
 from mm_api.families.llava_next import MISTRALS_WINDOW
@@ -101,7 +101,7 @@ MISTRAL3 = Family(
     model_type="mistral3",
     read=read,
     layout=LINES,
-    unserved=ON_SERVERS,
+    on_reference=False,
     prompt=PromptStyle(WRAPPER, "[IMG]"),
     pytorch=PyTorchServing(images=True),
     notes=(

@@ -12,7 +12,6 @@ from mm_api.checkpoint.text import decoder_sizes, text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, section
 from mm_api.documents.model_facts import AudioFacts, VisionFacts
 from mm_api.families import qwen2_5_vl, qwen2_audio, qwen2_vl
-from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.layout import OWN
 from mm_api.families.prompt import PromptStyle, chatml
@@ -93,7 +92,7 @@ QWEN2_5_OMNI = replace(
     read=read,
     checkpoint=replace(GENERIC.checkpoint, loaded_as="Qwen2_5OmniThinkerForConditionalGeneration"),
     prompt=PromptStyle(WRAPPER, "<|IMAGE|>", audio="<|AUDIO|>", opening="<|im_start|>"),
-    unserved=ON_SERVERS,
+    on_reference=False,
     layout=replace(OWN, rows_of_image=rows_of_image),
     audio_features=qwen2_audio.audio_features,
     notes=(

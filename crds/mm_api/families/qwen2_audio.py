@@ -10,7 +10,6 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import AudioFacts
-from mm_api.families.backend_parts import ON_SERVERS
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.layout import OWN
 from mm_api.families.prompt import PromptStyle
@@ -100,7 +99,7 @@ QWEN2_AUDIO = replace(
     prompt=PromptStyle(
         CHAT, audio="<|AUDIO|>", reads_images=False, opening="<|im_start|>", chat=CHAT
     ),
-    unserved=ON_SERVERS,
+    on_reference=False,
     reads_images=False,
     audio_features=audio_features,
     layout=replace(OWN, features_per_image=lambda _: 0),

@@ -10,7 +10,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.families import qwen2_vl
-from mm_api.families.backend_parts import ON_SERVERS, PyTorchServing
+from mm_api.families.backend_parts import PyTorchServing
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.grid import GRID
 from mm_api.families.prompt import PromptStyle, chatml
@@ -68,7 +68,7 @@ QWEN3_VL = Family(
     read=read,
     text=replace(LLAMA, head_norms=True, adapters=False),
     layout=replace(GRID, encoder="", video_features=None),
-    unserved=ON_SERVERS,
+    on_reference=False,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     default_input_tokens=2048,  # as Qwen2-VL
     template_tokens=32,

@@ -31,7 +31,7 @@ def read(config: JsonObject, _: JsonObject) -> Dimensions:
     """Return decoder and encoder of Whisper; the encoder reads two mel frames a position."""
     size = Sizes(config, DEFAULTS)
     values = config | {"max_position_embeddings": size("max_target_positions")}
-    twin = bart.twin_dimensions(values, Sizes(values, DEFAULTS), "d_model", "encoder_ffn_dim")
+    twin = bart.twin_dimensions(values, Sizes(values, DEFAULTS))
     assert twin.encoder is not None  # noqa: S101  # twins have one
     encoder = twin.encoder.model_copy(
         update={"max_positions": size("max_source_positions"), "mel_bins": size("num_mel_bins")}

@@ -157,10 +157,14 @@ class RuntimeSpec(Scheduling):
         return 1 if self.bls_instances is None else self.bls_instances
 
     @property
+    def llmapi_processes(self) -> int:
+        return self.bls_processes if self.triton.expose else 0
+
+    @property
     def pipeline_processes(self) -> int:
         """Those of models that run one request's steps, and further ones of postprocessing.
 
         Without streaming, `ensemble` has as many as `tensorrt_llm_bls`.
         """
-        pipelines = self.bls_processes * (1 if self.streaming else 2)
+        pipelines = self.bls_processes * (1 if self.streaming else 2) + self.llmapi_processes
         return pipelines + (self.triton.postprocessing_instance_count or 1) - 1

@@ -69,12 +69,12 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         _row(
             _REFERENCE,
             "model.family",
-            f"{family.unserved.what} ({family.name}) is",
+            f"a model of this family ({family.name}) is",
             *(name for name in FAMILIES if name != family.name),
             instead=f"set engine.backend to {' or '.join(reversed(family.backends))}",
         )
         for family in FAMILIES.values()
-        if family.unserved and not family.is_served("Reference")
+        if not family.on_reference
     ),
     _row(_REFERENCE, "engine.parallelism.tensor", "tensor parallelism is", 1),
     _row(_REFERENCE, "engine.parallelism.pipeline", "pipeline parallelism is", 1),

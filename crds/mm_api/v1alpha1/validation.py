@@ -88,7 +88,9 @@ def _message(detail: ErrorDetails) -> str:
             name = str(detail["loc"][-1])
             close = get_close_matches(name, sorted(_wire_names()), n=1)
             advice = f"did you mean {close[0]}?" if close else "remove it"
-            if places := sorted(_places(name)):
+            if detail["loc"][:-1] == ("spec", "model", "source"):
+                advice = "set huggingFace, persistentVolumeClaim or s3; unpack archives into one"
+            elif places := sorted(_places(name)):
                 advice = f"it belongs to {' or '.join(places)}"
             text = f"unknown field: {advice}"
         case "literal_error":

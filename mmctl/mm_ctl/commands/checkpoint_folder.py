@@ -99,7 +99,7 @@ def _estimated(folder: Path, found: Description) -> ModelFacts:
         architecture=found.architecture,
         dtype=dtype,
         source_digest=source_digest(folder),
-        weight_format="pickle" if family.checkpoint.published_pickled else "safetensors",
+        weight_format="safetensors",
         weight_bytes=1,
         parameters=1,
         custom_code=found.custom_code,

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from mm_api.conditions import Reason
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.families import FAMILIES
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.errors import SpecError
@@ -42,7 +41,7 @@ class PlannedEngine:
     """Either `wanted` or `problem`, or neither before the inspection."""
 
     plan: EnginePlan | None = None
-    """Also of what does not fit or is not served."""
+    """Also of what does not fit."""
 
     wanted: WantedEngine | None = None
     problem: SpecError | None = None
@@ -57,10 +56,6 @@ def plan_for(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) -
     if isinstance(planned, Refusal):
         return PlannedEngine(problem=_joined(planned.problems))
     planned = with_store_access(planned, snapshot, spec)
-    family = FAMILIES[facts.family]
-    if family.unserved and not family.is_served(spec.engine.backend):
-        problem = SpecError(Reason.NOT_SUPPORTED, family.unserved.instead)
-        return PlannedEngine(planned, problem=problem)
     if not planned.fits:
         return PlannedEngine(planned, problem=SpecError(Reason.DOES_NOT_FIT, _too_big(planned)))
     if missing := node_problem(spec, snapshot.gpu_nodes, planned):

@@ -35,7 +35,6 @@ from mm_runtime.inspect.small_files import (
     check_directory,
     listing,
     read_config,
-    read_object,
     read_optional,
 )
 from mm_runtime.inspect.tokenizer_files import tokenizer_source
@@ -43,9 +42,6 @@ from mm_runtime.inspect.tokenizers_fit import check_tokenizer
 from mm_runtime.sources.identity import PARTS, source_digest, source_files
 
 ADAPTER = "adapter_config.json"
-
-FAIRSEQ_CONFIG = "args.json"
-"""FairSeq keeps its configuration inside model.pt; this is that namespace, saved as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +68,7 @@ class Description:
         names = self.config.get("architectures")
         if isinstance(names, list) and names and isinstance(names[0], str):
             return names[0]
-        # LlavaConfig's class writes this; old files leave it out. FairSeq calls it arch.
-        return str(self.config.get("arch", "LlavaForConditionalGeneration"))
+        return "LlavaForConditionalGeneration"  # its class writes this; old files leave it out
 
 
 def inspect(source: Path, options: InspectOptions) -> ModelFacts:
@@ -122,7 +117,7 @@ def describe(source: Path, options: InspectOptions) -> Description:
             " transformers would add to them. Name the base model as spec.model.source and the"
             " adapter in spec.engine.lora, or merge the two and remove the file.",
         )
-    config = with_parts(_config(source), lambda name: read_optional(source / name))
+    config = with_parts(read_config(source), lambda name: read_optional(source / name))
     family = resolve(config, options.family)
     check_method(config, exported=(source / HF_QUANT_CONFIG).is_file())
     custom_code = _custom_code(source, config)
@@ -192,14 +187,6 @@ def _check_images(
         )
     check_processor(family, vision, preprocessor)
     check_joined(family, vision, read_optional(source / JOINED))
-
-
-def _config(source: Path) -> JsonObject:
-    """Return config.json, or the args namespace that stands for it in a FairSeq checkpoint."""
-    arguments = source / FAIRSEQ_CONFIG
-    if arguments.is_file() and not (source / "config.json").is_file():
-        return read_object(arguments, InspectReason.CONFIG_INVALID)
-    return read_config(source)
 
 
 def _weights(

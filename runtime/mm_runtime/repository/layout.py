@@ -11,6 +11,7 @@ from mm_runtime.errors import PermanentError
 from mm_runtime.repository.configs import (
     bls_ensemble,
     ensemble,
+    llmapi,
     multimodal_encoders,
     postprocessing,
     preprocessing,
@@ -38,7 +39,7 @@ ENCODER_MODELS = (vision_encoder,)
 
 SHIPPED = tuple(module.NAME for module in (*PYTHON_MODELS, *ENCODER_MODELS))
 """Models with a file `model.py`."""
-SAME_SOURCE = {whisper_bls: tensorrt_llm_bls.NAME, bls_ensemble: tensorrt_llm_bls.NAME}
+SAME_SOURCE = dict.fromkeys((whisper_bls, bls_ensemble, llmapi), tensorrt_llm_bls.NAME)
 """Model -> another one whose `model.py` it runs, with tensors of its own."""
 
 
@@ -54,6 +55,8 @@ def models_of(values: RepositoryValues, role: Role) -> tuple[ModuleType, ...]:
     added: list[ModuleType] = []
     if values.accepts_audio and values.serving.bls_instances:
         added.append(whisper_bls)
+    if values.serving.llmapi and not values.accepts_audio:
+        added.append(llmapi)
     if not values.serving.streaming and values.serving.bls_instances:
         absent.append(ensemble)
         added += [bls_ensemble]

@@ -60,6 +60,8 @@ class ModelSettings:
             name: value["string_value"] for name, value in config.get("parameters", {}).items()
         }
         self._outputs = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
+        self.batches = bool(config["max_batch_size"])
+        """Tensors begin with the axis of a batch."""
         self.decoupled = bool(config.get("model_transaction_policy", {}).get("decoupled"))
         """The model may send any number of responses to a request."""
 

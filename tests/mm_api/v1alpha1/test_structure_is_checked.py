@@ -24,6 +24,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "claim": at("model.source", {"persistentVolumeClaim": {"claimName": "My_Claim"}}),
     "secret": at("gateway.authSecretRef", {"name": "A!"}),
     "repository": at("model.source", {"huggingFace": {"repo": "https://a.org/b"}}),
+    "archive": at("model.source", {"http": {"url": "https://a.org/nmt.tar.bz2"}}),
     "removed-engine": at("autoscaling.engine", "HPA"),
     "fewest-above-most": at("autoscaling", {"minReplicas": 3, "objectives": [OBJECTIVE]}),
     "no-replica": at("autoscaling", {"minReplicas": 0, "engine": "KEDA"}),

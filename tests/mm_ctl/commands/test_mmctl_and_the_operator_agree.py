@@ -203,6 +203,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "another-width": (configured(text_config={"intermediate_size": 640}), "says [128, 640]"),
     "other-heads": (configured(text_config={"num_key_value_heads": 4}), "says [128, 128]"),
     "heads-of-the-tower": (configured(vision_config={"num_attention_heads": 3}), "3 attention"),
+    "fairseqs-layout": (
+        lambda s: (s / "config.json").rename(s / "model.pt"),
+        "model.pt is FairSeq's own layout, which no backend here reads",
+    ),
     "pickle-alone": (lambda s: (s / SINGLE).rename(s / "pytorch_model.bin"), "are pickles"),
 }
 

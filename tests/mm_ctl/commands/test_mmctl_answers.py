@@ -194,3 +194,10 @@ def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # 
 
     assert main([*command, "tiny", *given]) == code
     assert words.replace("FILE", str(file)) in capsys.readouterr().err
+
+
+def test_engine_folders_are_no_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """As run.py and the executor of the guide for encoder-decoders read them."""
+    with pytest.raises(SystemExit):
+        main(["ask", "model", "--text", "x", "--engine_dir", "/engines"])
+    assert "unrecognized arguments: --engine_dir" in capsys.readouterr().err

@@ -23,7 +23,6 @@ from support.cases import cases
 from support.golden import Golden
 from support.gpu_nodes import H100, L4, node
 from support.model_configs import (
-    BUILT_ONLY,
     ON_TRITON,
     WITHOUT_ENGINES,
     facts_of,
@@ -82,16 +81,6 @@ def test_every_family_is_built_from_its_plan(family: str) -> None:
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
     assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
     assert "Deployment" not in made
-
-
-@pytest.mark.parametrize("family", BUILT_ONLY)
-def test_what_is_not_served_takes_no_gpu(family: str) -> None:
-    status, kinds = reported(family, refused=True)
-
-    assert condition(status, "Planned")["reason"] == Reason.NOT_SUPPORTED
-    ways = ("mmctl plan -o commands", "Use backend Reference")
-    assert any(way in condition(status, "Planned")["message"] for way in ways)
-    assert {"Job", "Deployment"} & set(kinds) == set()
 
 
 @pytest.mark.parametrize("family", WITHOUT_ENGINES)

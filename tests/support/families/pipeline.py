@@ -32,7 +32,6 @@ from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.features import RequestEncoder
 from mm_runtime.serving.encode.vision.load import load_encoder
-from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.generation import read_request
 from mm_runtime.serving.generate.request import Request
 from mm_runtime.serving.preprocess.preprocessing import Preprocessor
@@ -194,7 +193,7 @@ class Pipeline:
         wanted = {name.lower(): value for name, value in prepared.items()}
         wanted |= {"max_tokens": prepared["REQUEST_OUTPUT_LEN"]}
         encoded = encode_requests(self.encoder, [wanted], np.float32)[0]
-        if isinstance(encoded, RequestError):
+        if isinstance(encoded, Exception):
             raise encoded
         return found | {ENCODER_OUTPUTS[name]: value for name, value in encoded.items()}
 

@@ -53,13 +53,6 @@ def check_engines(now: Case) -> Iterator[SpecError]:
         )
 
 
-def check_layout(now: Case) -> Iterator[SpecError]:
-    """Yield an error for a checkpoint that the family's converter does not read."""
-    for one in now.family.trtllm.refusals:
-        if one.applies(now.facts):
-            yield plan_error("model.source", one.code, one.message)
-
-
 def check_version(now: Case) -> Iterator[SpecError]:
     """Yield an error for a version without engines, or with flags that are not known."""
     version, bounds = version_of(now.version), table("images")["engines"]

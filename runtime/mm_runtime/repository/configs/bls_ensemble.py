@@ -13,6 +13,4 @@ NAME = ensemble.NAME
 
 def config(values: RepositoryValues) -> ModelConfig:
     """Return the model's configuration: processes and steps of `tensorrt_llm_bls`."""
-    return tensorrt_llm_bls.pipeline_model(
-        values, NAME, ensemble.inputs(values), ensemble.OUTPUTS, tensorrt_llm_bls.steps(values)
-    )
+    return tensorrt_llm_bls.pipeline_model(values, NAME, ensemble.inputs(values), ensemble.OUTPUTS)

@@ -1,7 +1,10 @@
 """PURE: `tensorrt_llm_bls`: the ensemble's steps as one model, with upstream's further tensors."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from mm_runtime.repository.configs import ensemble, multimodal_encoders, tensorrt_llm
 from mm_runtime.repository.model_config import (
@@ -21,6 +24,7 @@ from mm_runtime.repository.values import RepositoryValues
 from mm_runtime.serving.tensor_names import HOST_FEATURES
 
 NAME = "tensorrt_llm_bls"
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _inputs(table_type: DataType) -> tuple[Input, ...]:
@@ -111,7 +115,7 @@ def config(values: RepositoryValues) -> ModelConfig:
     no bound, see `scheduling.batching`.
     """
     inputs = ensemble.known(values, _inputs(values.prompt_type))
-    return pipeline_model(values, NAME, inputs, OUTPUTS, steps(values))
+    return pipeline_model(values, NAME, inputs, OUTPUTS)
 
 
 def pipeline_model(
@@ -119,16 +123,27 @@ def pipeline_model(
     name: str,
     inputs: tuple[Input, ...],
     outputs: tuple[Output, ...],
-    pipeline: tuple[EnsembleStep, ...],
+    *,
+    names: Mapping[str, str] = _NOTHING,
+    defaults: Mapping[str, int | bool] = _NOTHING,
     **parameters: str | bool,
 ) -> ModelConfig:
-    """Return the configuration of a model that runs `pipeline`, with this one's queue.
+    """Return the configuration of a model that runs the steps, with this one's queue.
 
-    `parameters` override those of every Python model.
+    Args:
+        values: of the repository.
+        name: of the model.
+        inputs: of its clients.
+        outputs: of its clients.
+        names: tensor of its clients -> tensor of the steps, where they differ.
+        defaults: tensor of the steps -> what it is where a request has none.
+        parameters: override those of every Python model.
     """
     own: dict[str, str | bool] = {
         "tensorrt_llm_model_name": tensorrt_llm.NAME,
-        "steps": _written(pipeline),
+        "steps": _written(steps(values)),
+        **({"names": json.dumps(names)} if names else {}),
+        **({"defaults": json.dumps(defaults)} if defaults else {}),
         **parameters,
     }
     return python_model(

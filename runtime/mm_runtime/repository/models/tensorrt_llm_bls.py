@@ -1,8 +1,9 @@
-"""Triton models `tensorrt_llm_bls` and `whisper_bls`, and `ensemble` where no model streams.
+"""Triton models `tensorrt_llm_bls`, `whisper_bls`, `llmapi`; `ensemble` where no model streams.
 
 See mm_runtime.serving.bls.pipeline.
 """
 
+import json
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -28,11 +29,19 @@ class TritonPythonModel:
     """The ensemble's steps in one model, decoupled; an instance serves one request at a time."""
 
     def initialize(self, args: dict[str, str]) -> None:
+        """Read the steps, and how its clients name and leave out their tensors."""
         self._settings = ModelSettings(args)
-        self._always_streams = self._settings.parameters.get("always_streams") == "true"
+        parameters = self._settings.parameters
+        self._names = json.loads(parameters.get("names", "{}"))
+        defaults = json.loads(parameters.get("defaults", "{}"))
+        self._defaults = {
+            name: np.array([[value]], np.bool_ if isinstance(value, bool) else np.int32)
+            for name, value in defaults.items()
+        }
+        self._given = {self._names.get(one, one): one for one in self._settings.output_names}
         self._pipeline = BlsPipeline(
             steps=read_steps(self._settings.text("steps")),
-            outputs=self._settings.output_names,
+            outputs=frozenset(self._given),
             accumulate=self._settings.text("accumulate_tokens") == "true",
         )
         self._finished = FinishedResponses()
@@ -53,7 +62,8 @@ class TritonPythonModel:
             inputs = self._inputs(request)
             requested = frozenset(request.requested_output_names())
             for outputs, last in self._pipeline.answer(inputs, calls, sender.is_cancelled):
-                response = respond(outputs, requested=requested)
+                named = {self._given[name]: self._shaped(one) for name, one in outputs.items()}
+                response = respond(named, requested=requested)
                 sender.send(response, flags=FINAL if last else 0)
                 closed = last
             if not closed:
@@ -63,10 +73,14 @@ class TritonPythonModel:
                 sender.send(refuse(error), flags=FINAL)
 
     def _inputs(self, request: Any) -> Tensors:
-        inputs = self._settings.inputs(request)
+        found = self._settings.inputs(request)
+        inputs = {self._names.get(name, name): one for name, one in found.items()}
         if scalar(inputs, "stream") and not self._settings.decoupled:
             raise RequestError(NO_STREAMS)
-        return {**inputs, "stream": np.array([[True]])} if self._always_streams else inputs
+        return self._defaults | inputs
+
+    def _shaped(self, tensor: Any) -> Any:
+        return tensor if self._settings.batches else tensor[0]
 
     def _leave(self, sender: Any) -> None:
         """Close the stream of a cancelled request; without streams there must be a response."""

@@ -29,6 +29,7 @@ UNUSABLE = {
 ONE_BEAM = (1, 1)
 """Batch and beams of the answers whose tokens are joined."""
 
+FINISH_REASON = "finish_reason"
 NO_TOKEN = -1
 """What a tensor of tokens holds when there are none."""
 
@@ -98,6 +99,8 @@ class BlsPipeline:
             answer = piece
             for step in self.steps[place + 1 :]:
                 answer |= _renamed(step, calls.once(*_call(step, answer)))
+            if scalar(tensors, "return_finish_reason"):
+                answer[FINISH_REASON] = _finish_reason(tensors, answer)
             given = {name: tensor for name, tensor in answer.items() if name in self.outputs}
             yield given, _is_last(piece)
 
@@ -161,6 +164,15 @@ class BlsPipeline:
                 "_PREVIOUS_IDS": np.array([[previous or [NO_TOKEN]]], dtype=np.int32),
                 "_IS_LAST": np.array([[True]]),
             }
+
+
+def _finish_reason(tensors: Tensors, answer: Outputs) -> NDArray[Any]:
+    """Return, for each beam, `length` where an answer has all tokens that it may have."""
+    before = 0
+    if scalar(tensors, "exclude_input_in_output") is False:
+        before = scalar(tensors, "_REQUEST_INPUT_LEN")
+    full = answer["_SEQUENCE_LENGTH"] - before >= scalar(tensors, "max_tokens")
+    return np.where(full, b"length", b"stop").astype(object)
 
 
 def _is_last(piece: Outputs) -> bool:

@@ -45,7 +45,6 @@ FIELDS: tuple[tuple[Any, ...], ...] = (
     ("llava", "PluginDtype", "engine.plugins.gpt_attention_plugin", "bfloat16", "float16"),
     ("llava", "PluginDtype", FLAGS, ["--gpt_attention_plugin=bfloat16"], ["--dry_run"]),
     ("llava", "FlagIsPlanned", FLAGS, ["--max_batch_size=4"], ["--dry_run"]),
-    ("nmt", "PickleRefused", "model.allowPickle", False, True),
     ("llava", "SeqLenAbovePositions", "engine.maxSeqLen", 4097, 4096),
     ("llava", "InputLenNotBelowSeqLen", "engine.maxInputLen", 2560, 2559, SHORT),
     ("llava", "InputLenTooShort", "engine.maxInputLen", 592, 593),
@@ -200,14 +199,13 @@ def test_class_token_is_not_kept() -> None:
     assert [error.code for error in plan.errors] == ["FeatureSelect"]
 
 
-def test_fairseq_is_read_in_its_own_layout() -> None:
-    """The converter takes FairSeq's checkpoint, not the one that transformers made of it."""
-    facts = facts_of("nmt").model_copy(update={"architecture": "FSMTForConditionalGeneration"})
+def test_pickles_need_consent() -> None:
+    facts = facts_of("llava").model_copy(update={"weight_format": "pickle"})
 
-    plan = planned("nmt", facts=facts)
+    refused = planned("llava", facts=facts, model={"allowPickle": False})
 
-    assert "FairSeqLayout" in [error.code for error in plan.errors]
-    assert "FairSeqLayout" not in [error.code for error in planned("nmt").errors]
+    assert [error.code for error in refused.errors] == ["PickleRefused"]
+    assert planned("llava", facts=facts).errors == []
 
 
 def test_notes_on_engines_are_of_engines() -> None:

@@ -20,7 +20,6 @@ MODELS = {
 ENCODER_DECODERS = {
     "t5": ("t5", "mt5"),
     "bart": ("bart", "mbart"),
-    "nmt": ("transformer",),
     "blip2": ("blip-2",),
 }
 """--model_type -> model_type of config.json."""
@@ -87,13 +86,8 @@ def _encoder_decoder(arguments: argparse.Namespace, source: Path) -> dict[str, d
     if arguments.model_dir is None or arguments.output_dir is None:
         refuse("the following arguments are required: --model_dir, --output_dir")
     requested = arguments.model_type or "t5"
-    if requested == "nmt":
-        if not (source / "model.pt").is_file():
-            refuse(f"Model file not found: {source}/model.pt")
-        complete = read_json(source / "args.json") | {"model_type": "transformer"}
-    else:
-        complete = read_json(source / "config.json")
-        check_weights(source)
+    complete = read_json(source / "config.json")
+    check_weights(source)
     if complete.get("model_type") not in ENCODER_DECODERS.get(requested, ()):
         refuse(f"--model_type {requested} cannot read a {complete.get('model_type')}")
     if requested == "blip2":
@@ -102,7 +96,7 @@ def _encoder_decoder(arguments: argparse.Namespace, source: Path) -> dict[str, d
             refuse(
                 f"BLIP-2's language model is a {complete.get('model_type')}: use the OPT converter"
             )
-    hidden = complete.get("d_model") or complete["encoder_embed_dim"]
+    hidden = complete["d_model"]
     heads = complete.get("num_heads") or complete["encoder_attention_heads"]
     layers = complete.get("num_layers") or complete["encoder_layers"]
     shared = {

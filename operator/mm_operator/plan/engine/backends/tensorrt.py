@@ -28,7 +28,6 @@ _DEPRECATED_SINCE = "1.2.0"
 _CHECKS: tuple[Check, ...] = (
     checks.check_family,
     build_checks.check_engines,
-    build_checks.check_layout,
     build_checks.check_version,
     check_gpu,
     check_stored_for_engines,
