@@ -39,7 +39,6 @@ def inspected(folder: Path, *adapters: str) -> tuple[int, InspectResult]:
 
 
 def test_facts_say_what_engines_must_be_built_for(tmp_path: Path) -> None:
-    """Their digests, every module of either, the higher rank."""
     one = adapter(tmp_path / "one", "self_attn.q_proj")
     two = adapter(tmp_path / "two", "self_attn.v_proj", rank=8)
     code, result = inspected(tmp_path, f"one={one}", f"two={two}")

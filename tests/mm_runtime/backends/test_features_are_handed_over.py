@@ -60,7 +60,6 @@ def handing(root: Path, encoders: Encoders) -> HandOver:
 
 
 def test_vllm_reads_what_was_written(tmp_path: Path) -> None:
-    """As a tensor of its connector's name, and nothing that another gateway has left."""
     (tmp_path / "old").mkdir()
     folder = FeatureFolder(tmp_path, 2 * ONE)
     assert not folder.hold("a")
@@ -89,7 +88,6 @@ def test_files_stay_while_a_step_may_read_them(tmp_path: Path, *, answered: bool
 
 
 def test_an_image_is_encoded_once(tmp_path: Path) -> None:
-    """Each by itself, in the rows of its shape; what no encoder answers is left to vLLM."""
     encoders = Encoders()
     hand_over = handing(tmp_path, encoders)
     hand_over.hold(["a", "b"], [IMAGE, IMAGE[:, :28]], "salt")

@@ -81,7 +81,6 @@ def test_plans_without_commands_are_refused() -> None:
 
 
 def test_verification_has_its_own_reason() -> None:
-    """A difference to torch reads VerificationFailed, a lost checkpoint SourceNotFound."""
     reasons = {step.name: step.permanent_reason for step in steps(PLAN)}
     expected = {
         "fetch": BuildReason.SOURCE_NOT_FOUND,

@@ -58,7 +58,6 @@ def test_words_are_the_servers() -> None:
 
 
 def test_images_are_known_by_pixels_shape_and_salt() -> None:
-    """Four images, of which no cache takes one for another."""
     images = (IMAGE, np.ones_like(IMAGE), IMAGE.reshape(3, 2, 3))
 
     def keys(salt: str) -> list[str]:
@@ -81,7 +80,6 @@ def test_images_lose_nothing() -> None:
 
 
 def test_recordings_lose_nothing() -> None:
-    """What was read comes back, and no cache takes one for another."""
     samples = noise(0.1, seed=1)
     request = replace(PLAIN, recordings=(samples, samples[:800]))
     ((file, _), _) = VllmDialect("tiny").body(request).files
@@ -101,7 +99,6 @@ def test_recordings_lose_nothing() -> None:
     ],
 )
 def test_calls_have_a_form(dialect: ToolDialect, kind: str, begins: str) -> None:
-    """In each dialect, but for marks that no grammar spells."""
     form = VllmForms().call([Function(name="look")], dialect, several=True)
     assert (form.kind, begins in form.text) == (kind, True)
     assert body_of(replace(PLAIN, form=form))["structured_outputs"][kind]

@@ -226,7 +226,6 @@ def test_prompts_are_those_of_transformers(name: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_transformers_refuses_is_refused(name: str) -> None:
-    """Each becomes the one error that the gateway answers with."""
     with pytest.raises(Exception) as expected:  # noqa: PT011 (of jinja2, or of Python)
         _theirs(REFUSED[name])
     with pytest.raises(TemplateRefusedError) as refused:

@@ -56,7 +56,6 @@ def run(program: str, *arguments: str) -> int:
     "program", {"ends-after-SIGTERM": OBEDIENT, "ignores-SIGTERM": DEAF, "has-no-handler": SIMPLE}
 )
 def test_time_ends_a_command(program: str) -> None:
-    """Whatever it does with SIGTERM, it ends, and the exit code says that its time was over."""
     assert run(program) == ExitCode.TIMED_OUT
 
 

@@ -30,7 +30,6 @@ PIECES = [random.Random(number).randbytes(977) for number in range(200)]  # noqa
 def test_digest_is_of_the_entire_file(
     pieces: list[bytes], kept: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an earlier process has left counts too, and flushes in between change nothing."""
     monkeypatch.setattr(resumable_file, "SYNC_BYTES", 5_000)
     path = tmp_path / "file"
     path.write_bytes(kept)

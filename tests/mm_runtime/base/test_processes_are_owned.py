@@ -26,7 +26,6 @@ def start(script: str, lines: list[str] | None = None) -> ChildProcess:
     },
 )
 def test_exit_codes_are_the_shells(script: str, code: int) -> None:
-    """A signal reads as 128 plus its number."""
     assert code == start(script).wait(30)
 
 

@@ -83,7 +83,6 @@ WIDTH = "seven digits"
     },
 )
 def test_it_is_refused(monkeypatch: pytest.MonkeyPatch, source: str, words: str) -> None:
-    """The error says the file, what was exceeded and what to do."""
     monkeypatch.setattr(bounded_templates, "MOST_TURNS", 20_000)
     with pytest.raises(TemplateRefusedError) as refused:
         PromptTemplate(source, {}, PROMPT, file="x.jinja").render([Turn("user", ("hi",))])
@@ -101,7 +100,6 @@ def test_what_a_client_gives_is_bounded() -> None:
 
 
 def test_long_conversations_are_written() -> None:
-    """A thousand messages of 1 MB in all, through filters, additions and a loop over parts."""
     source = (
         "{% set n = namespace(system='') %}{% for m in messages %}{% if loop.first %}"
         "{% set n.system = n.system + m.content | trim %}{% else %}{{ '<|' + m.role + '|>\\n' ~"

@@ -219,7 +219,6 @@ def quoted(log: str) -> str:
 
 @pytest.mark.parametrize(("log", "expected"), LOGS)
 def test_the_first_error_is_quoted(log: str, expected: str) -> None:
-    """The cause comes first; the rest is no table or option, and a condition can hold it."""
     found = quoted(log).removeprefix(": ")
     _, *others = found.removeprefix(expected).split("\n  ")
     assert (found.startswith(expected), len(found) < 1000) == (True, True)

@@ -104,7 +104,6 @@ async def compare(engine: BuiltEngine, url: str, log: Path, *more: str) -> int:
 
 
 async def test_a_model_agrees_with_its_checkpoint(engine: BuiltEngine, tmp_path: Path) -> None:
-    """Twenty prompts with images; every token is equal, and every log probability nearly so."""
     log = tmp_path / "log"
     async with served(engine) as url:
         assert await compare(engine, url, log) == ExitCode.OK
@@ -124,7 +123,6 @@ async def test_a_model_agrees_with_its_checkpoint(engine: BuiltEngine, tmp_path:
 async def test_a_damaged_model_is_shown_with_prompt_and_token(
     engine: BuiltEngine, tmp_path: Path
 ) -> None:
-    """Its weights differ from the checkpoint's; it answers all the same."""
     wrong, log = damaged(engine, tmp_path, damaged_engines.weights), tmp_path / "log"
     async with served(wrong) as url:
         assert await compare(engine, url, log) == ExitCode.OK
@@ -151,7 +149,6 @@ async def test_tokens_alone_are_compared_where_nothing_scores_them(
 
 
 async def test_encoder_decoders_are_compared(tmp_path: Path) -> None:
-    """The committed T5: texts through `/v1/completions`."""
     directory, log = build(T5, tmp_path / "store"), tmp_path / "log"
     engine = BuiltEngine(directory.root, tmp_path / "serving.json")
     engine.serving.write_text(serving_plan(directory.manifest.fingerprint).to_json())
@@ -181,7 +178,6 @@ async def test_another_revision_ends_the_comparison(engine: BuiltEngine, tmp_pat
 
 
 async def test_nothing_that_listens_is_a_failure(engine: BuiltEngine, tmp_path: Path) -> None:
-    """Worth another try, with the address."""
     (port,) = free_ports(1)
     log = tmp_path / "log"
     assert await compare(engine, f"http://127.0.0.1:{port}/v1", log) == ExitCode.RETRY
@@ -214,7 +210,6 @@ async def test_what_cannot_be_compared_says_why(
 def test_the_command_ends_as_its_process(
     engine: BuiltEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It runs in the interpreter that has torch, which an image may name."""
     monkeypatch.setenv(VARIABLE, sys.executable)
     log, missing = tmp_path / "log", tmp_path / "no-such-file"
     documents = ["--manifest", str(missing), "--serving", str(engine.serving)]

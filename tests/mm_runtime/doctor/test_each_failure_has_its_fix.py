@@ -102,7 +102,6 @@ def without(**programs_or_packages: str) -> Found:
     },
 )
 def test_what_fails_is_named(need: Need, found: Found, failed: set[str]) -> None:
-    """Nothing else fails, every failure has a fix, and nothing that passes has one."""
     report = examine(need, found)
 
     assert {one.name for one in report.failures} == failed

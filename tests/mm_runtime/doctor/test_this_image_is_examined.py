@@ -40,7 +40,6 @@ def test_the_cpu_image_serves_the_reference_engine() -> None:
 
 
 def test_what_is_missing_is_said_as_json() -> None:
-    """TensorRT-LLM is not here: exit code 3, and each finding for programs to read."""
     code, text = run("doctor", "--backend", "TensorRT", "--for", "build", "-o", "json")
 
     found = findings(text)
@@ -60,7 +59,6 @@ def test_an_interpreter_that_does_not_run_is_named() -> None:
 
 
 def test_a_build_ends_before_its_first_step(tmp_path: Path) -> None:
-    """A build in an image that cannot run it reports ImageNotUsable and leaves nothing."""
     plan = tmp_path / "plan.json"
     plan.write_text(build_plan(FACTS).to_json())
     store = tmp_path / "store"

@@ -15,7 +15,6 @@ from support.trtllm_tools.install import Tools, install
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """A hollow checkpoint whose build only fetches."""
     source = write_checkpoint(tmp_path / "checkpoint")
     plan = text_only(build_plan(inspect(source, InspectOptions())))
     store = tmp_path / "store"

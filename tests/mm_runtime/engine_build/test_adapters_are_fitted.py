@@ -53,7 +53,6 @@ def with_adapters(site: TrtllmSite, *sources: Path, flags: bool = False) -> Trtl
 def test_adapters_become_arrays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:
-    """Two ranks: ids, layers, ranks and values are upstream's layout."""
     first = pair(LLAMA, rank=4, source=HIDDEN, target=HIDDEN, module=Q_PROJ)
     first |= pair(LLAMA, rank=4, source=11008, target=HIDDEN, layer=3, module="mlp.down_proj")
     second = pair(LLAMA, rank=2, source=HIDDEN, target=HIDDEN, module="self_attn.v_proj")
@@ -101,10 +100,7 @@ def test_encoder_and_decoder_get_their_own(
 def test_what_was_inspected_is_planned_and_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Tools
 ) -> None:
-    """Inspected, planned and built: the strict tool takes the flags, the arrays are there.
-
-    The plan names the place where its own model found the adapter; the Job reports another one.
-    """
+    """The plan has the place where its own model found the adapter; the Job reports another."""
     size = {"rank": 2, "source": 1024, "target": 1024}
     tensors = pair(BART, part="decoder", module="encoder_attn.v_proj", **size)
     adapter = str(write_adapter(tmp_path / "adapter", tensors, rank=2))

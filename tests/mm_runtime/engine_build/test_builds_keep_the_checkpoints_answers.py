@@ -39,7 +39,6 @@ def fetched(folder: Path) -> StepContext:
 
 @pytest.mark.timeout(600)
 def test_tokens_and_logits_are_those_of_transformers(tmp_path: Path) -> None:
-    """Greedy tokens and the likeliest logits of each step, teacher-forced."""
     context = fetched(tmp_path)
     keep_evaluation(context)
     kept = Evaluation.from_json(context.paths.evaluation.read_bytes())

@@ -51,7 +51,6 @@ def calls_in_grpc() -> Iterator[None]:
 @pytest.mark.usefixtures("calls_in_grpc")
 @cases("skew", {"ahead": MONTH, "behind": -MONTH})
 def test_two_builders_of_one_engine(site: Site, skew: int) -> None:
-    """One builds, the other one waits and finds it; both end well and the engine is complete."""
     arguments = site.arguments
     builders = [start("", arguments), start(CLOCK.format(seconds=skew), arguments)]
     assert [builder.wait(BUILD_SECONDS) for builder in builders] == [0, 0]

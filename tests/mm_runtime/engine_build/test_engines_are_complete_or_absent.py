@@ -151,7 +151,6 @@ def test_store_that_cannot_be_written(site: Site, tmp_path: Path) -> None:
 
 
 def test_leftovers_of_another_attempt_are_not_mixed_in(site: Site, tmp_path: Path) -> None:
-    """Files and half-written copies of a killed attempt never reach the engine."""
     for folder in (site.paths.llm, site.paths.processor):
         folder.mkdir(parents=True)
     (site.paths.llm / "stranger.safetensors").write_bytes(b"x")
@@ -180,7 +179,6 @@ def test_unreadable_plan_is_permanent(site: Site, tmp_path: Path) -> None:
 def test_progress_is_one_line_of_the_log(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each step is announced in the form that the operator reads, with its number."""
     caplog.set_level("INFO")
     run(site, tmp_path)
     found = last_progress("\n".join(caplog.messages))
@@ -189,7 +187,6 @@ def test_progress_is_one_line_of_the_log(
 
 
 def test_the_result_reports_size_and_versions(site: Site, tmp_path: Path) -> None:
-    """The operator learns how big the engine is and what made it, reused ones included."""
     _, first = run(site, tmp_path)
     _, second = run(site, tmp_path)
     size = sum(file.size for file in manifests.read(site.paths.manifest).files)

@@ -29,7 +29,6 @@ RENAMED = [name for name in WITH_ENGINES if FAMILIES[name].trtllm.model_name]
 def test_family_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool_sets: dict[str, Tools], family: str
 ) -> None:
-    """The engines are complete, and what was run is what `mmctl plan -o commands` prints."""
     site = use_site(monkeypatch, trtllm_site(tmp_path, tool_sets["0.20.0"], family))
     assert_family_is_built(site, family)
 

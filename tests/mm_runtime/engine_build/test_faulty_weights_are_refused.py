@@ -59,7 +59,6 @@ def left_over(weights: Weights, name: str) -> Weights:
 
 
 def halved(weights: Weights, name: str) -> Weights:
-    """Return weights of which one has a first dimension of half the size, or of two numbers."""
     tensor = weights[name]
     rows = tensor.shape[0] // 2 if tensor.ndim and tensor.shape[0] > 1 else 0
     return weights | {name: tensor[:rows].clone() if rows else torch.zeros(2)}
@@ -114,13 +113,7 @@ def of_family(
 
 
 def refusals(checkpoint: Path, fault: str, sampled: int | None) -> tuple[list[str], list[str]]:
-    """Return the weights that were given a fault, and those of them whose refusal names them.
-
-    Args:
-        checkpoint: its files are as they were afterwards.
-        fault: of `FAULTS`.
-        sampled: weights that are chosen; None: all.
-    """
+    """Return the weights given a fault, and those that refusals name; files stay as they were."""
     stored = {path: load_file(path) for path in sorted(checkpoint.rglob("*.safetensors"))}
     places = [(path, name) for path, weights in stored.items() for name in weights]
     if sampled is not None:
@@ -145,7 +138,6 @@ def _save(weights: Weights, path: Path) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_sample_of_the_weights(of_family: Path, fault: str) -> None:
-    """What is read before an engine is made refuses it, and names the weight."""
     expected, named = refusals(of_family, fault, SAMPLED)
     assert expected == named
 
@@ -174,7 +166,6 @@ def test_complete_checkpoints_are_read(of_family: Path) -> None:
 def test_the_status_has_reason_and_name(
     vision_site: Site, tmp_path: Path, at: tuple[str, str], fault: str, name: str
 ) -> None:
-    """The build ends for good with a reason of its own, and with the name of the weight."""
     backend, step = at
     source = Path(shutil.copytree(vision_site.source, tmp_path / "source"))
     path = source / "model.safetensors"
@@ -238,7 +229,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_unknown_value_is_refused(tmp_path: Path, case: str) -> None:
-    """With its key where the class quotes it, what transformers says and what to do."""
     changes, words = REFUSED[case]
     source = copied("tiny-llava", tmp_path / "source")
     edit_json(source / "config.json", **changes)
@@ -337,7 +327,6 @@ def pickled(_: pytest.MonkeyPatch, source: Path) -> None:
 def test_what_is_not_compared_is_said_in_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Spoil, words: str
 ) -> None:
-    """The facts have the reason, and the plan's warnings are in the status."""
     source = copied("tiny-llava", tmp_path / "source")
     spoil(monkeypatch, source)
 

@@ -43,7 +43,6 @@ TEXTS = [
 
 
 def quantized_llava(folder: Path) -> TrtllmSite:
-    """Return a LLaVA from pickles, with a SentencePiece model and an adapter, in FP8."""
     import torch  # noqa: PLC0415 (seconds)
     from safetensors.torch import load_file  # noqa: PLC0415
 
@@ -120,7 +119,6 @@ def text_site(folder: Path) -> Site:
 
 
 def run(site: Either, *, kill_at: str = "") -> BuildResult | None:
-    """Build in a process of its own; kill it when its log has a line with some words."""
     folder = tempfile.mkdtemp(prefix="mm-word-")
     try:
         word = Path(folder) / "termination-log"
@@ -154,7 +152,6 @@ def _finished(site: Either) -> list[StepRecord]:
 def test_killed_at_every_step(
     undisturbed: Either, tmp_path: Path, moments: tuple[str, ...]
 ) -> None:
-    """One build, killed in each step: the engine is the same, and no step is repeated."""
     names = [step.name for step in steps(undisturbed.plan)]
     site = replace(undisturbed, store=tmp_path / "store-killed" / "store")
     site.store.mkdir(parents=True)
@@ -179,7 +176,6 @@ def test_killed_at_every_step(
 @pytest.mark.slow
 @pytest.mark.parametrize("undisturbed", ["t5", *OTHERS], indirect=True)
 def test_disk_full_at_every_step(undisturbed: Either, tmp_path: Path) -> None:
-    """A full disk is said so, nothing half built is seen, and room is all that is needed."""
     names = [step.name for step in steps(undisturbed.plan)]
     with small_disk(tmp_path / "disk", STORE_BYTES) as disk:
         site = replace(undisturbed, store=disk)

@@ -34,7 +34,6 @@ def exported(
 
 
 def test_a_fused_half_answers_as_the_class(exported: tuple[Tower, list[np.ndarray], Path]) -> None:
-    """For any batch, within float32's rounding; no activation of three operations is left."""
     tower, answers, model = exported
     runner = TorchRunner(model)
     for sample, answer in zip(tower.samples, answers, strict=True):
@@ -46,7 +45,6 @@ def test_a_fused_half_answers_as_the_class(exported: tuple[Tower, list[np.ndarra
 
 
 def test_in_float16_it_differs_little(exported: tuple[Tower, list[np.ndarray], Path]) -> None:
-    """All of it computes in float16, and features stay near those of float32."""
     tower, answers, model = exported
     if len(tower.inputs) > 1:
         return  # torch computes it in float32
@@ -63,7 +61,6 @@ def test_in_float16_it_differs_little(exported: tuple[Tower, list[np.ndarray], P
 
 @pytest.mark.parametrize("family", ["qwen2-5-vl", pytest.param("qwen2-vl", marks=pytest.mark.slow)])
 def test_one_operation_equals_the_class(family: str, tmp_path: Path) -> None:
-    """With windows and without, for every sample; each attention is changed."""
     folder = write(family, tmp_path / family)
     tower = load_tower(folder, inspect(folder, InspectOptions()), trust_remote_code=False)
     attentions = [one for one in tower.module.modules() if isinstance(one, Attention)]

@@ -47,7 +47,6 @@ def either(request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Site |
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_nothing_is_seen_before_the_end(either: Site | StagingSite, moment: str) -> None:
-    """No engine before the rename; afterwards the steps count as done and only it is made."""
     assert run(DIE + MOMENTS[moment], either.arguments) == KILLED
     assert not either.paths.engine.exists()
     journal = json.loads(either.paths.journal.read_text())["entries"]

@@ -84,7 +84,6 @@ def query(port: int, path: str, body: object = None) -> tuple[int, bytes]:
 
 
 def test_the_printed_commands_serve(tmp_path: Path, tools: Tools, site: StagingSite) -> None:
-    """The server is healthy, knows the model by its name, and answers about an image."""
     (port,) = free_ports(1)
     script = as_commands(site.planned).replace("--port 8000", f"--port {port}")
     where = prepared(tmp_path, site)

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.usefixtures("quick_builds")
 
 
 def staged(site: TrtllmSite, stages: int, *, reported: int | None = None) -> TrtllmSite:
-    """Return a site whose plan has some stages; its converter is given as many, or `reported`."""
     build = site.plan.trtllm
     assert build is not None
     argv = [*build.convert.argv, "--pp_size", str(stages if reported is None else reported)]

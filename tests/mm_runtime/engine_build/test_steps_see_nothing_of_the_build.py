@@ -93,7 +93,6 @@ def found(folder: Path) -> dict[str, object]:
 
 
 def test_a_step_cannot_look_into_the_build(found: dict[str, object]) -> None:
-    """Neither its environment nor its memory opens, and it cannot be traced."""
     assert found.pop("parent is the build") is True
     assert found.pop("own environment") is False
     assert found.pop("ptrace") == -1

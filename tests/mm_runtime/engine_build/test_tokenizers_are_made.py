@@ -41,7 +41,6 @@ def context_of(family: str, folder: Path) -> StepContext:
 
 
 def test_bytes_are_byt5s(tmp_path: Path) -> None:
-    """Ids and texts are those of transformers' own tokenizer; no file of the checkpoint is read."""
     context = context_of("byt5", tmp_path)
     make_tokenizer(context)
     made, own = TextCodec(context.paths.tokenizer), ByT5Tokenizer()
@@ -54,7 +53,6 @@ def test_bytes_are_byt5s(tmp_path: Path) -> None:
 
 
 def test_sentinels_are_those_of_the_configuration() -> None:
-    """A ByT5 without sentinels has ids for bytes only."""
     tokens = {one["content"] for one in json.loads(bytes_tokenizer(0))["added_tokens"]}
     assert tokens == {"<pad>", "</s>", "<unk>"}
 
@@ -88,7 +86,6 @@ PAIRS_TEXTS = (
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with vocab.json and merges.txt, trained on the texts."""
     folder = tmp_path_factory.mktemp("bart")
     trained = ByteLevelBPETokenizer()
     trained.train_from_iterator(
@@ -113,7 +110,6 @@ def fetched(published: Path, folder: Path) -> StepContext:
 
 
 def test_ids_are_those_of_the_merges(published: Path, tmp_path: Path) -> None:
-    """In every script, between <s> and </s>, as the library that trained the merges splits them."""
     context = fetched(published, tmp_path)
     make_tokenizer(context)
     made = TextCodec(context.paths.unfinished / TOKENIZER_FOLDER)
@@ -271,7 +267,6 @@ def sentence_fetched(case: Case, folder: Path) -> StepContext:
 
 @pytest.mark.parametrize("name", CASES)
 def test_ids_are_those_of_the_model(name: str, tmp_path: Path) -> None:
-    """In every script; servers find the file, and the tokens that end or begin a text."""
     case = CASES[name]
     context = sentence_fetched(case, tmp_path)
     make_tokenizer(context)
@@ -288,7 +283,6 @@ def test_ids_are_those_of_the_model(name: str, tmp_path: Path) -> None:
 def test_sentence_another_conversion_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What splits a text otherwise than SentencePiece is never served; the text is named."""
     context = sentence_fetched(CASES["mbart"], tmp_path)
     monkeypatch.setattr(sentence_pieces, "_normalizer", lambda _: None)  # as transformers 5.23
     with pytest.raises(PermanentError, match=r"splits 'two  spaces' into|splits 'ﬁne "):

@@ -41,7 +41,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrtllmSite:
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> TrtllmSite:
-    """A build that has finished every step before its first engine."""
     made = llava(tmp_path_factory.mktemp("converted"))
     with pytest.MonkeyPatch.context() as patch:
         use_site(patch, made)
@@ -127,7 +126,6 @@ def test_spoilt_tool_is_noticed(
     *,
     retryable: bool,
 ) -> None:
-    """What is wrong is said in a message, at the step that did it, and nothing is served."""
     with spoilt(use_site(monkeypatch, converted), script):
         reason, step, message, again = failed(converted)
     expected = BuildReason.STORE_NOT_WRITABLE if "no space" in words else BuildReason.STEP_FAILED
@@ -241,7 +239,6 @@ def test_a_gpu_may_have_a_longer_name_or_none(site: TrtllmSite, planned: str, se
 def test_missing_parts_are_named(
     site: TrtllmSite, take: Callable[[TrtllmSite], object], words: str
 ) -> None:
-    """An image without TensorRT-LLM, or a node without a GPU, is said in a message."""
     take(site)
     reason, step, message, again = failed(site)
     assert (reason, step, again) == (BuildReason.STEP_FAILED, "check-tools", False)
@@ -278,7 +275,6 @@ def test_a_package_of_the_builder_is_missed(
 
 
 def test_a_person_can_repeat_it_by_hand(site: TrtllmSite) -> None:
-    """`reproduce.sh` of a failed build runs the same steps to the end, once the tool is right."""
     program = site.tools.script("trtllm-build")
     right = program.read_text()
     spoil(site, "#!/bin/sh\nexit 0\n")

@@ -33,7 +33,6 @@ def mm_runtime(*arguments: str) -> "subprocess.Popen[str]":
 
 @pytest.mark.slow
 def test_killed_build_resumes_and_verifies(vision_site: Site) -> None:
-    """A build killed during the export continues after fetch, and its engine equals torch."""
     with mm_runtime(*vision_site.arguments) as first:
         assert first.stderr is not None
         for line in first.stderr:

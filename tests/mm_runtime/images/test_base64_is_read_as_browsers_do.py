@@ -39,7 +39,6 @@ def _ours(text: str) -> bytes | None:
 
 
 def test_short_texts_of_any_kind_are_judged_alike() -> None:
-    """Right ones, wrong lengths, padding in every place, blanks, other alphabets and scripts."""
     chance = random.Random(1)  # noqa: S311 - the same texts in each run
     texts = ["".join(chance.choices(SENT, k=chance.randrange(LONGEST))) for _ in range(TEXTS)]
     assert sum(_forgiving(text) is not None for text in texts) > TEXTS // 20
@@ -48,7 +47,6 @@ def test_short_texts_of_any_kind_are_judged_alike() -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 64, 65, 66, 100_000])
 def test_contents_come_back(length: int) -> None:
-    """Of every padding, without it, in lines, and with escapes of a URL."""
     content = random.Random(length).randbytes(length)  # noqa: S311 - any bytes
     text = base64.b64encode(content).decode()
     lines = "\r\n".join(text[at : at + 76] for at in range(0, len(text), 76))

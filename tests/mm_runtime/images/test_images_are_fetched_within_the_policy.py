@@ -34,7 +34,6 @@ async def _image(exchange: Exchange) -> None:
 
 
 async def test_an_image_arrives_byte_for_byte() -> None:
-    """With private networks allowed, loopback is fetched from, with the URL's path and host."""
     async with serve_local(_image) as server:
         content = await _fetcher().fetch(f"http://localhost:{server.port}/a/b.png?c=d#e")
     assert content == IMAGE
@@ -108,8 +107,6 @@ async def test_redirects_end() -> None:
 
 @pytest.mark.parametrize("length", [True, False], ids=["declared", "undeclared"])
 async def test_too_much_is_refused(*, length: bool) -> None:
-    """The limit holds whether or not the host says how much comes."""
-
     async def handler(exchange: Exchange) -> None:
         await exchange.answer(200, b"x" * 10_001, length=length)
 
@@ -175,7 +172,6 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def test_tls_verifies_the_name_at_the_pinned_address(certificate: tuple[Path, Path]) -> None:
-    """The connection goes to the checked address; server name and certificate are the host's."""
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(*certificate)
     fetcher = ImageFetcher(
@@ -235,7 +231,6 @@ def fetcher(
 async def test_https_is_tunnelled_and_its_certificate_verified(
     proxy: ForwardProxy, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The proxy resolves the name; TLS is between pod and host, by the authorities of the pod."""
     authority, certificate = signed_by_an_authority(tmp_path, "host", f"DNS:{HOST}")
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(*certificate)
@@ -254,7 +249,6 @@ async def test_https_is_tunnelled_and_its_certificate_verified(
 async def test_a_proxy_may_speak_tls_itself(
     names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tunnel of TLS within TLS, and a request; each certificate is verified."""
     first, of_host = signed_by_an_authority(tmp_path, "host", f"DNS:{HOST}")
     second, of_proxy = signed_by_an_authority(tmp_path, "proxy", "IP:127.0.0.1")
     bundle = tmp_path / "bundle.pem"
@@ -343,7 +337,6 @@ async def test_a_redirect_to_what_is_private_is_refused(
 
 
 async def test_hosts_that_are_not_allowed_are_refused(proxy: ForwardProxy) -> None:
-    """With the words of fetches without a proxy; ports, too."""
     allowed = fetcher(proxy.url, hosts=("*.example.org",))
     with pytest.raises(FetchRefusedError, match="not among"):
         await allowed.fetch(f"https://{HOST}/")

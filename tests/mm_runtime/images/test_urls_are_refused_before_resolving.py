@@ -44,7 +44,6 @@ def test_a_refused_url_says_why(url: str, reason: str) -> None:
     ],
 )
 def test_a_url_is_taken_apart(url: str, parts: tuple[object, ...]) -> None:
-    """Host in lower case, default ports filled in, fragment dropped."""
     target = parse_target(url, allowed_hosts=("h", "*.example.org"), any_port=False)
     assert parts == (target.scheme, target.host, target.port, target.path, target.authority)
 

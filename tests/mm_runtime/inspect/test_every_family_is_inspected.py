@@ -47,7 +47,6 @@ def _part(name: str) -> str:
 
 @pytest.mark.parametrize("family", FOLDERS)
 def test_facts_of_every_family(family: str, tmp_path: Path) -> None:
-    """Dimensions are those that `mmctl plan` reads from the same files, and fit the message."""
     source = source_of(family, tmp_path / "source")
 
     facts = inspect(source, InspectOptions(allow_pickle=True))
@@ -91,7 +90,6 @@ def test_byt5_needs_no_tokenizer(tmp_path: Path) -> None:
     },
 )
 def test_sentence_piece_models_are_enough(family: str, name: str, tmp_path: Path) -> None:
-    """The build makes the file that servers read of them; it is reported which, if it must."""
     source = source_of(family, tmp_path / "source")
     (source / name).write_bytes(b"pieces")
     complete = inspect(source, InspectOptions())

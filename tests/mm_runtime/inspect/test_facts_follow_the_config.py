@@ -82,7 +82,6 @@ def test_weights_are_counted_from_headers(tmp_path: Path, *, sharded: bool) -> N
 
 
 def test_allowed_pickle(tmp_path: Path) -> None:
-    """With allowPickle a pickle is accepted unopened; its dtype is what config.json says."""
     source = write_checkpoint(tmp_path, {**LLAVA_CONFIG, "torch_dtype": "bfloat16"})
     (source / "model.safetensors").rename(source / "pytorch_model.bin")
     facts = facts_of(source, InspectOptions(allow_pickle=True))
@@ -92,7 +91,6 @@ def test_allowed_pickle(tmp_path: Path) -> None:
 
 
 def test_trusted_code_is_noted(tmp_path: Path) -> None:
-    """With trustRemoteCode custom code is accepted, and the facts say that it is there."""
     source = write_checkpoint(tmp_path, {**LLAVA_CONFIG, "auto_map": {"AutoModel": "x.Y"}})
     facts = facts_of(source, InspectOptions(trust_remote_code=True))
     assert facts.custom_code

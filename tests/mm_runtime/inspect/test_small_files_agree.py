@@ -73,7 +73,6 @@ def test_other_files_under_a_name_are_refused(
 def test_what_is_no_object_is_refused(
     checkpoint: Path, name: str, content: bytes, words: str
 ) -> None:
-    """Each is parsed, whether or not the family reads it."""
     _put(checkpoint, name, content)
     message = _message(checkpoint)
     assert name.rpartition("/")[2] in message
@@ -239,7 +238,6 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_files_of_two_checkpoints_are_refused(checkpoint: Path, name: str) -> None:
-    """The message names file and key, what was found and what was expected."""
     damage, words = DAMAGES[name]
     damage(checkpoint)
     message = _message(checkpoint)
@@ -327,7 +325,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_faulty_template_is_refused(checkpoint: Path, name: str) -> None:
-    """It names the file, the line, what was found, and where to read what is expected."""
     source, *words = REFUSED[name]
     (checkpoint / "chat_template.jinja").write_text(source)
 

@@ -22,7 +22,6 @@ def has_class(family: str) -> bool:
     "family", others_are_slow(filter(has_class, MODELS), "bart", "llava", "mllama", "qwen2-vl")
 )
 def test_weights_of_every_class_are_accepted(family: str) -> None:
-    """Names and shapes of a published model, on torch's device without memory."""
     folder, record = folder_of(family), FAMILIES[family]
     found = describe(folder, InspectOptions())
     config = transformers.AutoConfig.from_pretrained(folder)

@@ -63,7 +63,6 @@ def _ready(url: str) -> bool:
 
 
 def test_every_array_is_freed_by_the_thread_that_read_it(server: str) -> None:
-    """None of a thousand, although each answer is dropped as soon as it has ended."""
     body = {"inputs": [{"name": "COUNT", "shape": [1], "datatype": "INT32", "data": [RESPONSES]}]}
     for _ in range(ANSWERS):
         answer = httpx.post(f"{server}/v2/models/reader/infer", json=body, timeout=30)

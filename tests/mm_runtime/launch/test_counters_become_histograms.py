@@ -38,7 +38,6 @@ mm_other_sum 1
 
 
 def test_counts_are_added_up() -> None:
-    """Each label's buckets grow with their bounds; the last one is the count."""
     lines = with_histograms(TRITONS, (SECONDS, BATCH)).splitlines()
     assert lines[3:] == [
         "# HELP mm_other_sum Not ours to change",

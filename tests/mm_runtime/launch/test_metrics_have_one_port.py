@@ -111,7 +111,6 @@ def test_a_dead_server_hides_nothing_of_ours() -> None:
 
 
 def test_a_full_pool_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    """Triton's one warning becomes a number and words that say what to do; lines pass on."""
     passed: list[str] = []
     shown, inner = free_ports(2)
     with Exposition(Ports(metrics=shown), Ports(metrics=inner), POOLS, "tiny") as reported:

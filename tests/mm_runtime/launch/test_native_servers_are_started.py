@@ -66,7 +66,6 @@ def test_one_gpu_needs_no_mpirun(container: Path) -> None:
 
 
 def test_a_server_for_each_rank(container: Path) -> None:
-    """Rank 0 answers clients with every model; the others load the language model only."""
     commands = ranks_of(world_argv(find_installation(container), OPTIONS, 2))
     first, second = commands
     assert first == list(server_argv(find_installation(container), OPTIONS))
@@ -102,7 +101,6 @@ def test_ranks_do_not_share_memory_regions(container: Path) -> None:
 
 
 def test_the_containers_backend_is_found(container: Path, tmp_path: Path) -> None:
-    """The Python backend is copied, TensorRT-LLM's is used where it lies; again is the same."""
     installation = find_installation(container)
     for _ in range(2):
         copy_backends(installation, tmp_path / "backends")
@@ -157,7 +155,6 @@ DEADLINE_SECONDS = 60.0
 
 @pytest.fixture(name="pids")
 def folder_of_pids(tmp_path: Path) -> Iterator[Path]:
-    """Where each rank writes its process id; none of them is left behind."""
     folder = tmp_path / "pids"
     folder.mkdir()
     yield folder
@@ -168,7 +165,6 @@ def folder_of_pids(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def options(tmp_path: Path, pids: Path, monkeypatch: pytest.MonkeyPatch) -> ServeOptions:
-    """An engine of two ranks, in what `mm-runtime serve` takes for NVIDIA's container."""
     tools = install(tmp_path / "tools", "0.20.0")
     backends = tools.root / "backends"
     for name in ("python/libtriton_python.so", "python/triton_python_backend_utils.py"):

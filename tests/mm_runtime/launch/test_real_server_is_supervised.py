@@ -79,7 +79,6 @@ def test_ensemble_answers(served: Served) -> None:
     "model", ["ensemble", "preprocessing", "multimodal_encoders", "tensorrt_llm", "postprocessing"]
 )
 def test_models_have_their_tensors(served: Served, model: str) -> None:
-    """Triton itself lists every tensor that upstream's clients and models know."""
     upstream = json.loads(
         (Path(__file__).parents[1] / "repository" / "upstream_v0.19.0.json").read_text()
     )
@@ -172,7 +171,6 @@ def test_dead_server_is_started_again(served: Served) -> None:
 
 @pytest.mark.slow
 def test_nothing_outlives_a_killed_supervisor(served: Served, start: Callable[[], Served]) -> None:
-    """SIGKILL takes tritonserver and its models along; the next start clears /dev/shm."""
     below = psutil.Process(served.process.pid).children(recursive=True)
     served.process.kill()
     served.process.wait()

@@ -79,7 +79,6 @@ def test_argument(argument: str) -> None:
     },
 )
 def test_ipv6_is_written_as_each_library_reads_it(ports: Ports, expected: list[str]) -> None:
-    """Of HTTP behind a word, of gRPC in brackets."""
     argv = server_argv(INSTALLED, replace(options(), ports=ports))
     assert argv[argv.index(f"--http-address={expected[0]}") + 2] == f"--grpc-address={expected[1]}"
 
@@ -231,7 +230,6 @@ def opened(port: int) -> set[str]:
 @pytest.mark.triton
 @cases("address http", {"ipv4": (V4, {"127.0.0.1"}), "ipv6": (V6, {"::1"})})
 def test_a_real_server_answers(tmp_path: Path, address: str, http: set[str]) -> None:
-    """Its supervisor reaches it, too; encoders' gRPC is open on both families."""
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:

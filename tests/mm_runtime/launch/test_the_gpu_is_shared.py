@@ -39,7 +39,6 @@ esac
 
 @pytest.fixture
 def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put the recorded program first on PATH; return its folder, which holds its clients."""
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "nvidia-cuda-mps-control"
@@ -52,7 +51,6 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_processes_join(control: Path, tmp_path: Path) -> None:
-    """Both processes came through the daemon; it ends with the server."""
     with shared(PLAN, tmp_path / "mps") as sharing:
         assert {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"} == set(sharing.environment)
         sharing.check()

@@ -43,7 +43,6 @@ def serving(
 
 
 def ready(served: Served) -> int | None:
-    """Return the status that the kubelet sees; None: no one answers."""
     try:
         return httpx.get(f"{served.metrics_url}/health/ready", timeout=30).status_code
     except httpx.TransportError:
@@ -72,7 +71,6 @@ def kill_server(served: Served) -> None:
 def test_the_plans_command_serves_and_ends(
     engine: EngineFiles, tools: Tools, tmp_path: Path
 ) -> None:
-    """Not ready while it loads; then the plan's words, link and options run; SIGTERM ends it."""
     loaded = tmp_path / "loaded"
     with serving(engine, tools, tmp_path, loads_until=loaded) as served:
         wait_for(served, "options {")

@@ -84,7 +84,6 @@ def _answers_beside(
 
 
 def test_equal_requests_wait_and_one_leaves(start_engine: StartEngine) -> None:
-    """Clients that wait with the same question about equal images are distinguished."""
     with start_engine(max_batch_size=1) as engine:
         waiting = [CollectingSink() for _ in range(3)]
 
@@ -174,7 +173,6 @@ def about_features(number: float, **changes: Any) -> Request:
 
 @pytest.fixture(scope="module", params=["modules", "fused"])
 def model(request: pytest.FixtureRequest) -> LanguageModel:
-    """The tiny model, by transformers' modules and with fused weights and captured passes."""
     if request.param == "fused":
         return fused_model(SLOTS, MAX_LENGTH)
     found = request.getfixturevalue("language_model")

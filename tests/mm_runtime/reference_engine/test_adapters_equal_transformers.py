@@ -167,7 +167,6 @@ def _expected(model: Any, request: Request) -> list[int]:
 def _folders(
     family: str, checkpoint: Path, facts: ModelFacts, folder: Path
 ) -> dict[int, AdapterFolder]:
-    """Write three adapters: of attention, of every module, of attention with another rank."""
     complete, made = _complete(family, checkpoint), {}
     for uid, rank in enumerate((4, 2, 8)):
         targets = _targets(family, complete=uid == 1)
@@ -212,7 +211,6 @@ def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["t5", "bart"])
 def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
-    """Every beam of an encoder-decoder is one that transformers finds with the adapter merged."""
     checkpoint = texts.write(family, tmp_path / "checkpoint")
     adapters = _folders(family, checkpoint, inspect(checkpoint, InspectOptions()), tmp_path)
     requested = [

@@ -103,14 +103,7 @@ def neighbours(  # noqa: C901 (rules are methods of a class of this model)
     stepped: Callable[[], None],
     forgetful: SlotModel | None = None,
 ) -> type[RuleBasedStateMachine]:
-    """Return the state machine.
-
-    Args:
-        model: served by one engine after the other.
-        questions: sent in any order, any number of times.
-        stepped: called for each rule that is followed.
-        forgetful: the same model, which keeps nothing of earlier requests; None: `model` is it.
-    """
+    """Return the state machine; `forgetful` is `model`, keeping nothing of earlier requests."""
     alone = [answer_alone(forgetful or model, make_request()) for make_request in questions.good]
     any_good = st.sampled_from(range(len(questions.good)))
 
@@ -334,7 +327,6 @@ def quick_and_quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def t5(tmp_path_factory: pytest.TempPathFactory) -> EncoderDecoderModel:
-    """A random T5, whose requests have caches of their own and may search with beams."""
     folder = write("t5", tmp_path_factory.mktemp("random") / "t5")
     return EncoderDecoderModel(
         Checkpoint(folder=folder, dtype="float32", slots=SLOTS, family="t5", max_length=64)
@@ -344,7 +336,6 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> EncoderDecoderModel:
 def _follow(
     model: SlotModel, questions: Questions, engines: int, forgetful: SlotModel | None = None
 ) -> int:
-    """Let clients come and go at so many engines; return how many rules were followed."""
     followed = 0
 
     def count() -> None:
@@ -399,7 +390,6 @@ def test_requests_that_share_a_pass(language_model: LanguageModel, engines: int)
     ],
 )
 def test_requests_that_continue_chats(language_model: LanguageModel, engines: int) -> None:
-    """Prompts are known in part from requests that ended, left or run, and some were forgotten."""
     questions = _chats(language_model)
     _assert_decided(language_model, questions)
     checkpoint = tiny_checkpoint(reuse_bytes=BLOCKS_BYTES)
@@ -419,7 +409,6 @@ def test_requests_that_continue_chats(language_model: LanguageModel, engines: in
     ],
 )
 def test_requests_that_share_a_step(t5: EncoderDecoderModel, engines: int) -> None:
-    """An encoder-decoder, whose requests pass one after the other, some with several beams."""
     questions = _t5_questions(start=0)
     _assert_decided(t5, questions)
     assert _follow(t5, questions, engines) >= engines * STEPS * FOLLOWED

@@ -47,7 +47,6 @@ def guides(tmp_path_factory: pytest.TempPathFactory) -> Guides:
 
 
 def _answer(guide: Guide, seed: int, most: int = 400) -> str:
-    """Return a text of random tokens among the allowed ones, blanks rarely."""
     random = np.random.default_rng(seed)
     byte_of = {letter: byte for byte, letter in byte_letters().items()}
     answer: list[int] = []
@@ -88,21 +87,18 @@ def test_patterns(guides: Guides, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_grammars(guides: Guides, seed: int) -> None:
-    """Rules, texts and schemas in llguidance's own dialect."""
     grammar = 'start: "<" pair ("," pair)? ">"\npair: %json {"enum": [1, 2]}\n'
     found = _answer(guides.make(GuideRequest(GuideKind.LARK, grammar)), seed)
     assert re.fullmatch("<[12](,[12])?>", found)
 
 
 def test_any_object(guides: Guides) -> None:
-    """JSON mode begins an object and nothing else."""
     allowed = guides.make(GuideRequest(GuideKind.JSON, "")).allowed([])
     assert allowed[ord("{")]
     assert not allowed[[ord("a"), ord("["), END]].any()
 
 
 def test_the_same_again(guides: Guides) -> None:
-    """A step that is computed again gets the same; tokens follow one another, or come together."""
     guide = guides.make(GuideRequest(GuideKind.REGEX, "red|rat"))
     first = guide.allowed([]).copy()
     assert (guide.allowed([]) == first).all()

@@ -78,7 +78,6 @@ SIZES = [(100, 61), (37, 150)]
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:
-    """The engine of a class, built from a small random checkpoint, and the checkpoint itself."""
     folder = tmp_path_factory.mktemp("class")
     checkpoint = write(request.param, folder / "checkpoint")
     pipeline = Pipeline.load(build(checkpoint, folder / "store"))
@@ -91,7 +90,6 @@ def _pixels(image: Any) -> np.ndarray:
 
 
 def test_it_is_the_generic_family(both: tuple[Pipeline, Upstream]) -> None:
-    """Its facts name the family and the class; nothing encodes images before the class does."""
     pipeline, upstream = both
     facts = pipeline.directory.facts
 
@@ -109,7 +107,6 @@ def test_one_image(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> No
 
 
 def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
-    """A question without an image, where the class's processor takes one."""
     pipeline, upstream = both
     answer = pipeline.query(QUESTION)
 
@@ -177,7 +174,6 @@ def test_images_that_were_cut_before(both: tuple[Pipeline, Upstream]) -> None:
 
 @pytest.mark.parametrize("kind", others_are_slow(sorted({*WRITERS} - {*ENTIRELY}), *ALWAYS))
 def test_answers(kind: str, tmp_path: Path) -> None:
-    """Of the other classes, together: a text, images, two images; answers depend on their image."""
     checkpoint = write(kind, tmp_path / "checkpoint")
     pipeline, upstream = Pipeline.load(build(checkpoint, tmp_path / "store")), Upstream(checkpoint)
     images = [noise_image(*size, seed=seed) for seed, size in enumerate([*SIZES, (90, 40)], 1)]

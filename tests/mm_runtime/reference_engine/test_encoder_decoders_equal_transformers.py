@@ -152,7 +152,6 @@ def _beams_requests(start: tuple[int, ...], options: BeamOptions | None) -> list
     },
 )
 def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
-    """All beams in their order, with requests that search none running beside them."""
     folder = write(family, tmp_path / family)
     complete = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
     start = (complete.config.decoder_start_token_id,)
@@ -172,7 +171,6 @@ def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
 
 
 def test_tensors_of_beams(tmp_path: Path) -> None:
-    """Answers of different lengths lie padded in one tensor, each with its own length and sum."""
     model = opened(write("t5", tmp_path / "t5"), "t5")
     request = _beams_requests((0,), BeamOptions(3, 0.0))[0]
     with engine_starter(model)(max_batch_size=1, max_seq_len=64, max_num_tokens=8) as engine:
@@ -209,7 +207,6 @@ def test_other_widths_than_built_are_refused(width: int) -> None:
 
 
 def test_decoders_search_no_beams() -> None:
-    """Where the Reference engine has no search, a request for it is refused before it runs."""
     request = Request(ids=(5,), max_tokens=1, end_ids=frozenset(), beams=BeamOptions(2))
     with pytest.raises(RequestError, match="only encoder-decoders search with beams"):
         load_language_model().check(request)

@@ -38,7 +38,6 @@ KINDS_OF_FEATURES = ("llava", "mllama", "qwen2-vl")
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Pipeline, Upstream]]:
-    """One family's engine, built from a small random checkpoint, and the checkpoint itself."""
     shared = shared_family(tmp_path_factory, request.param)
     pipeline = Pipeline.load(shared.engine)
     yield pipeline, Upstream(request.param, shared.checkpoint)
@@ -80,7 +79,6 @@ def test_one_image(both: tuple[Pipeline, Upstream], size: tuple[int, int]) -> No
 
 
 def test_features_stand_between_tokens(both: tuple[Pipeline, Upstream]) -> None:
-    """Where the family's processor frames an image with tokens of its own, they are there."""
     pipeline, _ = both
     facts, codec = pipeline.directory.facts, pipeline.preprocessor.codec
     style = FAMILIES[facts.family].prompt
@@ -128,7 +126,6 @@ def test_the_gateway_counts_what_is_placed(
 
 
 def test_prompts_in_parts(both: tuple[Pipeline, Upstream]) -> None:
-    """Three requests together, their prompts read 3 tokens a step: parts end inside images."""
     pipeline, upstream = both
     images = [noise_image(*size, seed=4) for size in SIZES]
     requests = [
@@ -169,7 +166,6 @@ def test_text_only(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_video(both: tuple[Pipeline, Upstream]) -> None:
-    """Frames of a video, where the family reads videos; the others say that they do not."""
     pipeline, upstream = both
     frames = np.stack([np.asarray(noise_image(60, 60, seed=seed)) for seed in range(3)])[None]
     if upstream.case.video is None:
@@ -182,7 +178,6 @@ def test_video(both: tuple[Pipeline, Upstream]) -> None:
 
 
 def test_seconds_of_a_video(both: tuple[Pipeline, Upstream]) -> None:
-    """How far frames are apart matters where the family knows time; the others say they do not."""
     pipeline, upstream = both
     if upstream.case.video is None:
         return

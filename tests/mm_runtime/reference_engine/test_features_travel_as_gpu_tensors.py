@@ -116,7 +116,6 @@ def test_on_the_processor_features_stay_arrays() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_named() -> None:
-    """The message names the plan's device, torch and what to do."""
     with pytest.raises(
         ValueError, match=r"device CUDA.*cannot use a GPU.*spec\.runtime\.gpu\.count"
     ):

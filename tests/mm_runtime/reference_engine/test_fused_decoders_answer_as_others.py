@@ -88,7 +88,6 @@ def test_a_part_beside_tokens_is_read_in_their_pass(
 def test_a_pass_chooses_the_likeliest_tokens(
     fused: LanguageModel, tokens: tuple[int, ...], rows: int
 ) -> None:
-    """Of requests that decode, then of the last row of a prompt; not of rows without a request."""
     part = Part(0, fused.embed([5 + at % 80 for at in range(rows)], None)) if rows else None
 
     passed = fused.run(tokens, [0] * len(tokens), part)
@@ -102,7 +101,6 @@ def test_a_pass_chooses_the_likeliest_tokens(
 
 
 def test_a_pass_reads_what_the_one_before_chose(fused: LanguageModel) -> None:
-    """Or what was chosen elsewhere; a token below 0 stands for any."""
     fused.run([9, 11, 13], [0, 0, 0])
     follow = fused._fused_pass
     drawn = torch.tensor([31, -1, 33])
@@ -123,14 +121,12 @@ def test_a_pass_reads_what_the_one_before_chose(fused: LanguageModel) -> None:
 def test_answers_are_those_of_the_modules(
     fused: LanguageModel, language_model: LanguageModel, count: int
 ) -> None:
-    """Alone, in passes with unused rows, in full ones, and with requests that wait for a slot."""
     assert answers(fused, requests(count)) == answers(language_model, requests(count))
 
 
 def test_logits_are_those_of_the_modules(
     fused: LanguageModel, language_model: LanguageModel
 ) -> None:
-    """Of every row of a prompt that takes two passes, and of the token after it."""
     ids = [5 + at % 80 for at in range(400)]
     found = []
     for model in (fused, language_model):
@@ -146,7 +142,6 @@ def test_logits_are_those_of_the_modules(
 def test_a_part_longer_than_any_pass(
     fused: LanguageModel, language_model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes several passes, and all of its states are returned."""
     decoder = fused._fused
     assert decoder is not None
     monkeypatch.setattr(decoder, "_parts", [16, 32, 64])
@@ -184,7 +179,6 @@ def test_a_moved_request_keeps_its_keys(fused: LanguageModel) -> None:
     ("limit", "expected"), [(8, [8]), (100, [16, 32, 64, 100]), (128, [16, 32, 64, 128])]
 )
 def test_part_sizes(limit: int, expected: list[int]) -> None:
-    """Up to the longest prompt, which is always there."""
     assert part_sizes(limit) == expected
     assert part_sizes(4096)[-1] == 1024
 
@@ -229,7 +223,6 @@ def family(
 
 
 def test_families_answer_alike(family: tuple[Pipeline, LoadedEngine]) -> None:
-    """Biases, keys shared by several queries, rotations that come with a request."""
     pipeline, loaded = family
     assert isinstance(loaded.engine._model, LanguageModel)
     assert isinstance(loaded.engine._model._fused, FusedDecoder)

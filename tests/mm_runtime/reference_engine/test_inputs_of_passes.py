@@ -9,7 +9,6 @@ NOTHING = [0, UNUSED, 0, 0]
 
 
 def test_tokens_and_a_part_are_rows_of_one_pass() -> None:
-    """Token, position, place and rotation; what is left of either stands for nothing."""
     inputs = PassInputs(8, 3, CPU)
     inputs.begin()
     inputs.decode([11, 12], [5, 9], [3, 0], [6, 9], 4)

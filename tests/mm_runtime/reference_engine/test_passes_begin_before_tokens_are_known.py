@@ -128,7 +128,6 @@ def test_an_answer_alone_waits_for_its_first_pass_only(model: Overlapping) -> No
 
 
 def test_answers_are_those_of_pass_after_pass(model: Overlapping) -> None:
-    """More requests than slots, of several lengths, prompts in parts beside answers."""
     requests = [
         replace(ALONE, ids=ids, max_tokens=TOKENS + at % 3) for at, ids in enumerate(PROMPTS)
     ]
@@ -140,7 +139,6 @@ def test_answers_are_those_of_pass_after_pass(model: Overlapping) -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 7])
 def test_a_token_that_ends_an_answer_ends_no_other(model: Overlapping, at: int) -> None:
-    """Its slot is taken by the last answer while a pass with both computes."""
     requests = [replace(ALONE, ids=ids) for ids in PROMPTS[:SLOTS]]
     ending = in_turn(model, requests)[1].ids[at]
     requests[1] = replace(requests[1], end_ids=frozenset({ending}))
@@ -323,7 +321,6 @@ def test_logits_that_a_request_reads_are_no_later_ones(model: Overlapping) -> No
 
 
 def test_a_client_that_leaves_frees_its_slot(model: Overlapping) -> None:
-    """Also the one whose prompt is being read, while passes with both are begun."""
     requests = [replace(ALONE, ids=ids, max_tokens=60) for ids in PROMPTS[:SLOTS]]
     wanted = said(in_turn(model, requests))
     sinks = [CollectingSink() for _ in requests]

@@ -60,7 +60,6 @@ def answered(model: LanguageModel, requests: Sequence[Request]) -> list[list[int
 
 
 def test_answers_are_the_same(launching: Launching, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More requests than slots, with and without images, in parts of prompts."""
     requests = [*map(request, PROMPTS), of_image(9), of_image(20)]
     held = answered(launching, requests)
     monkeypatch.setattr(Launching, "launches", False)
@@ -69,7 +68,6 @@ def test_answers_are_the_same(launching: Launching, monkeypatch: pytest.MonkeyPa
 
 
 def test_each_prompt_is_made_once(launching: Launching) -> None:
-    """Those that wait for a slot, and those that find one."""
     launching.embedded = 0
     requests = [*map(request, PROMPTS), of_image(9)]
     answered(launching, requests)
@@ -77,7 +75,6 @@ def test_each_prompt_is_made_once(launching: Launching) -> None:
 
 
 def test_pieces_of_a_step_are_given_out_beside_the_next(launching: Launching) -> None:
-    """After a pass the clients have what the pass before it chose; the last ones wait for none."""
     engine = Engine(launching, ROOMY)
     sinks = [CollectingSink(), CollectingSink()]
     for ids, sink in zip(PROMPTS, sinks, strict=False):
@@ -113,7 +110,6 @@ def test_a_sink_that_fails_ends_its_own_request(launching: Launching, broken_at:
 
 
 def test_a_cancelled_request_has_what_was_chosen(launching: Launching) -> None:
-    """Pieces that are held come before the end."""
     engine = Engine(launching, ROOMY)
     leaving, staying = CollectingSink(), CollectingSink()
     engine.submit(request(PROMPTS[0]), leaving)

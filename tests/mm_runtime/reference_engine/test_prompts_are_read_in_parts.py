@@ -29,7 +29,6 @@ def test_rows_of_a_step(expected: int, prompt: int, left: int, decoding: int, wa
 
 
 def test_long_prompts_end() -> None:
-    """Beside others a prompt of any length is read in a bounded number of steps."""
     options, left, steps = changed(max_num_tokens=8192, prompt_rows=6), 8000, 0
     while left:
         left -= rows_of_prompt(options, prompt=8000, left=left, decoding=8, waiting=1)
@@ -48,7 +47,6 @@ def test_long_prompts_end() -> None:
     },
 )
 def test_parts_grow_by_a_step(expected: int, waiting: int) -> None:
-    """Where a longer part has a pass of its own, it is several times as long, or not longer."""
     options = changed(max_num_tokens=100, prompt_rows=6, grown_rows=24)
     found = rows_of_prompt(options, prompt=80, left=80, decoding=8, waiting=waiting)
     assert expected == found

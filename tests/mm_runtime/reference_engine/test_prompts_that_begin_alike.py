@@ -126,7 +126,6 @@ def test_features_of_unknown_images_are_not_kept() -> None:
 
 
 def test_a_prompt_that_is_dropped_is_kept_as_far_as_it_came() -> None:
-    """Its client sends it again, and it continues from there."""
     model = loaded()
     long = requested(tuple(5 + at % 90 for at in range(200)))
     gone = CollectingSink()
@@ -142,7 +141,6 @@ def test_a_prompt_that_is_dropped_is_kept_as_far_as_it_came() -> None:
 
 
 def test_an_answer_that_is_dropped_is_kept(language_model: LanguageModel) -> None:
-    """What its client got until then is known when a prompt contains it."""
     model = loaded()
     gone = CollectingSink(lambda _: setattr(gone, "walked_away", len(gone.ids) >= 40))
     with engine_starter(model)() as engine:
@@ -194,7 +192,6 @@ def test_a_prompt_is_kept_once_its_first_token_is_on_its_way(
 def test_a_cache_that_fails_changes_no_answer(
     language_model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It saves work: requests are answered without it."""
     model = loaded()
 
     def broken(*_: object) -> None:
@@ -225,8 +222,6 @@ MADE_BY = st.tuples(
 def test_equal_names_are_of_equal_beginnings(
     one: list[int], behind: list[int], shared: int, first: Made, second: Made | None
 ) -> None:
-    """Two prompts share as many names as they share blocks, where their images are known."""
-
     def named(ids: list[int], image: int, salt: str, adapter: int | None) -> list[bytes]:
         request = requested(tuple(ids), image=image, salt=salt, adapter=adapter)
         return block_names(request, ids, vocabulary=VOCABULARY)
@@ -277,7 +272,6 @@ class _Memory:
     capacity=st.integers(1, 7),
 )
 def test_blocks_are_what_they_were(prompts: list[list[int]], capacity: int) -> None:
-    """Whatever was kept and forgotten: what is found has the keys and values of its name."""
     memory = _Memory(2, 6 * BLOCK)
     cache = PrefixCache(memory, limit_bytes=1)
     cache = PrefixCache(memory, limit_bytes=capacity * cache.block_bytes)

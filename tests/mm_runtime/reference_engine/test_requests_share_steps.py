@@ -123,7 +123,6 @@ def test_short_request_overtakes_a_long_one(start_engine: StartEngine) -> None:
 def test_long_prompt_does_not_stall_a_running_answer(
     start_engine: StartEngine, limits: dict[str, int]
 ) -> None:
-    """With 7 tokens of prompts a step or 5, an answer continues while a prompt of 300 is read."""
     with start_engine(**limits) as engine:
         running = CollectingSink()
         arrived = threading.Event()
@@ -157,7 +156,6 @@ def test_cancelled_request_frees_its_slot_for_a_waiting_one(start_engine: StartE
 
 
 def test_prompt_of_a_client_that_goes_is_dropped(start_engine: StartEngine) -> None:
-    """Half read beside a running answer, it leaves; that answer is what it would have been."""
     with start_engine(prompt_rows=1) as engine:
         alone, gone = CollectingSink(), CollectingSink()
         engine.submit(_request(200), alone)
@@ -226,7 +224,6 @@ def test_impossible_requests_are_refused(
 
 
 def test_a_burst_fills_free_slots_before_the_queue(language_model: LanguageModel) -> None:
-    """Nothing has begun: four have a slot, one a place in the queue, and the next is refused."""
     engine = Engine(language_model, replace(ROOMY, max_queue_size=1))
     for _ in range(SLOTS + 1):
         engine.submit(_request(1), CollectingSink())

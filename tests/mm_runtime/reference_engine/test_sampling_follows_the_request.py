@@ -133,7 +133,6 @@ def test_only_plain_requests_share_the_argmax(changes: dict[str, object], expect
 
 
 def _mixed() -> list[TokenChooser]:
-    """Return choosers of every kind: one of each rule, and draws of every cut."""
     samplings = [
         Sampling(top_p=1.0, seed=1),
         Sampling(top_k=2, seed=2, temperature=0.7),
@@ -148,7 +147,6 @@ def _mixed() -> list[TokenChooser]:
 
 @pytest.mark.parametrize("at_once", [1, 1 << 20], ids=["row by row", "together"])
 def test_rows_are_chosen_as_alone(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token follows from its own row, whatever others stand beside it and are sorted with it."""
     monkeypatch.setattr(choosing, "VALUES_AT_ONCE", at_once)
     logits = torch.randn((7, SIZE), generator=torch.Generator().manual_seed(1))
     for place in range(25):
@@ -185,7 +183,6 @@ def test_words_past_the_vocabulary_never_reach_the_device(changes: dict[str, obj
 
 
 def test_probabilities_are_those_of_the_model() -> None:
-    """Before any rule, and for rows that want them."""
     rules = [_chooser(bad=((1,),)).rules([]), None]
     chosen = choose_all(LOGITS.expand(2, -1), rules, [0, None])
     assert [one.token for one in chosen] == [2, 1]
@@ -194,7 +191,6 @@ def test_probabilities_are_those_of_the_model() -> None:
 
 
 def test_the_likeliest_tokens_are_those_of_the_model() -> None:
-    """As many as a row wants, the likeliest first."""
     chosen = choose_all(LOGITS.expand(3, -1), [None] * 3, [2, None, 1])
     values = LOGITS.log_softmax(-1)
     assert [[token for token, _ in one.likeliest] for one in chosen] == [[1, 2], [], [1]]

@@ -54,7 +54,6 @@ def names(slots: Slots) -> list[str]:
 @pytest.mark.parametrize("following", [None, "the-next"])
 @pytest.mark.parametrize("leaving", [0, 1, 2])
 def test_an_answer_leaves(reading: str | None, following: str | None, leaving: int) -> None:
-    """The last answer has its slot, prompts move up."""
     slots, model = slots_of(["a", "bb", "ccc"], reading, following)
     gone = names(slots)[leaving]
 

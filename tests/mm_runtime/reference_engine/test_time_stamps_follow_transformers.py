@@ -19,7 +19,6 @@ SIZE, END, FIRST, BEGUN = 60, 20, 30, 3
 
 @pytest.mark.parametrize("latest", [None, 4], ids=["any-start", "early-start"])
 def test_logits(latest: int | None) -> None:
-    """A thousand answers, each one token further than the rules allow at most."""
     rng = np.random.default_rng(5)
     config = GenerationConfig(eos_token_id=END, no_timestamps_token_id=FIRST - 1)
     config.max_initial_timestamp_index = latest

@@ -82,7 +82,6 @@ def table_types(found: dict[str, str]) -> dict[str, str]:
 
 
 def summary(found: dict[str, str]) -> Iterator[str]:
-    """Return what differs between families: files, steps, types, parameters."""
     yield from sorted(found)
     for step in configs(found)["ensemble"].ensemble_scheduling.step:
         yield f"step {step.model_name}"
@@ -172,14 +171,12 @@ def test_adapters_are_fetched_at_the_start(adapters: int, expected: str) -> None
     },
 )
 def test_the_encoder_gets_its_share(vision: dict[str, Any], expected: str | None) -> None:
-    """Under MPS the encoder's process gets a share of the GPU's threads; in turns it has all."""
     reported = parameters(files("llava", vision=vision), "multimodal_encoders")
     assert expected == reported.get("mps_thread_percentage")
 
 
 @pytest.mark.parametrize("missing", ["commands", "a KV cache"])
 def test_a_plan_that_says_too_little_is_refused(missing: str) -> None:
-    """Without the commands or the cache's share nothing is guessed."""
     manifest, serving = native_engine("llava")
     if missing == "commands":
         plan = manifest.plan.model_copy(update={"trtllm": None})
@@ -195,7 +192,6 @@ def test_a_plan_that_says_too_little_is_refused(missing: str) -> None:
     [({}, True), ({"guidedDecoding": "Off"}, False), ({"maxBeamWidth": 2}, False)],
 )
 def test_forms_need_the_table(engine: dict[str, Any], forms: bool) -> None:  # noqa: FBT001
-    """Library, table and inputs of the gateway's ensembles: all of them, or none."""
     found = files("llava", engine, version="1.2.1")
     reported = parameters(found)
     path = "/engine/guided_decoding/xgrammar_tokenizer_info.json"

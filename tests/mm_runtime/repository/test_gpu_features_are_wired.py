@@ -47,7 +47,6 @@ def type_of(config: ModelConfig, name: str) -> str:
 
 @cases("device expected", {"arrays": ("CPU", "TYPE_FP32"), "tensors": ("CUDA", "TYPE_BF16")})
 def test_bfloat16_stays_bfloat16_on_a_gpu(device: str, expected: str) -> None:
-    """Encoder and language model agree on the type, whichever it is."""
     found = values(device)
 
     assert type_of(multimodal_encoders.config(found), TABLE) == expected

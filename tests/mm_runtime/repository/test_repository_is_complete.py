@@ -41,7 +41,6 @@ def parse(text: str) -> Any:
 
 
 def entries(text: str) -> set[str]:
-    """Return a line for each field of a configuration, and for each tensor of its steps."""
     found, steps = set(), parse(text)
     for number, step in enumerate(steps.ensemble_scheduling.step):
         named = f"step {number} {step.model_name} version {step.model_version}"
@@ -77,7 +76,6 @@ def test_files_are_golden(golden: Golden) -> None:
 
 
 def test_encoders_serve_one_model(golden: Golden) -> None:
-    """An encoder's pod has the one model that servers query, and its text is golden."""
     found = files(role=Role.ENCODER)
     assert sorted(found) == ["vision_encoder/1/model.py", "vision_encoder/config.pbtxt"]
     golden.check("vision_encoder.pbtxt", found["vision_encoder/config.pbtxt"])
@@ -107,7 +105,6 @@ def test_text_only_engines_have_no_encoder() -> None:
 
 
 def test_tritons_parser_reads_it(model: str) -> None:
-    """Each configuration is a valid protobuf text with what Triton needs to load it."""
     config = parse(files()[f"{model}/config.pbtxt"])
     runs_on = (config.platform, config.backend)
     assert runs_on == (("ensemble", "") if model == "ensemble" else ("", "python"))
@@ -138,7 +135,6 @@ KNOBS = {
     },
 )
 def test_knobs_of_fill_template(model: str, delay: int, count: int, *, ordered: bool) -> None:
-    """Upstream's queue delay and instance counts; streams keep their order with several."""
     config = parse(files(**KNOBS)[f"{model}/config.pbtxt"])
     assert [count] == [group.count for group in config.instance_group]
     batching = config.dynamic_batching

@@ -121,7 +121,6 @@ def upstreams(model: str, mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 def test_steps() -> None:
-    """The ensemble connects the models as upstream's does, apart from tensors that only we have."""
     ensemble = configs()["ensemble"].ensemble_scheduling
     actual = [
         {

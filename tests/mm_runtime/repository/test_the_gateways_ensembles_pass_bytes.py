@@ -41,7 +41,6 @@ def native(family: str) -> RepositoryValues:
 
 
 def steps(config: ModelConfig) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
-    """Return model -> what it reads and what it makes, of an ensemble's steps."""
     return {
         one.model_name: (dict(one.input_map), dict(one.output_map))
         for one in config.ensemble_scheduling.step
@@ -50,7 +49,6 @@ def steps(config: ModelConfig) -> dict[str, tuple[dict[str, str], dict[str, str]
 
 @pytest.mark.parametrize("module", [token_ensemble, scored_ensemble], ids=lambda one: one.NAME)
 def test_the_gateways_have_bytes(module: object) -> None:
-    """And no values beside them, which nothing would read."""
     for found in (values(), native("llava")):
         by_model = steps(module.config(found))  # type: ignore[attr-defined]
         made, read = by_model[preprocessing.NAME][1], by_model[multimodal_encoders.NAME][0]
@@ -61,7 +59,6 @@ def test_the_gateways_have_bytes(module: object) -> None:
 
 
 def test_clients_have_values() -> None:
-    """The ensemble that they send to has upstream's tensors alone."""
     by_model = steps(ensemble.config(values()))
 
     assert "PIXEL_BYTES" not in by_model[preprocessing.NAME][1]

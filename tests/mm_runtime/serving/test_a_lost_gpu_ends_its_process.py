@@ -28,7 +28,6 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     },
 )
 def test_which_errors_end_a_process(error: Exception, computes: bool, expected: bool) -> None:  # noqa: FBT001
-    """Only those after which the GPU computes nothing more."""
     assert GpuGuard(lambda: computes).lost(error) is expected
 
 
@@ -66,7 +65,6 @@ def test_without_a_supervisor_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_a_node_without_a_gpu_is_said_while_loading(said: Path) -> None:
-    """A plan for CUDA where torch finds none."""
     pytest.importorskip("torch")
     from mm_runtime.serving.device import open_device, why_unusable  # noqa: PLC0415
 

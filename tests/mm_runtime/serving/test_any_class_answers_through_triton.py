@@ -68,7 +68,6 @@ def served(
 
 @pytest.mark.parametrize("size", [(100, 61), (37, 150)], ids=str)
 def test_chat(served: Served, size: tuple[int, int]) -> None:
-    """Images of two shapes, complete and streamed."""
     image = noise_image(*size, seed=1)
     expected = served.expected(image)
 
@@ -78,7 +77,6 @@ def test_chat(served: Served, size: tuple[int, int]) -> None:
 
 
 def test_clients_of_triton(served: Served) -> None:
-    """The ensemble and `tensorrt_llm_bls` take the same inputs as other families'."""
     image = noise_image(60, 60, seed=2)
     pixels = np.asarray(image)[None, None]
     expected = served.expected(image)

@@ -21,7 +21,6 @@ from support.cases import cases
     },
 )
 def test_equals_transformers(tmp_path: Path, bins: int, seconds: float) -> None:
-    """Every value is that of the checkpoint's own extractor, for short clips and full windows."""
     audio = noise(seconds, seed=1)
     extractor = WhisperFeatureExtractor(feature_size=bins)
     extractor.save_pretrained(tmp_path)

@@ -66,7 +66,6 @@ class Ears:
         task: str = "transcribe",
         tokens: int = ANSWER,
     ) -> str:
-        """Return what transformers writes down: its own extractor, its own `generate`."""
         words = tokenizer(texts.RECEIVED, texts.TIMES)
         prefix = words(PREFIX.format(language, task), add_special_tokens=False)["input_ids"]
         received = self.received(audio)
@@ -130,7 +129,6 @@ def written(seed: int, seconds: float = 0.8) -> NDArray[np.float32]:
 
 @cases("seconds", {"short": 0.3, "full-window": 1.0})
 def test_triton(ears: Ears, seconds: float) -> None:
-    """The ensemble and upstream's whisper_bls, with and without a prefix and a length."""
     audio = noise(seconds, seed=1)
     expected = ears.expected(audio)
     wav = ("WAV", "FP32", audio)
@@ -235,10 +233,7 @@ def test_prompts(ears: Ears) -> None:
 
 
 def test_parameters(ears: Ears) -> None:
-    """What every request may have acts, or changes nothing as it says; the rest has its name.
-
-    Those that draw tokens are rows of `support.vllm_requests.transcriptions`.
-    """
+    """Those that draw tokens are rows of `support.vllm_requests.transcriptions`."""
     create, audio = ears.openai.audio.transcriptions.create, written(4)
     requested: dict[str, Any] = {
         "file": encode_audio(audio),
@@ -267,7 +262,6 @@ def test_parameters(ears: Ears) -> None:
 
 
 def test_openai(ears: Ears) -> None:
-    """OpenAI's client: each form of answer, a stream, a language, a file that is compressed."""
     audio = written(4)
     expected = ears.expected(audio)
     german = ears.expected(audio, language="de")
@@ -289,7 +283,6 @@ def test_openai(ears: Ears) -> None:
 
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # by OpenAI, for its own model
 def test_translations(ears: Ears) -> None:
-    """The other task of a multilingual checkpoint: of a language, and of one that is detected."""
     audio, create = written(4), ears.openai.audio.translations.create
     requested: dict[str, Any] = {"file": encode_audio(audio), "model": ears.pair.model}
     german, detected = (
@@ -324,7 +317,6 @@ def test_its_pod_answers_as_its_checkpoint(ears: Ears) -> None:
 
 
 def test_languages_are_detected(ears: Ears) -> None:
-    """Without a language each audio gets the one that transformers detects, and is reported it."""
     create = ears.openai.audio.transcriptions.create
     found = set()
     for seed in range(8):
@@ -344,7 +336,6 @@ def test_languages_are_detected(ears: Ears) -> None:
 
 
 def test_what_is_refused(ears: Ears) -> None:
-    """Each refusal names the field and leaves the next request alone."""
     audio = encode_audio(noise(0.5, seed=3))
     create = ears.openai.audio.transcriptions.create
     for changes, words in (

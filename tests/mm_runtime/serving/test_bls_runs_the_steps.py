@@ -99,7 +99,6 @@ def texts(answers: Sequence[tuple[Outputs, bool]]) -> list[str]:
     },
 )
 def test_text(expected: list[str], accumulate: bool, values: dict[str, object]) -> None:  # noqa: FBT001
-    """A client gets the full text, its pieces, or the text so far; the last response is marked."""
     answers = list(
         chain(accumulate=accumulate).answer(request(**values), ScriptedModels(), lambda: False)
     )
@@ -155,7 +154,6 @@ def test_a_client_that_goes_stops_the_answer(values: dict[str, object]) -> None:
 
 
 def test_a_client_that_has_gone_costs_nothing() -> None:
-    """No model gets a request that waited in vain."""
     models = ScriptedModels()
     assert list(chain().answer(request(), models, lambda: True)) == []
     assert (models.streamed, models.stopped) == ([], False)

@@ -24,13 +24,7 @@ MULTILINGUAL = "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"
 
 
 def prefixes_of(tmp_path: Path, *, said: bool | None, vocabulary: int | None) -> Prefixes:
-    """Return the prefixes of an engine whose checkpoint says, or does not, what it was trained on.
-
-    Args:
-        tmp_path: where it is built.
-        said: `is_multilingual` of generation_config.json; None: the file is absent.
-        vocabulary: number of tokens in its facts; None: as the tiny checkpoint has.
-    """
+    """`said`: `is_multilingual` of generation_config.json; None: the file is absent."""
     checkpoint = texts.write("whisper", tmp_path / "checkpoint")
     path = checkpoint / "generation_config.json"
     chosen = json.loads(path.read_text())
@@ -74,7 +68,6 @@ def test_other_requests_are_refused(tmp_path: Path, language: str, task: str) ->
 
 @pytest.mark.parametrize("said", [True, False], ids=["multilingual", "english"])
 def test_translations_need_a_multilingual_checkpoint(tmp_path: Path, *, said: bool) -> None:
-    """The endpoint is refused by name; the other one, which the message names, is there."""
     prefixes = prefixes_of(tmp_path, said=said, vocabulary=None)
     with closing(Decoders(1, DecoderLimits(memory_bytes=1 << 30, wall_seconds=60))) as decoders:
         reader = AudioReader(

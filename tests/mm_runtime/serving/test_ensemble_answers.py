@@ -32,7 +32,6 @@ def _pixels(*names: str) -> NDArray[np.uint8]:
     "sample", [pytest.param(sample, id=sample.id) for sample in samples()[::6]]
 )
 def test_samples(ensemble: Ensemble, sample: Sample) -> None:
-    """Questions get their known answers in either layout; the gateway is sent all of them."""
     pixels = _pixels(sample.image.name)
     for layout in (pixels, np.moveaxis(pixels, -1, 2)):
         assert sample.answer == ensemble.query(sample.question, image_bytes_input=layout).text
@@ -95,7 +94,6 @@ def _refused_pixels(images: int) -> object:
 def test_error_reaches_the_client(
     ensemble: Ensemble, text: str, values: dict[str, object], message: str
 ) -> None:
-    """The message names what is wrong; the same stream then gets a right answer."""
     with pytest.raises(EnsembleError, match=message):
         ensemble.query(text, **values)
     assert "i answer questions about shapes" == ensemble.query("Hello!").text  # noqa: SIM300
@@ -110,7 +108,6 @@ TYPES = {"BOOL": np.bool_, "INT32": np.int32}
 def query(
     served: Served, *outputs: str, streaming: bool = True, tokens: int = TOKENS
 ) -> list[Response]:
-    """Return the responses to a prompt that no end token ends; none named: all outputs."""
     values = {
         "input_ids": ("INT32", [5, 6, 7]),
         "input_lengths": ("INT32", [3]),
@@ -156,7 +153,6 @@ def tokens_of(response: Response) -> list[int]:
 def test_outputs_are_those_that_were_named(
     served: Served, named: tuple[str, ...], *, streaming: bool
 ) -> None:
-    """Without names a client gets all that this engine makes."""
     found = query(served, *named, streaming=streaming, tokens=6)
     assert {frozenset(named or ANSWERS)} == {frozenset(response) for response in found}
 

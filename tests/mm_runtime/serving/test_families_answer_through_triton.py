@@ -51,7 +51,6 @@ def served(request: pytest.FixtureRequest, servers: Servers) -> Family:
 
 
 def _features(served: Family, given: list[Any]) -> int:
-    """Return the tokens of images as the engine in this process has them."""
     facts = served.pipeline.directory.facts
     urls = [data_url(encode(one)).encode() for one in given]
     if not urls:
@@ -71,7 +70,6 @@ TEXT_PART: dict[str, object] = {"type": "text", "text": QUESTION}
     "served", _slow([one for one in IMAGE_FAMILIES if one in KINDS]), indirect=True
 )
 def test_image(served: Family) -> None:
-    """An image with a question, streamed and complete; the text is that of transformers' tokens."""
     pipeline, family = served.pipeline, served.name
     image = noise_image(100, 61, seed=1)
     pixels = np.asarray(image)[None, None]
@@ -94,10 +92,7 @@ def test_image(served: Family) -> None:
     "sizes", {"text-only": [], "one": [(100, 61)], "two-of-different-shape": [(90, 40), (50, 70)]}
 )
 def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
-    """A chat with images of any shape: prompt, tokens and answer are the engine's own.
-
-    The engine in this process gets the images as they are; the gateway has made them smaller.
-    """
+    """The engine in this process gets the images as they are; the gateway has made them smaller."""
     given = [noise_image(*size, seed=seed) for seed, size in enumerate(sizes)]
     text, tokens = served.expected(given)
     parts = [*map(image_part, given), TEXT_PART]
@@ -113,7 +108,6 @@ def test_chat(served: Family, sizes: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)
 def test_video(served: Family) -> None:
-    """Frames in a row, evenly sampled; the answer is that of the same frames in Triton."""
     frames = [noise_image(60, 50, seed=seed) for seed in range(5)]
     row = ",".join(data_url(encode(frame)).partition(",")[2] for frame in frames)
     prompt = served.case.prompt.format(images=served.case.video_mark)
@@ -137,7 +131,6 @@ def _refused_together(case: Case) -> Iterator[tuple[list[dict[str, object]], str
 
 @pytest.mark.parametrize("served", _slow(IMAGE_FAMILIES), indirect=True)
 def test_what_the_family_cannot_do(served: Family) -> None:
-    """Each refusal names the part; the next request is answered."""
     three = [image_part(noise_image(30, 30, seed=seed)) for seed in range(3)]
     for content, words in (
         ([*three, TEXT_PART], "messages\\[0\\].content\\[2\\]"),
@@ -158,7 +151,6 @@ def test_what_the_family_cannot_do(served: Family) -> None:
 
 @pytest.mark.parametrize("served", _slow(TEXT_FAMILIES), indirect=True)
 def test_text(served: Family) -> None:
-    """Texts of different lengths to an encoder-decoder: Triton and OpenAI, streamed and not."""
     model = getattr(transformers, TEXT_KINDS[served.name]).from_pretrained(served.checkpoint).eval()
     words = tokenizer(ends=True)
     start = decoder_start(served.checkpoint)
@@ -186,7 +178,6 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "request-errors.md"
 
 
 def _rows(heading: str) -> dict[str, tuple[str, str, str]]:
-    """Return mistake -> gRPC status, OpenAI status and code, words, of a section's table."""
     section = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
     lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
     cells = [tuple(cell.strip() for cell in line) for line in lines[2:]]
@@ -194,7 +185,6 @@ def _rows(heading: str) -> dict[str, tuple[str, str, str]]:
 
 
 def _refused(served: Family, heading: str, triton: dict[str, Any], openai: dict[str, Any]) -> None:
-    """Make the mistakes of a table, and an honest request after each."""
     rows = _rows(heading)
     assert {*triton, *openai} == {*rows}
     for mistake, (grpc, wire, words) in rows.items():
@@ -237,7 +227,6 @@ def test_mistakes_with_videos(served: Family) -> None:
 
 @pytest.mark.parametrize("served", _slow(VIDEO_FAMILIES), indirect=True)
 def test_length_of_a_video(served: Family) -> None:
-    """Families that read times get it; the others, which refuse it, do not."""
     prompt = served.case.prompt.format(images=served.case.video_mark)
     seconds = np.array([[60 * FRAMES]], dtype=np.float32)
     vision = served.pipeline.directory.facts.vision
@@ -315,7 +304,6 @@ def test_mistakes_with_encoder_decoders(served: Family) -> None:
 
 @pytest.mark.parametrize("served", ["t5"], indirect=True)
 def test_beams(served: Family) -> None:
-    """Two beams through Triton: both texts are those of transformers' own search."""
     model = getattr(transformers, TEXT_KINDS[served.name]).from_pretrained(served.checkpoint).eval()
     words = tokenizer(ends=True)
     start = decoder_start(served.checkpoint)

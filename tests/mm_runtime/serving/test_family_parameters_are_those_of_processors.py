@@ -17,7 +17,6 @@ REPRESENTATIVES = ("llava-onevision", "qwen2-vl")
 
 
 def acts(processor: ImageProcessor, detail: Detail, count: int) -> bool:
-    """Return whether one of so many images may be seen so."""
     try:
         processor.with_detail(detail, count)
     except RequestError:

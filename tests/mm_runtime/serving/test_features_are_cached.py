@@ -94,7 +94,6 @@ def test_what_is_kept_shares_nothing_with_what_was_returned() -> None:
 
 
 def test_the_longest_unused_goes_first() -> None:
-    """Room for two: the image requested last stays, whenever it came in."""
     cache, encoder = FeatureCache(2 * (FEATURE_BYTES + ENTRY_BYTES)), Encoder()
     for image in (1, 2, 1, 3, 1, 2):
         through(cache, _batch(image), encoder)
@@ -163,7 +162,6 @@ def test_answers_are_right_wherever_features_lie(
 
 
 def test_what_is_evicted_is_near_no_longer() -> None:
-    """The bound of host memory says what is kept."""
     entry = FEATURE_BYTES // 2 + ENTRY_BYTES
     cache, encoder = FeatureCache(entry, device_bytes=1 << 20), TensorEncoder()
     for image in (1, 2, 1):
@@ -186,8 +184,6 @@ def test_a_full_device_keeps_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Features are then in host memory alone, and the log says so once."""
 
     class Full(torch.Tensor):
-        """A tensor whose device has no memory left."""
-
         def new_empty(self, *_: Any, **__: Any) -> Any:
             raise torch.OutOfMemoryError
 
@@ -255,7 +251,6 @@ def served(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def samples_of(served: Served) -> dict[tuple[str, str | None], float]:
-    """Return what the server's page says, by name and the label `result`."""
     page = httpx.get(f"{served.metrics_url}/metrics", timeout=60).text
     return {
         (sample.name, sample.labels.get("result")): sample.value

@@ -59,7 +59,6 @@ def grid(least: int, most: int) -> GridProcessor:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("there", [False, True], ids=["resized here", "where it is cheap"])
 def test_patches(size: Size, least: int, most: int, *, there: bool) -> None:
-    """Those of transformers, however close the bounds are and whatever an image's shape."""
     image = _image(size)
     upstream: Any = Qwen2VLImageProcessorPil(
         min_pixels=least, max_pixels=most, image_mean=[0.5] * 3, image_std=[0.5] * 3
@@ -147,7 +146,6 @@ DETAIL_SIZES = [
 
 @pytest.mark.parametrize("size", DETAIL_SIZES, ids=str)
 def test_low_detail_is_one_tile(size: Size) -> None:
-    """Whatever its shape, what fits a tile."""
     image = _image(size)
     tile = TILES.with_detail("low", 1).reduced(image, 1)
 
@@ -178,7 +176,6 @@ def test_high_detail_is_what_the_family_does() -> None:
 def test_other_details_are_refused(
     processor: SquareProcessor | ViewProcessor, detail: str, count: int
 ) -> None:
-    """Where a family has no such view of an image."""
     with pytest.raises(RequestError, match=r"expected `auto` or|at the least"):
         processor.with_detail(detail, count)  # type: ignore[arg-type]
 

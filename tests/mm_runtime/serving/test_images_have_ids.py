@@ -42,7 +42,6 @@ def _prepare(preprocessor: Preprocessor, text: str, *names: str, **more: object)
 
 
 def _marked(outputs: Outputs, text: int = 0) -> list[int]:
-    """Return the extra ids of image features; those of text are checked to be `text`."""
     ids, marks = outputs["INPUT_ID"][0], outputs["OUT_PROMPT_TABLE_EXTRA_IDS"][0]
     assert ids.shape == marks.shape
     assert set(marks[ids < VOCABULARY].tolist()) <= {text}
@@ -74,7 +73,6 @@ def test_the_clients_id_is_taken(preprocessor: Preprocessor) -> None:
 
 
 def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
-    """A client that sends `image_input` gets reuse as well."""
     values = ImagePreprocessor.from_folder(CHECKPOINT)([_image("red-square.png")])
     outputs = _prepare(preprocessor, "What?", IMAGE=values[np.newaxis].astype(np.float16))
     assert [image_id(values[0].astype(np.float16))] * FEATURES_PER_IMAGE == _marked(outputs)

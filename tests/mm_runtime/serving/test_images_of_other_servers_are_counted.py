@@ -58,7 +58,6 @@ def upstreams_processor() -> Any:
 
 @given(size=st.tuples(st.integers(28, 6000), st.integers(28, 6000)))
 def test_lines(size: tuple[int, int]) -> None:
-    """As many tokens as upstream's processor writes for an image."""
     fitted = with_pillow.get_resize_output_image_size(
         SimpleNamespace(shape=(3, *size)),
         size=(LONGEST, LONGEST),
@@ -114,7 +113,6 @@ def test_numbered_tiles(kind: type, size: tuple[int, int], *, splits: bool) -> N
     bounds=st.sampled_from([(1, 12), (1, 6), (2, 4)]),
 )
 def test_tiles_of_the_nearest_shape(size: tuple[int, int], bounds: tuple[int, int]) -> None:
-    """The grid of upstream's processor, and a view of all of it."""
     least, most = bounds
     crops = ours("internvl", image_size=TILE, features_per_image=ROWS, min_tiles=least)
     crops = OwnProcessor("internvl", crops.vision.model_copy(update={"max_tiles": most + 1}))

@@ -81,7 +81,6 @@ def inputs_of(outputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 def table_of(encoded: Any) -> NDArray[Any]:
-    """Return the prompt table of one request."""
     assert isinstance(encoded, dict), encoded
     table: NDArray[Any] = encoded[TABLE]
     return table
@@ -91,7 +90,6 @@ def table_of(encoded: Any) -> NDArray[Any]:
 def test_bytes_are_the_values_before_they_are_normalised(
     preprocessor: Preprocessor, encoder: RequestEncoder, sizes: list[tuple[int, int]]
 ) -> None:
-    """Bit for bit, whatever size an image had; everything else of the request is the same."""
     images = [noise(*size, seed=at) for at, size in enumerate(sizes)]
     values = prepared(preprocessor, images, ())
     as_bytes = prepared(preprocessor, images, {"PIXEL_BYTES", IDS})
@@ -114,7 +112,6 @@ def test_bytes_are_the_values_before_they_are_normalised(
 
 
 def test_a_caller_gets_what_it_requests(preprocessor: Preprocessor) -> None:
-    """Clients of the model itself request all of its outputs, and find upstream's among them."""
     images = [noise(IMAGE_SIDE, IMAGE_SIDE)]
     both = prepared(preprocessor, images, {"PIXEL_BYTES", "PIXEL_VALUES"})
 
@@ -144,7 +141,6 @@ def test_images_have_ids_where_they_are_requested(
 def test_bytes_and_values_share_a_batch(
     preprocessor: Preprocessor, encoder: RequestEncoder
 ) -> None:
-    """A client's own values come beside the gateway's bytes: each request has its rows."""
     images = [[noise(IMAGE_SIDE, IMAGE_SIDE, seed)] for seed in range(3)]
     requested = ({"PIXEL_BYTES"}, set[str](), {"PIXEL_BYTES"})
     requests = [
@@ -161,7 +157,6 @@ def test_bytes_and_values_share_a_batch(
 def test_a_known_image_is_not_normalised(
     directory: EngineDirectory, preprocessor: Preprocessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found by its bytes, and has the features of the first time."""
     made: list[int] = []
     of_images = Normalisation.of_images
 

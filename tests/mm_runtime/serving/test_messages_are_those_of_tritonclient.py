@@ -58,7 +58,6 @@ def expected(inputs: dict[str, NDArray[Any]], outputs: Sequence[str], request_id
 def test_requests_are_tritonclients(
     one: NDArray[Any], other: NDArray[Any], texts: NDArray[Any]
 ) -> None:
-    """Every type that encoders have, strings included, in any shape and order of memory."""
     inputs = {"IMAGE": one, "others": other.T, "expected_identity": texts}
     outputs = ["TABLE", "ROWS"]
     assert request_of("vision_encoder", inputs, outputs) == expected(inputs, outputs, "")
@@ -101,7 +100,6 @@ ANSWER: bytes = message_of(
 
 @pytest.mark.parametrize("end", range(1, len(ANSWER)))
 def test_cut_answers_are_refused(end: int) -> None:
-    """Wherever they end; before its first tensor an answer has none."""
     try:
         found = tensors_of(ANSWER[:end])
     except ValueError:
@@ -111,7 +109,6 @@ def test_cut_answers_are_refused(end: int) -> None:
 
 @given(st.binary(max_size=400), st.integers(0, len(ANSWER)))
 def test_other_bytes_are_refused_at_the_most(strange: bytes, at: int) -> None:
-    """No other error, whatever stands in the place of an answer, or within one."""
     for message in (strange, ANSWER[:at] + strange + ANSWER[at:]):
         with suppress(ValueError):
             tensors_of(message)

@@ -26,7 +26,6 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def heavy() -> dict[str, list[str]]:
-    """Return module -> what a fresh interpreter holds once it has imported all up to this one."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True
     )

@@ -21,7 +21,6 @@ HALF = Colours((0.5,) * 3, (0.5,) * 3, 1 / 255, Image.Resampling.BICUBIC)
 
 
 def stepwise(image: Image.Image, colours: Colours) -> NDArray[np.float32]:
-    """Return what the steps make of all pixels, one step after the other in float32."""
     pixels = np.asarray(image, dtype=np.float32) * np.float32(colours.rescale)
     mean, std = (np.asarray(one, dtype=np.float32) for one in (colours.mean, colours.std))
     return ((pixels - mean) / std).transpose(2, 0, 1)
@@ -33,7 +32,6 @@ def stepwise(image: Image.Image, colours: Colours) -> NDArray[np.float32]:
 def test_bits_are_those_of_the_steps(
     colours: Colours, dtype: DTypeLike, size: tuple[int, int]
 ) -> None:
-    """Noise and every value of every channel, in both types."""
     noise = np.random.default_rng(1).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     every = np.arange(256, dtype=np.uint8).repeat(3).reshape(1, 256, 3)
     for pixels in (noise, every):
@@ -44,7 +42,6 @@ def test_bits_are_those_of_the_steps(
 
 
 def test_checkpoints_do_not_share_a_table() -> None:
-    """Two towers in one process each have their own constants."""
     white = Image.new("RGB", (2, 2), "white")
     assert HALF.normalised(white).max() == 1
     assert CLIP.normalised(white).max() > 1
@@ -93,7 +90,6 @@ LARGEST = np.finfo(np.float16).max
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf])
 def test_one_value_that_is_not_finite_is_found(dtype: type, value: float) -> None:
-    """Whatever its sign, and in an array that is a part of another."""
     values = np.zeros((2, 3, 4), dtype)[:, :, ::2]
     values[1, 2, 1] = value
 
@@ -102,7 +98,6 @@ def test_one_value_that_is_not_finite_is_found(dtype: type, value: float) -> Non
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.uint8])
 def test_largest_and_smallest_values_are_finite(dtype: type) -> None:
-    """Of the type with the least range, the negative ones and the denormal ones too."""
     finite = np.array([0.0, 1.0, 200.0]).astype(dtype)
     assert all_finite(finite)
     assert all_finite(finite[:0])

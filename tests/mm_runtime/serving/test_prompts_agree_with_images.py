@@ -30,7 +30,6 @@ from support.tiny_llava import CHECKPOINT, IMAGES
 def test_checkpoints_template_goes_around_a_bare_question(
     text: str, images: int, expected: str
 ) -> None:
-    """Only text without placeholder and begin token is wrapped."""
     assert expected == PromptWriter.from_folder(CHECKPOINT, "<s>", PROMPT).write(text, images)
 
 
@@ -69,13 +68,11 @@ def test_disagreement_names_both_numbers(text: str, images: int, message: str) -
 
 
 def test_each_image_gets_its_own_rows() -> None:
-    """Row numbers continue from image to image; text ids stay as they are."""
     placed = place_features([1, 4, 7, 4], feature_id=4, rows=(3, 2), vocabulary_size=50)
     assert placed == [1, 50, 51, 52, 7, 53, 54]
 
 
 def test_the_decoder_begins_as_requested() -> None:
-    """Behind its start with a text, within the engine's limit."""
     questions = TextQuestions(TextCodec(CHECKPOINT), (2, 9), 3)
     ids, word = questions.codec.encode_prompt("a"), questions.codec.encode_word("red")
     assert questions.write("a", None, (), video=False) == Question(ids, [2, 9])

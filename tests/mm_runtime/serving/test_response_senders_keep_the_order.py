@@ -34,7 +34,6 @@ class Answer:
 
 
 def _make() -> ResponseSender:
-    """Return an sender that polls at two of four open answers a round, and never at more."""
     return ResponseSender(
         poll_interval_seconds=SOON, poll_within_seconds=2 * SOON, max_polls_per_round=2
     )
@@ -84,7 +83,6 @@ def test_a_call_that_fails_is_logged(
 
 
 def test_open_answers_are_polled(sender: ResponseSender) -> None:
-    """All of them in turn, also after a poll that failed; closed ones no more."""
     answers = [Answer(), Answer(fails=True), Answer(), Answer()]
     for answer in answers:
         sender.watch(answer)

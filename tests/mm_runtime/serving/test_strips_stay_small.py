@@ -63,7 +63,6 @@ STRIPS = [
 
 @pytest.fixture(scope="module", params=STRIPS)
 def outcomes(request: pytest.FixtureRequest) -> dict[str, str]:
-    """What a process with little room makes of two strips."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map(str, (*request.param, ROOM))],
         capture_output=True,

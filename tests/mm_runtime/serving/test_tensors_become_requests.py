@@ -53,7 +53,6 @@ def _read(
 
 
 def test_features_belong_to_images() -> None:
-    """Each id of the prompt may name its image; 0 is a token's."""
     marks = np.array([[0, 7, 7]], np.uint64)
     request = _read(prompt_table_extra_ids=marks, cache_salt=np.array([[b"ann"]], np.object_))
     assert request.row_ids is not None
@@ -63,7 +62,6 @@ def test_features_belong_to_images() -> None:
 
 
 def test_minimum() -> None:
-    """Ids, length and number of tokens are enough; the seed is a fresh one."""
     expected = Request(
         ids=(2, 5, 6), max_tokens=7, end_ids=frozenset({3}), sampling=Sampling(seed=11)
     )
@@ -104,7 +102,6 @@ def test_newer_name_wins(older: str, newer: str, field: str) -> None:
 
 
 def test_unsigned_seeds_fit_the_generator() -> None:
-    """The largest seed a client can send is taken."""
     assert _read(seed=np.array([[2**64 - 1]], dtype=np.uint64)).sampling.seed == 2**63 - 1
 
 
@@ -121,7 +118,6 @@ def test_end_id(end_id: int, expected: set[int]) -> None:
 
 
 def test_words_and_wishes() -> None:
-    """Word lists are unpacked; log probabilities are returned on request."""
     words = pack_words([[5], [6, 7]])[np.newaxis]
     request = _read(
         stop_words_list=words, bad_words_list=words, return_log_probs=np.array([[True]])
@@ -241,7 +237,6 @@ def test_only_what_was_requested_is_made() -> None:
 
 @pytest.mark.parametrize("finish", [None, Finish.LENGTH], ids=["running", "ended"])
 def test_pieces_join_to_one(finish: Finish | None) -> None:
-    """Those that leave together are one: tokens and values in order, sums of the last one."""
     rows = np.arange(9, dtype=np.float32).reshape(3, 3)
     pieces = [
         Piece((5,), None, (-0.5,), -0.5, generation_logits=rows[:1]),
@@ -263,7 +258,6 @@ def bias(words: list[str], weights: list[float] | None) -> dict[str, NDArray[Any
 
 
 def test_weights_lie_at_their_words() -> None:
-    """One number for each token of the vocabulary, 0 but for the words' own."""
     found = bias(["red", "blue"], [2.5, -1.0])["EMBEDDING_BIAS"]
     assert (found.shape, sorted(found[found != 0].tolist())) == (
         (1, tiny_llava.VOCABULARY),
@@ -298,7 +292,6 @@ def test_each_word_has_a_weight(words: list[str], weights: list[float] | None) -
     },
 )
 def test_layout_is_tensorrt_llms(words: list[list[int]], expected: list[list[int]]) -> None:
-    """Row 0 holds the ids, row 1 the end offsets, then -1."""
     assert expected == pack_words(words).tolist()
 
 
@@ -316,6 +309,5 @@ def test_reading_undoes_writing(words: tuple[tuple[int, ...], ...]) -> None:
     },
 )
 def test_other_tensors_are_refused(packed: list[list[int]], message: str) -> None:
-    """A client's own tensor is checked before it is used."""
     with pytest.raises(RequestError, match=message):
         unpack_words(np.array(packed, dtype=np.int32))

@@ -21,8 +21,6 @@ from support.real_gateway import run_pair
 
 @dataclass
 class _Encoder(Submitted):
-    """Encodes when it is let."""
-
     may_go: threading.Event = field(default_factory=threading.Event)
     begun: threading.Event = field(default_factory=threading.Event)
     batches: list[list[int]] = field(default_factory=list)

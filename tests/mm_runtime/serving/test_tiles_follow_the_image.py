@@ -56,7 +56,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_image(upstream: Upstream, size: tuple[int, int]) -> None:
-    """Same grid, same padding cut off, same scaling, same newlines; the count is known before."""
     model, limit = upstream.model, upstream.limit
     grids = [tuple(pair) for pair in model.config.image_grid_pinpoints]
     grid = anyres.best_grid(size, grids)
@@ -80,7 +79,6 @@ def test_image(upstream: Upstream, size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("side", [2, 3, 27])
 def test_video(model: Any, side: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames are pooled as upstream pools them, odd sides included."""
     monkeypatch.setattr(model.config.vision_config, "image_size", side * 14)
     frames = torch.randn(3, side**2, HIDDEN)
     newline = model.image_newline.detach().numpy()

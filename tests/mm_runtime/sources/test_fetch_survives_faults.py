@@ -148,7 +148,6 @@ def test_silent_hub_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_full_disk_is_reported_before_a_byte_is_fetched(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small tmpfs: both numbers are reported, nothing was fetched, and with room it succeeds."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     store = tmp_path / "small"
@@ -227,7 +226,6 @@ def run(
 def test_build_fetches_from_the_hub(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine holds the checkpoint's own bytes, and the README stays where it was."""
     facts = inspect_source(PINNED, InspectOptions(), hub.environment)
     code, _, paths = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
     assert code == ExitCode.OK
@@ -283,7 +281,6 @@ def test_cut_connection_is_made_again(hub: Hub, tmp_path: Path) -> None:
 def test_next_process_continues(
     kind: str, request: pytest.FixtureRequest, large_checkpoint: Path, tmp_path: Path
 ) -> None:
-    """What a killed fetch has left is kept: only the rest is requested."""
     source: RemoteSource
     if kind == "hub":
         source = HubSource(

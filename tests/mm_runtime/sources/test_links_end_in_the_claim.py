@@ -85,7 +85,6 @@ def test_a_fetch_refuses_a_link_that_leads_out(claim: Path, secret: Path, link: 
 
 @pytest.mark.parametrize("link", OUT)
 def test_inspect_refuses_it_before_anything_is_read(claim: Path, secret: Path, link: Link) -> None:
-    """The reason is one of the condition's, and the file is named."""
     named = link(claim / "checkpoint", secret)
     with pytest.raises(InspectRefusedError) as reported:
         inspect(claim / "checkpoint", InspectOptions())

@@ -53,7 +53,6 @@ def inspected(source: str, folder: Path, environment: dict[str, str]) -> ModelFa
 def test_the_hub(
     hub: Hub, proxy: ForwardProxy, tmp_path: Path, direct: str, *, through: bool
 ) -> None:
-    """Metadata, headers and samples; the facts are those of the directory."""
     variables = {"HTTP_PROXY": proxy.url, "NO_PROXY": direct}
     facts = inspected(HUB, tmp_path, {**hub.environment, **variables})
 

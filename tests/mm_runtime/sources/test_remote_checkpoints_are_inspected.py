@@ -45,7 +45,6 @@ def inspected_in_a_process(folder: Path, **environment: str) -> InspectResult:
 
 
 def test_hub_gives_the_facts_of_the_directory(hub: Hub) -> None:
-    """Digest and facts are those of the entire directory; the commit is reported besides."""
     expected = inspect(hub.directory, InspectOptions())
     facts = inspect_source(SOURCE, InspectOptions(), hub.environment)
     assert expected.model_copy(update={"source_revision": COMMIT}) == facts
@@ -67,7 +66,6 @@ def test_bucket_gives_the_facts_of_the_directory(s3: S3Server, large_checkpoint:
 
 
 def test_token_opens_a_private_repository(small_hub: Hub) -> None:
-    """With the token in the environment the facts come; it goes to the Hub alone."""
     small_hub.token = TOKEN
     facts = inspect_source(SOURCE, InspectOptions(), small_hub.environment)
     assert facts.source_revision == COMMIT
@@ -108,7 +106,6 @@ def test_refusals_name_the_address(small_hub: Hub) -> None:
 
 
 def test_limited_rate_is_waited_for(small_hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """429 and 503 are queried again."""
     monkeypatch.setattr(hub_module, "RETRY_DELAYS", (0.01, 0.01))
     small_hub.refuse = [429, 503]
     assert inspect_source(SOURCE, InspectOptions(), small_hub.environment).source_revision == COMMIT
@@ -174,7 +171,6 @@ def test_bucket_refusals_say_what_to_do(
     reason: InspectReason,
     words: str,
 ) -> None:
-    """Wrong keys, bucket and prefix end in different sentences, none with a key in it."""
     name = uuid.uuid4().hex
     (tmp_path / "config.json").write_text("{}")
     s3.upload(tmp_path, f"refused-{name}", "x")

@@ -24,7 +24,6 @@ CONTENT = {"llm/model.safetensors": bytes(range(256)) * 40, "processor/tokenizer
 
 @pytest.fixture(scope="session")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> list[EngineManifest]:
-    """Manifests of two engines that differ in a file."""
     facts = inspect(
         write_checkpoint(tmp_path_factory.mktemp("facts") / "checkpoint"), InspectOptions()
     )

@@ -28,7 +28,6 @@ BUILD_SECONDS = 120
 
 @pytest.fixture
 def empty_bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> BucketStore:
-    """A bucket without engines, and the environment that opens it."""
     name = uuid.uuid4().hex
     s3.bucket(name)
     for variable, value in s3.environment.items():
@@ -39,7 +38,6 @@ def empty_bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> BucketStore:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """A checkpoint whose build only fetches, with a directory to work in."""
     source = write_checkpoint(tmp_path / "checkpoint")
     plan = text_only(build_plan(inspect(source, InspectOptions())))
     work = tmp_path / "work"
@@ -61,7 +59,6 @@ def run(site: Site, store: BucketStore, tmp_path: Path) -> tuple[int, BuildResul
 def test_engine_is_published_complete(
     site: Site, empty_bucket: BucketStore, tmp_path: Path
 ) -> None:
-    """The bucket's engine verifies; the directory beside keeps no copy."""
     code, result = run(site, empty_bucket, tmp_path)
     fingerprint = site.plan.fingerprint
     assert (code, result.failure, result.reused) == (ExitCode.OK, None, False)
@@ -99,7 +96,6 @@ def test_damaged_engine_is_built_again(
 def test_bucket_that_goes_away_costs_no_step(
     site: Site, empty_bucket: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The report says what refused; once it is repaired, only the upload is left to do."""
     from mm_runtime.store import building  # noqa: PLC0415 (the part that is kept from running)
 
     copy = building.copy_engine

@@ -43,7 +43,6 @@ def damage(
 
 
 def test_damage_is_found(store: EngineStore, plans: list[EngineManifest]) -> None:
-    """A flipped byte and a missing file, each by its name; a list has both engines all the same."""
     assert [problems(store, one.fingerprint) for one in plans] == [[], []]
     damage(store, plans[0])
     damage(store, plans[1], remove=True)
@@ -87,7 +86,6 @@ def test_engine_that_is_being_built_stays(
 def test_half_an_engine_is_never_seen(
     directory: DirectoryStore, plans: list[EngineManifest]
 ) -> None:
-    """A copy that is cut leaves the engine that was there, and no trace."""
     manifest = plans[0]
     first, second = manifest.files[:2]
     files = [(first, directory.chunks(manifest.fingerprint, first)), (second, iter([b"cut"]))]
@@ -155,7 +153,6 @@ def test_encoders_pull_what_they_open(
 def test_what_encoders_open_is_checked(
     bucket: BucketStore, plans: list[EngineManifest], tmp_path: Path
 ) -> None:
-    """A damaged vision engine ends the pull; a bucket takes no part of an engine."""
     manifest = plans[0]
     pull = ["store", "pull", manifest.fingerprint, "--store", str(bucket), "--role", "encoder"]
     damage(bucket, manifest, path="vision/model.onnx")
@@ -220,7 +217,6 @@ def test_unreachable_bucket_says_why(
     changes: dict[str, str],
     words: str,
 ) -> None:
-    """The exit code is that of a store that cannot be used now; the message names no key."""
     monkeypatch.setattr("mm_runtime.base.buckets.RETRIES", 0)
     for name, value in changes.items():
         monkeypatch.setenv(name, value)

@@ -42,7 +42,6 @@ class Halting:
 
 
 def test_a_counter_is_written_once_for_many_changes() -> None:
-    """What was added meanwhile is one message, and nothing is lost at the end."""
     page, changes = Page(), Changes(collected_seconds=NEVER)
     counter = Counter(page, changes)
     for _ in range(5):
@@ -56,7 +55,6 @@ def test_a_counter_is_written_once_for_many_changes() -> None:
 
 
 def test_changes_are_written_while_the_process_lives() -> None:
-    """The thread writes them by itself, again and again."""
     page, changes = Page(), Changes(collected_seconds=0.001)
     counter = Counter(page, changes)
     for total in (1, 2, 3):

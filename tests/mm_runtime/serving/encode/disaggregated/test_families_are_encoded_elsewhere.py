@@ -27,7 +27,6 @@ NAMES = {one.name for one in INPUTS}
 
 @pytest.mark.parametrize("family", sorted(images.CASES))
 def test_features_travel(family: str, tmp_path: Path) -> None:
-    """Prompt table, cross attention or rotation: each tensor arrives as it was made."""
     directory = build(images.write(family, tmp_path / "checkpoint"), tmp_path / "store")
     assert directory.vision is not None
     plan = serving_plan(directory.manifest.fingerprint)

@@ -77,7 +77,6 @@ def test_others_pass_by_a_slow_encoder() -> None:
 
 
 def test_what_none_answers_is_encoded_here_together() -> None:
-    """Each request once, as many at a time as the own encoder takes, and every one answered."""
     script = Scripted(fails=True)
     first = encoders_first(script)
     for number in range(7):
@@ -139,14 +138,12 @@ def test_only_images_of_an_encoder_that_left_move(key: bytes, gone: str) -> None
 
 
 def test_images_spread() -> None:
-    """Of 1,000 images each of five encoders is first for between 150 and 250."""
     first = [order(key, ENCODERS)[0] for key in KEYS]
     counts = {one: first.count(one) for one in ENCODERS}
     assert [one for one, count in counts.items() if not 150 <= count <= 250] == []
 
 
 def test_rests_grow_and_end() -> None:
-    """Each failure after a rest doubles the next one up to a bound; an answer ends all of it."""
     rests, now, lengths = Backoff(), 0.0, []
     for _ in range(7):
         rests.failed("a", now)

@@ -46,7 +46,6 @@ def pair(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) ->
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Let a process stand still; it continues at the end, whatever happens."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -71,7 +70,6 @@ def _query(client: Ensemble, sample: Sample) -> str:
 
 
 def test_answers_are_those_of_one_pod(pair: Pair) -> None:
-    """Every sample is answered right, by features of the encoder only, each image's once."""
     before = counted(pair.server, BY), counted(pair.server, WHY)
     with Ensemble(pair.server.grpc_url) as client:
         answers = [_query(client, sample) for sample in samples()]
@@ -98,7 +96,6 @@ def client_of(pair: Pair, engine: EngineDirectory) -> EncoderClient:
 
 
 def test_bytes_have_the_features_of_values(pair: Pair, built_engine: BuiltEngine) -> None:
-    """Servers of this version send bytes, those of older ones values: bit for bit the same."""
     engine = EngineDirectory.open(built_engine.directory)
     client, normalisation = client_of(pair, engine), normalisation_of(engine)
     assert normalisation is not None
@@ -187,7 +184,6 @@ def test_bad_images_reach_no_encoder(pair: Pair) -> None:
 
 @pytest.mark.slow
 def test_an_encoder_killed_under_load_fails_no_request(pair: Pair) -> None:
-    """Its tritonserver dies while four clients query: all answers right, later ones by it again."""
     killed, stop = threading.Event(), threading.Event()
 
     def query(_: int) -> tuple[int, int]:

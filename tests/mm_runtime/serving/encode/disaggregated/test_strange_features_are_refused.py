@@ -37,7 +37,6 @@ class _Server(ThreadingTCPServer):
 
 @contextmanager
 def cut_relay(address: str, length: int) -> Iterator[str]:
-    """Relay connections while the block runs; yield the address."""
     host, _, port = address.rpartition(":")
 
     class Handler(BaseRequestHandler):
@@ -113,7 +112,6 @@ def _refused(client: EncoderClient) -> tuple[FallbackReason, str]:
 
 
 def test_features_are_taken() -> None:
-    """What looks right comes through, without the encoder's name."""
     with scripted_encoder(_features) as (address, _):
         found = _client(address).encode(PIXELS)
     assert {"OUT_PROMPT_EMBEDDING_TABLE", "OUT_PROMPT_VOCAB_SIZE"} == found.keys()
@@ -164,7 +162,6 @@ HOLED = np.full((1, ROWS, HIDDEN), np.nan, np.float16)
     },
 )
 def test_others_are_refused(answer: Tensors, why: FallbackReason, reported: str) -> None:
-    """The reason is counted, the sentence says what came and what was expected."""
     with scripted_encoder(lambda: answer) as (address, _):
         found, text = _refused(_client(address))
     assert (why, True) == (found, reported in text), text
@@ -180,7 +177,6 @@ def test_tensors_of_another_length_than_their_shape() -> None:
 
 @pytest.mark.parametrize("end", [1, 40, -1], ids=["first byte", "within a name", "last byte"])
 def test_cut_messages_are_refused(end: int) -> None:
-    """What an encoder sends is delivered, entire or not."""
     complete: bytes = message_of(_features()).SerializeToString()
     with scripted_encoder(lambda: complete[:end]) as (address, _):
         why, text = _refused(_client(address))
@@ -212,7 +208,6 @@ def _bits(pattern: int) -> Sent:
 
 @pytest.mark.parametrize("pattern", [0x7F80, 0xFF80, 0x7FC0, 0xFF81], ids=hex)
 def test_bits_that_are_no_numbers(pattern: int) -> None:
-    """One infinite value or NaN of bfloat16, of either sign."""
     wanted = replace(WANTED, dtype=np.dtype(np.float32))
     with scripted_encoder(lambda: {**_features(), TABLE: _bits(pattern)}) as (address, _):
         client = _client(address, wanted=wanted)
@@ -288,7 +283,6 @@ def test_an_encoder_that_fails() -> None:
 
 
 def test_an_absent_server() -> None:
-    """A port where no one listens is unavailable; queried again at once, no one is there."""
     client = _client("127.0.0.1:1")
     assert [_refused(client)[0] for _ in range(2)] == [
         FallbackReason.UNAVAILABLE,
