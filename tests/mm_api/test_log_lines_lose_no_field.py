@@ -14,7 +14,6 @@ FIELDS = {"status": 200, "images": 0, "seconds": 0.0, "first": None, "key": "", 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), KeyedFormatter()], ids=["all", "operator"])
 def test_fields_are_in_the_line(formatter: logging.Formatter) -> None:
-    """Zero, false, empty and null are values, too; what libraries attach is left out."""
     output = io.StringIO()
     handler = logging.StreamHandler(output)
     handler.setFormatter(formatter)

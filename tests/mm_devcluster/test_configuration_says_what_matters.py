@@ -48,7 +48,6 @@ def test_the_supervisors_specification_survives_the_trip_through_a_file(tmp_path
 
 
 def test_the_servers_certificate_names_every_address_it_is_reached_by() -> None:
-    """Loopback, Service address, node address; the kubelet's names the node alone."""
     network = network_of(0)
     plan = plan_certificates((network.api_service_ip, network.node_ip))
     names = {item.name: item.server_names for item in plan if item.server_names}

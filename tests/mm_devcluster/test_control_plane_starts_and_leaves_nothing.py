@@ -115,7 +115,6 @@ def test_a_cluster_ends_with_its_owner() -> None:
 
 @pytest.mark.slow
 def test_a_cluster_that_died_is_reported_and_started_again() -> None:
-    """After a crash ``status`` says so, and ``up`` clears away and starts."""
     name = f"tests-died-{os.getpid()}"
     options = ClusterOptions(name=name, control_plane_only=True, owner_pid=os.getpid())
     with running_cluster(options) as cluster:

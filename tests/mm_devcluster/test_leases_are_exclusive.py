@@ -45,7 +45,6 @@ def test_no_free_slot_is_reported_with_a_message(tmp_path: Path) -> None:
 
 @pytest.fixture(name="stores")
 def three_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make stores in a cache of their own; the second holds the most."""
     monkeypatch.setenv("MM_CACHE_DIR", str(tmp_path))
     for number, size in enumerate((10, 30, 20)):
         blob = store_path(number) / "io.containerd.content.v1.content" / "blobs" / "x"

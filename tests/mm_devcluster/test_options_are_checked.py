@@ -23,7 +23,6 @@ def test_a_name_that_cannot_be_a_cgroup_is_refused(name: str) -> None:
 
 
 def test_devices_become_resources_and_labels() -> None:
-    """A count is an extended resource, anything else a label below it."""
     parsed = parse_devices("nvidia.com/gpu=2,product=NVIDIA-H100-80GB-HBM3,example.com/zone=a")
     expected = FakeDevices(
         resources={"nvidia.com/gpu": 2},
@@ -58,7 +57,6 @@ def test_devices_without_a_node_are_refused() -> None:
 
 
 def test_a_control_plane_without_a_node_has_no_family() -> None:
-    """It is on 127.0.0.1."""
     with pytest.raises(DevClusterError, match="leave out --ip-family"):
         ClusterOptions(control_plane_only=True, ip_family=Family.IPV6)
 

@@ -39,7 +39,6 @@ async def test_a_body_holds_its_bytes_until_it_is_released() -> None:
 
 
 async def test_what_a_refused_body_took_is_given_back() -> None:
-    """Also the part that had come before the budget was exceeded."""
     budget = BodyBudget(10)
     with pytest.raises(OverloadedError), budget.claim() as claim:
         await read_body(_receiver(b"12345678", b"9012"), {}, claim, limit=99, upload=UPLOAD)

@@ -26,7 +26,6 @@ def _ipv6() -> None:
 
 
 def peers(sockets: list[socket.socket]) -> list[str]:
-    """Connect by both families; return the addresses that clients have."""
     port = sockets[0].getsockname()[1]
     found = []
     for one, address in zip(sockets, ("127.0.0.1", "::1"), strict=True):

@@ -107,7 +107,6 @@ def write_to_closed(transport: JoinedWrites) -> None:
 
 @LOOPS
 def test_a_turn_is_one_piece(make: Make) -> None:
-    """The next turn is another one: nothing waits for more."""
     got, writes, problems = read(
         make, write(b"head", b"", b"first"), write(b"second", b"end"), close
     )

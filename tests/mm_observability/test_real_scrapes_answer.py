@@ -167,7 +167,6 @@ def test_each_pod_is_one_target(watched: Watched) -> None:
 
 
 def test_every_panel_has_data(watched: Watched) -> None:
-    """Each expression has a value, or stands on the list of empty ones with its reason."""
     # The last scrape and the rules that read it are a few seconds behind the load.
     time.sleep(5)
     empty = {

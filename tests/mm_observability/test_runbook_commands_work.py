@@ -57,7 +57,6 @@ def served_model(
 
 
 def typed(api: Api, command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a shell, on the cluster, with the names that it leaves open."""
     for word, meant in {**_MEANT, "MODEL": "llava"}.items():
         command = re.sub(rf"\b{word}\b", meant.format(namespace=api.namespace), command)
     (folder / "kubectl").unlink(missing_ok=True)
@@ -76,7 +75,6 @@ def typed(api: Api, command: str, folder: Path) -> subprocess.CompletedProcess[s
 @pytest.mark.cluster
 @pytest.mark.parametrize("page", others_are_slow(BY_NAME, *QUICK))
 def test_commands_are_understood(page: str, served: Api, tmp_path: Path) -> None:
-    """Both programs know every word, field, kind and container of a page."""
     reported = {}
     for command in commands(BY_NAME[page]):
         if any(word in command for word in _NOT_HERE):
@@ -96,7 +94,6 @@ def test_commands_are_understood(page: str, served: Api, tmp_path: Path) -> None
 
 @pytest.mark.cluster
 def test_a_command_that_is_wrong_is_noticed(served: Api, tmp_path: Path) -> None:
-    """A container that the pods lack, a kind and a subcommand that are none."""
     logs = "kubectl -n NAMESPACE logs -l serving.multimodal.dev/model=MODEL -c triton"
 
     assert "is not valid for pod" in typed(served, logs, tmp_path).stderr
@@ -105,7 +102,6 @@ def test_a_command_that_is_wrong_is_noticed(served: Api, tmp_path: Path) -> None
 
 
 def test_every_page_has_commands() -> None:
-    """The reader of pages, which the other tests lean on, finds commands in each."""
     assert [page.stem for page in PAGES if not commands(page)] == []
     assert {command.split()[0] for page in PAGES for command in commands(page)} == {
         "kubectl",
@@ -124,7 +120,6 @@ def test_errors_are_found_in_the_operators_log() -> None:
 
 @EACH
 def test_a_page_names_reasons_and_panels_that_exist(page: Path) -> None:
-    """A reason in a list of fixes is one of the API's; a panel is on a dashboard."""
     text = page.read_text(encoding="utf-8")
     panels = {
         panel.title

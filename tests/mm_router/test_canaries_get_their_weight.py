@@ -132,7 +132,6 @@ def test_a_split_reads_what_all_of_its_models_read() -> None:
 
 
 def test_a_split_has_the_name_of_a_model() -> None:
-    """Its name is no longer that model's, which is listed with its namespace instead."""
     split = Split("old", tuple(parts(old=90, new=10)))
     catalog = Catalog([OLD, NEW, Model("green", "x", created=7)], [split])
 

@@ -84,7 +84,6 @@ def test_where_all_are_ejected_all_may_be_chosen() -> None:
 
 
 def test_replicas_that_are_gone_are_forgotten() -> None:
-    """A pod that comes back under the same address starts healthy."""
     known = ejected()
 
     known.keep(["b"])

@@ -177,7 +177,6 @@ async def test_no_part_of_an_event_is_passed_on(sent: bytes) -> None:
 
 
 async def test_a_replica_that_drains_costs_no_request(tmp_path: Path) -> None:
-    """Its refusal never reaches the client: another replica answers."""
     async with setup(tmp_path) as one, httpx.AsyncClient(timeout=60) as client:
         one.first.gateway.drain.phase = Phase.REFUSING
         answer = await one.post(client)
@@ -202,7 +201,6 @@ async def test_errors_of_a_request_are_the_answer(tmp_path: Path) -> None:
 
 
 async def test_a_replica_that_comes_back_gets_its_keys_again(tmp_path: Path) -> None:
-    """After its time one request tries it; its answer makes it the first again."""
     async with setup(tmp_path) as one, httpx.AsyncClient(timeout=60) as client:
         listening = address_of(one.first)
         key = TOY.key
@@ -239,7 +237,6 @@ async def test_each_client_gets_one_answer_while_a_replica_dies(tmp_path: Path) 
 
 
 async def test_a_router_that_drains_ends_its_streams_first(tmp_path: Path) -> None:
-    """A stream goes to its end; new requests are refused with a time."""
     async with (
         setup(tmp_path, lambda: ScriptedEngine(gate=asyncio.Event())) as one,
         httpx.AsyncClient(timeout=60) as client,

@@ -15,7 +15,6 @@ def first(affinity: bytes, replicas: list[str]) -> str:
 
 
 def test_a_new_replica_takes_its_share_only() -> None:
-    """Of 400 keys a fourth replica takes about a fourth; no other key moves."""
     before = {one: first(one, ["a", "b", "c"]) for one in KEYS}
     after = {one: first(one, ["a", "b", "c", "d"]) for one in KEYS}
 
@@ -33,7 +32,6 @@ def test_keys_of_a_replica_that_goes_move_alone() -> None:
 
 
 def test_a_busy_replica_passes_its_key_on() -> None:
-    """The next in the key's order answers, and the placement says so."""
     key = KEYS[0]
     preferred = order(key, ["a", "b", "c"])
     outstanding = {**dict.fromkeys("abc", 3 * FREE), preferred[0]: 9 * FREE}

@@ -96,7 +96,6 @@ async def query(client: httpx.AsyncClient, router: Toy, number: int) -> Outcome:
 
 
 async def slow_body(number: int, gate: asyncio.Event) -> AsyncIterator[bytes]:
-    """Send half of a body, and the rest when the gate opens."""
     content = json.dumps(body_of(number)).encode()
     yield content[: len(content) // 2]
     await gate.wait()

@@ -148,7 +148,6 @@ async def test_a_fleet_follows_lists_and_watches() -> None:
 
 
 def replicas(fleet: Fleet) -> set[str]:
-    """Return the replicas of the model that may be chosen, one after another."""
     found: set[str] = set()
     while visit := fleet.choose(("blue", "llava"), None, Work(1), tried=found):
         found.add(visit.replica)

@@ -12,7 +12,6 @@ BODY = encode(DRAINING.body)
 
 
 def test_a_replica_that_drains_is_known_by_its_refusal() -> None:
-    """The gateway's own refusal: status, header and code."""
     assert is_draining(DRAINING.status, DRAINING.headers, BODY)
 
 

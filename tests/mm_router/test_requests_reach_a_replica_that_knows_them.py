@@ -24,7 +24,6 @@ TOY = Model("blue", MODEL, ("poet",), 1_700_000_000, modalities=("text", "image"
 async def routed(
     folder: Path, *engines: ScriptedEngine, settings: Settings | None = None, **changes: Any
 ) -> AsyncIterator[tuple[RunningRouter, list[Running]]]:
-    """Run a gateway for each engine, all of one model, and a router in front."""
     async with AsyncExitStack() as stack:
         gateways = [
             await stack.enter_async_context(
@@ -64,7 +63,6 @@ async def test_openais_client_gets_its_answer(tmp_path: Path, model: str, *, str
 
 
 async def test_turns_of_a_chat_go_to_one_replica(tmp_path: Path) -> None:
-    """Later turns carry their first; other chats spread over the replicas."""
     engines = [ScriptedEngine() for _ in range(3)]
     async with routed(tmp_path, *engines) as (router, _), httpx.AsyncClient(timeout=60) as client:
         seen = []
@@ -82,7 +80,6 @@ async def test_turns_of_a_chat_go_to_one_replica(tmp_path: Path) -> None:
 
 
 async def test_requests_without_a_key_are_spread(tmp_path: Path) -> None:
-    """Transcriptions go where least is to do, by turns."""
     engines = [ScriptedEngine() for _ in range(2)]
     async with routed(tmp_path, *engines) as (router, _), httpx.AsyncClient(timeout=60) as client:
         for _ in range(4):

@@ -31,7 +31,6 @@ LABEL = "blue/toy"
 async def starting(
     *models: Model, **limits: Any
 ) -> AsyncIterator[tuple[RunningRouter, httpx.AsyncClient]]:
-    """Run a router whose models have no replica yet."""
     settings = replace(Settings(), **limits)
     async with (
         route(dict.fromkeys(models or (STARTS,), ()), settings) as router,
@@ -46,7 +45,6 @@ async def starting(
 async def late(
     router: RunningRouter, folder: Path, engine: ScriptedEngine, **plan: Any
 ) -> AsyncIterator[Running]:
-    """Let a pod of the model come up."""
     async with serve(toy_gateway(folder, engine, **plan)) as gateway:
         router.router.fleet.set_replicas(STARTS.key, [address_of(gateway)])
         yield gateway

@@ -303,7 +303,6 @@ async def test_short_requests_go_around_a_long_one(tmp_path: Path) -> None:
 
 
 async def test_a_prompt_is_done_with_the_first_token(tmp_path: Path) -> None:
-    """Of a stream that has begun only the answer is left."""
     engine = ScriptedEngine(gate=asyncio.Event())
     assert engine.gate is not None
     async with (

@@ -35,7 +35,6 @@ def test_parameters_are_the_published_ones(family: str) -> None:
 
 @pytest.mark.parametrize("family", ENCODER_DECODERS)
 def test_dimensions_alone_give_the_parameters(family: str) -> None:
-    """The formula counts every matrix, bias, norm and table once, exactly."""
     counted = text_parameters(facts_of(family), FAMILIES[family])
 
     assert counted == MODELS[family].parameters
@@ -54,7 +53,6 @@ def test_language_models_are_counted(family: str, expected: int) -> None:
 
 
 def config_of(family: str, **changes: Any) -> dict[str, Any]:
-    """Return a family's configuration with some keys changed; None removes a key."""
     files = MODELS[family].files
     config = (files.get("config.json") or files["args.json"]) | changes
     return {key: value for key, value in config.items() if value is not None}

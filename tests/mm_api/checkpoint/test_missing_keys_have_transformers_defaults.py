@@ -59,7 +59,6 @@ def test_dimensions_are_those_of_the_class(
 
 
 def test_the_image_token_is_that_of_the_class() -> None:
-    """A LLaVA without the key has the id that LlavaConfig has."""
     sparse = {"text_config": LLAMA, "vision_config": {}}
 
     assert FAMILIES["llava"].read(sparse, {}).image_token_id == LlavaConfig().image_token_id

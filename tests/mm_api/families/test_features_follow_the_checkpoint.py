@@ -31,7 +31,6 @@ def vision_of(family: str) -> VisionFacts:
 
 @pytest.mark.parametrize("family", WITH_IMAGES)
 def test_features_per_image(family: str) -> None:
-    """The formulas give upstream's numbers from the configuration alone."""
     found = FAMILIES[family].layout.features_per_image(vision_of(family))
 
     assert MODELS[family].features_per_image == found
@@ -52,7 +51,6 @@ def test_qwen2_vl_images_of_the_client() -> None:
 
 
 def test_the_smallest_image_of_qwen2_vl_is_one_token() -> None:
-    """A processor whose bound is below one patch of 28 x 28 pixels still makes a token."""
     config = MODELS["qwen2-vl"].files["config.json"]
 
     found = FAMILIES["qwen2-vl"].read(config, {"min_pixels": 28, "max_pixels": 28 * 27})

@@ -32,7 +32,6 @@ MULTILINGUAL, LARGE_V3, ENGLISH = 51_865, 51_866, 51_864
 def test_a_shape_has_a_name(  # noqa: PLR0917
     name: str | None, encoder: int, decoder: int, width: int, mels: int, vocabulary: int
 ) -> None:
-    """English-only checkpoints have names of their own; what no one published has none."""
     facts = facts_of("whisper")
     assert facts.encoder is not None
     received = facts.encoder.model_copy(

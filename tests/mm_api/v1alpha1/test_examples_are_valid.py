@@ -40,7 +40,6 @@ def test_readme_is_short() -> None:
 
 
 def test_set_up_is_two_commands() -> None:
-    """The block of the set-up holds `make demo` and `make test` and nothing else."""
     assert "```\nmake demo\nmake test\n```\n" in README
 
 

@@ -66,7 +66,6 @@ def test_a_host_that_may_be_public(host: str) -> None:
 
 @pytest.mark.parametrize("host", NEVER)
 def test_private_networks_may_be_allowed(host: str) -> None:
-    """`allowPrivateNetworks` lets the gateway reach what the pod reaches."""
     assert validate(model(host, private=True)) == []
 
 
@@ -95,7 +94,6 @@ def test_the_pattern_is_the_table() -> None:
 
 @pytest.mark.cluster
 def test_the_api_server_judges_alike(api: Api) -> None:
-    """With the messages of `validate`; what is no host, by the pattern of its schema."""
     models = [model(host) for host in (*NEVER, *OTHER_NOTATIONS)]
     for one, said in zip(models, api.refusals(models), strict=True):
         assert "spec.gateway.allowedHosts: Invalid value" in said

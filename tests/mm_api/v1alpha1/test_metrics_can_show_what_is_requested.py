@@ -57,7 +57,6 @@ def test_no_bucket_shows_the_target(model: dict[str, Any], bounds: str) -> None:
 @pytest.mark.parametrize("metric", OBJECTIVE_HISTOGRAMS)
 @pytest.mark.parametrize("place", LENGTHS)
 def test_bounds_are_the_histograms(metric: str, place: str) -> None:
-    """The first and the last bound are taken, what lies beside them is not."""
     text = target(metric, place)
     beside = text == "1ms" and place == "below"  # there is no shorter duration
     good = place in {"first", "last"} or beside

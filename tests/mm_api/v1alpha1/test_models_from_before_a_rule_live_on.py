@@ -62,7 +62,6 @@ def earlier(control_plane: ClusterInfo) -> Iterator[Api]:
 
 
 def test_its_status_and_replicas_are_written(earlier: Api) -> None:
-    """The operator writes its status and scales it, and its owner changes other fields."""
     status = '{"status": {"observedGeneration": 1}}'
     patch = ("patch", "earliermodel", "llava", "--type=merge", "-p")
 

@@ -12,7 +12,6 @@ PYTORCH = at("engine.backend", "PyTorch")
 
 
 def _schema(*rules: str) -> dict[str, Any]:
-    """Return a schema whose `part` has these rules, a default, and one inside it."""
     part = {
         "default": {},
         "properties": {"size": {"default": 1}, "name": {}},
@@ -49,7 +48,6 @@ def test_defaults_come_before_rules(given: dict[str, Any], seen: dict[str, Any])
     },
 )
 def test_rule_is_evaluated_with_kubernetes_functions(rule: str, broken: list[str]) -> None:
-    """A rule that holds is silent; one that fails, or cannot be evaluated, is reported."""
     assert [path for path, _ in broken_rules(_schema(rule), {})] == broken
 
 

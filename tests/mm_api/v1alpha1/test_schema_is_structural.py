@@ -98,8 +98,6 @@ def test_scale_reads_and_writes_replicas() -> None:
 
 
 def test_type_without_structural_form_is_an_error() -> None:
-    """A field that the API server could not check stops the generator at its path."""
-
     class Loose(ApiModel):
         """A type with a field of two kinds."""
 

@@ -74,12 +74,10 @@ def test_missing_field_is_required() -> None:
 
 
 def test_null_means_absent() -> None:
-    """A field that is null takes its default, as it does in the API server."""
     assert validate(document({"engine": None, "replicas": None})) == []
 
 
 def test_all_problems_come_at_once() -> None:
-    """A user sees every problem of a document in one run, in the order of paths."""
     problems = validate(document({"engine": {"maxBatchSize": 0}, "buld": {}, "replicas": -1}))
 
     assert [problem.path for problem in problems] == [
@@ -90,7 +88,6 @@ def test_all_problems_come_at_once() -> None:
 
 
 def test_problem_reads_as_one_line() -> None:
-    """A problem prints as path and message, a problem of the entire as its message."""
     assert (str(Problem("spec.a", "wrong")), str(Problem("", "wrong"))) == (
         "spec.a: wrong",
         "wrong",

@@ -69,7 +69,6 @@ def tensor_in_no_shard(source: Path) -> None:
 
 
 def quantized(section: str | None = None, **stated: Any) -> Change:
-    """Return what writes a quantization_config, at the top or into a section."""
     value: dict[str, Any] = {"quantization_config": stated}
     return lambda source: edit_json(
         source / "config.json", **({section: value} if section else value)
@@ -77,8 +76,6 @@ def quantized(section: str | None = None, **stated: Any) -> Change:
 
 
 def with_tensor(suffix: str, dtype: str = "F32", size: int = 4) -> Change:
-    """Return what puts a tensor of a quantizer beside a matrix, or in its place."""
-
     def write(source: Path) -> None:
         tensors = read_tensors(source / SINGLE)
         name = "language_model.model.layers.1.mlp.up_proj"
@@ -112,8 +109,6 @@ def renamed(old: str, new: str) -> Change:
 
 
 def reshaped(name: str, *shape: int) -> Change:
-    """Return what cuts a tensor, or gives its numbers another shape."""
-
     def write(source: Path) -> None:
         tensors = read_tensors(source / SINGLE)
         entry, content = tensors[name]

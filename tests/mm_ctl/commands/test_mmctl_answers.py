@@ -81,8 +81,6 @@ PLANNED: dict[str, tuple[dict[str, Any], InspectResult | str, list[str]]] = {
 
 @pytest.fixture
 def answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return what runs a command on a file, and returns exit code and output."""
-
     def run(command: str, content: Any, *options: str) -> dict[str, Any]:
         text = content if isinstance(content, str) else yaml.dump_all(content)
         (tmp_path / "model.yaml").write_text(text)

@@ -71,7 +71,6 @@ def test_commands_are_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A spec that cannot work is reported on standard error, and in the document."""
     path = resource(tmp_path, {"engine": {"backend": "TensorRT", "quantization": "FP8"}})
     arguments = ["--facts", checkpoint("llava"), "--gpu", "a100-40gb"]
     assert main(["plan", "-f", path, *arguments, "-o", "json"]) == 2

@@ -216,7 +216,6 @@ def test_models_that_cannot_be_compared_get_no_pod(
 
 @pytest.mark.cluster
 def test_a_user_without_rights_reads_which(api: Api, tmp_path: Path) -> None:
-    """The API server's own words."""
     set_status(api)
     api.kubectl("create", "serviceaccount", "reader")
     rights = ["--verb=get", "--resource=multimodalmodels,deployments.apps"]
@@ -252,7 +251,6 @@ def test_a_user_without_rights_reads_which(api: Api, tmp_path: Path) -> None:
     },
 )
 def test_wrong_options_are_named(api: Api, arguments: list[str], words: str) -> None:
-    """Exit code 2, before the cluster is queried."""
     with comparing(api, *arguments) as process:
         code, _, errors = outcome(process)
     assert code == 2

@@ -49,7 +49,6 @@ def test_the_pod_is_admitted(
     options: tuple[str, ...],
     expected: str,
 ) -> None:
-    """What OpenShift notes on a namespace decides, unless the user does."""
     (tmp_path / "config.json").write_text("{}")
     with namespace(control_plane, "upload-ids") as name, restricted_v2(control_plane, name) as api:
         if annotated:

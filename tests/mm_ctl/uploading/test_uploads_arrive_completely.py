@@ -54,7 +54,6 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("local_kubectl")
 def test_what_arrives_is_what_was_sent(checkpoint: Path, tmp_path: Path) -> None:
-    """Every file arrives with its digest; of a link what it leads to."""
     (checkpoint / "link").symlink_to("odd")
     local = local_digests(checkpoint)
     assert receive(checkpoint, sorted(local), tmp_path / "there") == local
@@ -103,7 +102,6 @@ def test_a_file_that_goes_away_meanwhile_is_named(checkpoint: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("path", ["/etc", "../up", "a/../../b"])
 def test_paths_stay_inside_the_claim(path: str) -> None:
-    """A path that leaves the claim is refused before anything is sent."""
     with pytest.raises(UsageError, match="leaves the claim"):
         target_directory(path)
 

@@ -26,7 +26,6 @@ def test_each_state_has_its_sentence(
 
 
 def test_a_part_shows_since_when_it_runs_and_how_often_it_was_restarted() -> None:
-    """One line a part: state, PID, age, memory, address."""
     cluster = ClusterStatus("c", "Ready.", running=True, ready=True, parts=(PART,))
     row = render(cluster, now=1090.0).splitlines()[-1].split()
     expected = [

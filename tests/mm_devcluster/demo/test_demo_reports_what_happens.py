@@ -80,7 +80,6 @@ def test_a_processor_without_avx512_is_said(
 
 
 def test_another_users_cluster_gets_no_images() -> None:
-    """With CLUSTER=current nothing is compiled, built or loaded."""
     keys = [stage.key for stage in stages_of(Session(Options("current")), [])]
     assert keys[:2] == ["cluster", "helm"]
 
@@ -109,14 +108,12 @@ def test_three_commands_come_next(cluster: str, last: str) -> None:
     },
 )
 def test_answers_are_judged_by_their_words(text: str, right: bool) -> None:  # noqa: FBT001 - a parameter
-    """Case, spaces and a full stop do not make an answer wrong; words do."""
     question = Question(Path("x.png"), "what ?", "a red square")
     answer = Answer(question, text, streamed=False, first_token_seconds=0.0, pieces=1)
     assert (answer.is_right, words_of("A b.")) == (right, ["a", "b"])
 
 
 def test_images_and_questions_vary() -> None:
-    """Each image is queried about once, with a question that was not queried before."""
     questions = [Question(Path(p), t, "") for p, t in ("ax", "ay", "bx", "by", "cx", "cz")]
     chosen = choose_questions(questions, 3)
     assert [(question.image.name, question.text) for question in chosen] == [
@@ -194,13 +191,11 @@ POD_STATUS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize("case", POD_STATUS, ids=list(POD_STATUS))
 def test_a_pods_trouble_is_one_line(case: str) -> None:
-    """What keeps a pod from being well is said in a message; a well one says nothing."""
     status, expected = POD_STATUS[case]
     assert troubles_of(json.loads(json.dumps({"status": status}))) == expected
 
 
 def test_plain_lines_do_not_repeat_themselves(capsys: pytest.CaptureFixture[str]) -> None:
-    """A log gets one line when a stage begins and one when it ends, not one a poll."""
     display = PlainLines((Stage("a", "Build", lambda _: ""),))
     for state, detail in (
         (State.RUNNING, ""),
@@ -214,7 +209,6 @@ def test_plain_lines_do_not_repeat_themselves(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_narrow_terminal_cuts_details_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """At 80 columns titles and times are complete; what a stage waits for is cut."""
     stages = stages_of(Session(Options("dev")), [])
     live = LiveTable(stages)
     for stage in stages:

@@ -88,6 +88,5 @@ def test_two_failures_are_both_reported() -> None:
 def test_a_table_that_could_never_finish_is_refused(
     stages: tuple[Stage, ...], message: str
 ) -> None:
-    """Mistakes in the table show at once and not as a demo that hangs."""
     with pytest.raises(ValueError, match=message):
         check_graph(stages)

@@ -15,8 +15,6 @@ from support.scripted_engine import ScriptedEngine
 
 
 async def code_of(address: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return the exit code against an endpoint that stands for the forwarded port."""
-
     @contextmanager
     def forwarded(*_: object) -> Iterator[str]:
         yield address
@@ -31,7 +29,6 @@ async def code_of(address: str, monkeypatch: pytest.MonkeyPatch) -> int:
 async def test_the_table_of_the_guides_requests_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A hundred requests by ten users are answered by the demo's model."""
     toy = toy_gateway(tmp_path, ScriptedEngine(), max_concurrency=8, max_queue_size=100)
     async with serve(toy) as gateway:
         code = await code_of(gateway.url, monkeypatch)
@@ -45,6 +42,5 @@ async def test_the_table_of_the_guides_requests_is_printed(
 async def test_the_exit_code_is_that_of_the_load(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """No model answers at the address: exit code 2, and why."""
     assert await code_of("http://127.0.0.1:1", monkeypatch) == 2
     assert "gives no list of models" in capfd.readouterr().err

@@ -86,7 +86,6 @@ def test_what_is_installed_is_copied_and_hashed(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_commands_parse(name: str) -> None:
-    """Each RUN is a command of /bin/sh."""
     for one in parsed(name):
         if one.name == "RUN":
             done = subprocess.run(
@@ -102,7 +101,6 @@ def test_commands_parse(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_user_with_a_name_runs_the_program(name: str) -> None:
-    """User 65532 has an entry, and is the last one set."""
     found = parsed(name)
     users = [one.text for one in found if one.name == "USER"]
 
@@ -118,5 +116,4 @@ def test_a_user_with_a_name_runs_the_program(name: str) -> None:
     },
 )
 def test_the_reader_sees_lost_lines(text: str, names: list[str]) -> None:
-    """The checks above would see one."""
     assert [one.name for one in instructions(text)] == names

@@ -117,8 +117,6 @@ def test_a_truncated_layer_is_written_again() -> None:
 
 
 def test_a_failed_layer_leaves_nothing_behind() -> None:
-    """What a failing writer left is removed, so that the next one starts clean."""
-
     def fail(path: Path, _scratch: Path) -> Layer:
         path.write_text("half")
         raise OSError("disk full")
@@ -129,7 +127,6 @@ def test_a_failed_layer_leaves_nothing_behind() -> None:
 
 
 def test_every_input_changes_the_key() -> None:
-    """Keys distinguish what was put in, and where one part ends and the next begins."""
     inputs: tuple[tuple[str | bytes, ...], ...] = (("ab",), ("a", "b"), ("b", "a"), (b"ab", "c"))
     keys = [layer_key(parts) for parts in inputs]
     assert len(set(keys)) == len(keys)
@@ -167,7 +164,6 @@ def read_layer(layer: Layer) -> dict[str, bytes]:
 
 
 def test_the_layer_holds_packages_commands_and_the_way_to_them(project: Path) -> None:
-    """Everything that a pod needs is there, and nothing that Python left behind here."""
     assert project.exists()
     assert sorted(read_layer(code.code_layer(PACKED))) == [
         "opt/multimodal/LICENSE",
@@ -195,7 +191,6 @@ def test_a_changed_line_changes_the_layer(project: Path) -> None:
 
 
 def test_a_file_that_is_not_python_is_named(project: Path) -> None:
-    """An image is not built from code that cannot be imported."""
     (project / "operator" / "mm_operator" / "broken.py").write_text("def f(:\n")
     with pytest.raises(DevClusterError, match=r"mm_operator/broken\.py is not Python"):
         code.code_layer(PACKED)

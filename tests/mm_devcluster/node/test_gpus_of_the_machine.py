@@ -25,7 +25,6 @@ def label(replicas: int, *gpus: Gpu) -> dict[str, str]:
 
 
 def test_labels_are_those_of_feature_discovery() -> None:
-    """A product that is shared says so; values are text."""
     one, shared = label(1, H200, H200), label(4, H200)
     assert (one["gpu.product"], one["gpu.count"], one["gpu.replicas"]) == ("NVIDIA-H200", "2", "1")
     assert (one["gpu.memory"], one["gpu.compute.major"], one["gpu.family"]) == (
@@ -42,7 +41,6 @@ def test_labels_are_those_of_feature_discovery() -> None:
 
 
 def test_a_plan_reads_them() -> None:
-    """Each of four pods is planned a quarter of the memory."""
     marks = gpu_labels([H200], HostGpus(4))
     node = gpu_node({"metadata": {"name": "node1", "labels": marks}})
     found = choose_gpu(spec_of(), (node,), None)

@@ -64,7 +64,6 @@ def ended(pod: dict[str, Any]) -> dict[str, Any]:
 )
 @pytest.mark.usefixtures("service")
 def test_a_service_answers_a_pod_by_name(node_cluster: ClusterInfo, space: str, host: str) -> None:
-    """Cluster DNS resolves both forms of the name."""
     name = f"get-{len(host)}"
     run_probe(node_cluster, name, space, "get", f"http://{host.format(space=space)}/")
     assert kubectl(node_cluster, "logs", name, "-n", space) == "hello\n"
@@ -72,7 +71,6 @@ def test_a_service_answers_a_pod_by_name(node_cluster: ClusterInfo, space: str, 
 
 @pytest.mark.usefixtures("service")
 def test_port_forward_reaches_a_service(node_cluster: ClusterInfo, space: str) -> None:
-    """API server, kubelet and containerd pass the stream on."""
     command = [str(node_cluster.kubectl), f"--kubeconfig={node_cluster.kubeconfig}", "-n", space]
     with subprocess.Popen(
         [*command, "port-forward", "service/hello-service", ":80"],
@@ -107,7 +105,6 @@ def test_a_pod_above_its_memory_limit_is_killed(node_cluster: ClusterInfo, space
 
 
 def test_a_deleted_node_comes_back_when_its_kubelet_does(node_cluster: ClusterInfo) -> None:
-    """What a fault test takes away can be restored."""
     kubectl(node_cluster, "delete", "node", "node1")
     restart_part(node_cluster.name, "kubelet")
 

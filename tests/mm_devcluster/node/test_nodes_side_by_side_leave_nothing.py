@@ -117,5 +117,4 @@ def test_what_is_no_archive_is_refused(
 
 
 def test_kubectl_reaches_the_first_cluster_all_along(node_cluster: ClusterInfo) -> None:
-    """A neighbour's end does not touch it."""
     assert kubectl(node_cluster, "get", "nodes", "-o=name") == "node/node1\n"

@@ -195,7 +195,6 @@ async def test_a_closed_port(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_the_token_comes_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The endpoint gets the bearer token, which is in no argument."""
     monkeypatch.setenv(bench.TOKEN_VARIABLE, "secret")
 
     async def answer(exchange: Exchange) -> None:
@@ -256,6 +255,5 @@ async def test_users_do_not_hammer_a_dead_endpoint(capsys: pytest.CaptureFixture
 
 
 def test_a_wrong_address_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a list of models the address is queried about."""
     assert mm_lab(["bench", "http://127.0.0.1:1/v1", "--users", "1"]) == 2
     assert "gives no list of models" in capsys.readouterr().err

@@ -19,7 +19,6 @@ OPTIONS = ("--model=t5", "--scenario=enc-dec", "--requests=6", "--duration=1h", 
 
 
 async def _run(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[str, list[int]]:
-    """Return what the command prints, and the bytes of each of its requests."""
     parser = argparse.ArgumentParser()
     bench.configure(parser)
 
@@ -61,7 +60,6 @@ async def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_places_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each loop's figure stands at its users and words."""
     out, _ = await _run(capsys, "--grid", "1x0", "-o", "json")
     report = BenchReport.from_json(json.dumps(json.loads(out)[0]))
     table = as_table(

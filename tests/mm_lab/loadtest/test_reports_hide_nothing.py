@@ -103,7 +103,6 @@ def test_texts_and_images_are_distinguished() -> None:
 
 
 def test_the_table_says_all_of_it() -> None:
-    """The page for people has failures, both kinds of requests, objectives and goodput."""
     page = as_table(report([result(3.0), result(4.0, images=0), result(5.0, error="timeout")]))
 
     for words in (
@@ -135,7 +134,6 @@ def test_images_are_png_files_and_differ() -> None:
 
 
 def test_questions_follow_the_weights() -> None:
-    """Images, words and lengths come as weighted; what a trace says is kept."""
     mix = Mix(
         model="tiny",
         prompt="what is it",

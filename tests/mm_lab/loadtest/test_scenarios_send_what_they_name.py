@@ -41,7 +41,6 @@ def kinds(message: dict[str, Any]) -> list[str]:
 
 
 def test_chats_grow_and_begin_again() -> None:
-    """The image stands in the first question; each request begins with the former one."""
     questions = sent(Scenario.MULTI_TURN, 4)
     messages = [one.body["messages"] for one in questions]
 
@@ -64,7 +63,6 @@ def test_users_have_chats_of_their_own() -> None:
 
 
 def test_videos_are_parts_of_chats() -> None:
-    """With the rate of frames that the guide requests, and no image."""
     (question,) = sent(Scenario.VIDEO, 1)
     (message,) = question.body["messages"]
     assert kinds(message) == ["video_url", "text"]
@@ -72,7 +70,6 @@ def test_videos_are_parts_of_chats() -> None:
 
 
 def test_texts_are_prompts() -> None:
-    """Of the other route; options of a chat are not sent."""
     (question,) = sent(Scenario.ENC_DEC, 1)
     assert (question.path, question.body["prompt"]) == ("completions", "What is in it?")
     assert "messages" not in question.body
@@ -88,7 +85,6 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 async def test_a_hundred_requests_are_a_hundred(
     running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By ten workers, with a line of the CSV for each; the file is never written over."""
     path = tmp_path / "requests.csv"
     options = ["--scenario", "dashinfer", "--picture-size", "56", "--csv", str(path)]
     code, report = await report_of(capsys, f"{running.url}/v1", *options)
@@ -117,7 +113,6 @@ async def test_turns_have_latencies_of_their_own(
 
 
 async def test_completions_stream_texts(capsys: pytest.CaptureFixture[str]) -> None:
-    """Chunks of `/v1/completions` have their text beside the choice's index."""
     chunk = json.dumps({"choices": [{"index": 0, "text": "das"}]})
     usage = json.dumps({"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 2}})
 

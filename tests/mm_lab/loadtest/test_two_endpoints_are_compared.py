@@ -56,7 +56,6 @@ def test_what_one_lacks_is_left_out() -> None:
 
 
 def test_pages_need_nothing_besides_themselves() -> None:
-    """No address of anything; names of users are text; a curve for each endpoint."""
     page = as_page("a <b>", "x < y", {"A&B": results(0.1), "C": results(0.2)})
     assert "http" not in page.replace("http://www.w3.org", "")
     assert "a &lt;b&gt;" in page
@@ -115,8 +114,6 @@ async def test_one_that_answers_nothing_fails_the_run(capsys: pytest.CaptureFixt
 
 
 async def test_each_serves_a_model_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without `--model` the second endpoint gets requests for the model that it serves."""
-
     def serving(model: str) -> Callable[[Exchange], Awaitable[None]]:
         async def answer(exchange: Exchange) -> None:
             listed = json.dumps({"data": [{"id": model}]}).encode()

@@ -35,7 +35,6 @@ def fitting(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_a_fit_predicts_loops_that_it_has_not_seen(fitting: ModuleType) -> None:
-    """Fitted to one, four and twelve users, it reports what two and sixteen will see."""
     shapes = [((0, 31, 6),) * 8, ((0, 231, 6),) * 8, ((16, 31, 6),) * 8]
     seen = [(1, shape) for shape in shapes] + [(users, MIXED) for users in (1, 4, 12)]
     loops = [

@@ -183,7 +183,6 @@ def test_prometheus_shows_rates_of_its_window() -> None:
 
 
 def test_reversals_are_turns_within_a_quarter_of_an_hour() -> None:
-    """Up then soon down is one; up then much later down is none."""
     soon = (Change(0, 1, 2), Change(600, 2, 1))
     late = (Change(0, 1, 2), Change(1000, 2, 1))
 

@@ -91,7 +91,6 @@ def test_others_are_compared_at_their_cost(
 
 
 def test_what_is_beaten_is_no_frontier(report: ModuleType) -> None:
-    """A setting that keeps no more than a cheaper one of its policy adds nothing to it."""
     assert report.envelope([(7.0, 99.0), (5.0, 98.0), (6.0, 97.0), (8.0, 99.0)]) == [
         (5.0, 98.0),
         (7.0, 99.0),
@@ -112,7 +111,6 @@ def test_floors_are_no_advantage_of_one_policy(report: ModuleType) -> None:
 
 
 def test_a_row_of_the_best_reports_how_many_it_stands_for(report: ModuleType) -> None:
-    """Settings that did the same in every seed share a row, and the row says so."""
     found = [
         *rows("KPA", "8", *LEAN),
         *rows("KPA", "9", *LEAN),

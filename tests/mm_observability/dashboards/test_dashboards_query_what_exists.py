@@ -83,7 +83,6 @@ def test_every_metric_requested_exists() -> None:
 
 
 def test_prometheus_understands_every_expression(tmp_path: Path) -> None:
-    """Each expression of a dashboard would do as a rule, as Grafana sends it."""
     rules = [
         {"record": f"panel:query:{number}", "expr": substituted(query.expression)}
         for number, (_, query) in enumerate(every_query())
@@ -148,7 +147,6 @@ def test_links_to_dashboards_stay_valid() -> None:
 
 
 def test_committed_files_are_fresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The chart's files are what the code says; an edited or a left-over one is named."""
     tool = load_tool("generate_dashboards")
     assert tool.main(["--check"], ROOT) == 0
     assert tool.main([], tmp_path) == 0

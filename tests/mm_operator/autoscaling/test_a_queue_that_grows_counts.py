@@ -58,7 +58,6 @@ WINDOWS = {"newest": 15.0, "fast": 60.0, "steady": 180.0}
 def met_by_a_crowd(
     ticks: int, objectives: Objectives = DEMO, **changes: float
 ) -> tuple[list[Decision], State]:
-    """Return the decisions while one replica that had nothing to do is overrun."""
     state, decisions = fresh(START - 600.0, 1), []
     for number in range(-20, ticks):
         at = number * TICK_SECONDS
@@ -155,7 +154,6 @@ def test_costs_that_were_measured_right_stay() -> None:
     },
 )
 def test_a_queue_that_does_not_grow_requests_nothing(in_flight: Callable[[int], float]) -> None:
-    """What serves is enough for what comes."""
     state, requested = fresh(START, 2), set()
     for number in range(8):
         seen = replace(calm_traffic(9.0), in_flight=in_flight(number))

@@ -18,7 +18,6 @@ def inside(number: float) -> Traffic:
 
 
 def rise(demand: float, *, before: float, cold_start_seconds: float) -> float:
-    """Return by how much more is expected than is there, after long at another demand."""
     seen = traffic(demand, fast=demand + (demand - before) / 4)
     queue = Queue(stands=False, grows=False, growth=0, work=0, full_load=1)
     found = demand_of(

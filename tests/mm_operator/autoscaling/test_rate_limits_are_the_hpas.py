@@ -84,7 +84,6 @@ def test_a_window_down_holds_the_highest_wish() -> None:
 
 
 def test_a_window_up_holds_the_lowest_wish() -> None:
-    """Upwards the lowest recommendation of the window counts, never below what runs."""
     rules = ScalingRules(120.0)
 
     assert pace(9, 4, up=rules, recommendations={60.0: 6}).replicas == 6

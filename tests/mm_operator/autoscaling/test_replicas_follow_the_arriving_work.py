@@ -126,7 +126,6 @@ def test_a_trend_is_followed_over_the_cold_start() -> None:
 
 
 def test_a_rise_that_ended_is_not_followed_on() -> None:
-    """Risen since minutes, but no more in the last one: nothing further comes."""
     rising = watched(4, 1.0, SIMPLE)
     decision, _ = decide(tick(0, 4, traffic(1.9), cold_start_seconds=300.0), rising, SIMPLE)
 
@@ -169,7 +168,6 @@ def test_a_growing_queue_gets_surge_replicas() -> None:
     },
 )
 def test_a_surge_is_in_proportion_to_the_excess(surge: int, demand: float) -> None:
-    """Ten replicas that can nearly carry the crowd get a few more, not as many again."""
     large = replace(SIMPLE, max_replicas=100)
     carrying = math.ceil(2 * demand)
 

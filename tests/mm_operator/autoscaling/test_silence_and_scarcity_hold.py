@@ -10,7 +10,6 @@ NAN = float("nan")
 
 
 def silence(ticks: int, objectives: Objectives) -> list[int]:
-    """Return the replicas over ticks without an answer, each carried out."""
     replicas, state, requested = 4, watched(4, 0.4, objectives), []
     for number in range(ticks):
         seen = tick(number * TICK_SECONDS, replicas, None, traffic_problem="Prometheus is away.")

@@ -59,7 +59,6 @@ def test_a_load_that_stays_is_followed_however_it_jitters() -> None:
 
 
 def test_jitter_is_reported() -> None:
-    """Why a burst moved nothing is shown by what is usual among the inputs."""
     decision, _ = decide(tick(0, 4, load(1.6, newest=1.6)), after(0.8), QUICK)
 
     assert decision.inputs["demandJitter"] == pytest.approx(0.27, abs=0.03)

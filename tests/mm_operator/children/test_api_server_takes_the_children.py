@@ -31,7 +31,6 @@ def api(control_plane: ClusterInfo) -> Iterator[Api]:
 
 
 def tried(api: Api, *manifests: dict[str, Any]) -> str:
-    """Return what the API server says to a server-side apply that is not kept."""
     moved = [
         {**one, "metadata": {**one["metadata"], "namespace": api.namespace}} for one in manifests
     ]

@@ -9,7 +9,6 @@ from support.staged import children, inspected, planned
 
 
 def claims(**fields: str) -> dict[str, Any]:
-    """Return a spec whose source and store lie on claims of the user's, by their names."""
     made = {name: {"persistentVolumeClaim": {"claimName": claim}} for name, claim in fields.items()}
     return {
         **({"model": {"source": made["source"]}} if "source" in made else {}),
@@ -23,7 +22,6 @@ BOTH = claims(source="models", store="engines")
 
 
 def wishes(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return whose pods a Job wishes to be beside: the selectors of its affinity."""
     affinity = job["spec"]["template"]["spec"].get("affinity", {})
     found = affinity.get("podAffinity", {}).get("preferredDuringSchedulingIgnoredDuringExecution")
     return [one["podAffinityTerm"]["labelSelector"] for one in found or ()]

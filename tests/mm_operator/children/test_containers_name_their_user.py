@@ -10,7 +10,6 @@ BUCKET = {"build": {"store": {"s3": {"bucket": "engines"}}}}
 
 
 def templates(changes: dict[str, Any]) -> dict[str, Any]:
-    """Return kind/component -> pod template of everything that a model ever runs."""
     stages = (fresh(changes), inspected(changes), inspected(changes, built=True))
     found = {name: one for stage in stages for name, one in children(stage).items()}
     return {

@@ -85,7 +85,6 @@ def test_templates_of_a_former_revision_stay_with_its_pods() -> None:
 
 
 def test_another_claim_is_another_build_job() -> None:
-    """A Job whose pod waits for devices of a class that does not exist is replaced."""
     other = {"runtime": {"gpu": {"deviceSelectors": ["true"]}}}
     terms = [
         children(stage(changes))["Job/build"]["metadata"]["annotations"][labels.TERMS_HASH]

@@ -51,7 +51,6 @@ def spec(*sources: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_other_adapters_are_inspected_again() -> None:
-    """A changed list is another inspection; no list at all is the one of before."""
     assert inputs_hash(spec_of(spec(OWN)), 0) != inputs_hash(spec_of(spec(OTHER)), 0)
     assert inputs_hash(spec_of(spec()), 0) == inputs_hash(
         spec_of({"model": {"source": CHECKPOINT}}), 0
@@ -59,7 +58,6 @@ def test_other_adapters_are_inspected_again() -> None:
 
 
 def test_a_job_has_one_set_of_credentials() -> None:
-    """Sources that would need two sets are refused before anything runs."""
     problem = access_problem(spec_of(spec(HUB_ADAPTERS, GUARDED)))
     assert problem is not None
     assert "different endpoints or secrets" in str(problem)

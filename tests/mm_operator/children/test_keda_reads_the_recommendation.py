@@ -24,14 +24,12 @@ FALLBACK = {"failures": 2, "replicas": 3}
 
 
 def view(*, by_keda: bool = True) -> ScalingView:
-    """Return what the autoscaler said: whether KEDA should move the replicas."""
     status = ScalingStatus(desired=1, current=1, reason="Idle", message="")
     reason = Reason.FOLLOWING_LOAD
     return ScalingView(status, active=True, reason=reason, message="", by_keda=by_keda)
 
 
 def staged(autoscaling: dict[str, Any], **settings: Any) -> dict[str, dict[str, Any]]:
-    """Return the children of a serving model, by kind and component."""
     objectives = [{"metric": "TimeToFirstToken", "target": "500ms"}]
     requested = {"engine": "KEDA", "maxReplicas": 4, "objectives": objectives, **autoscaling}
     spec = {"autoscaling": requested}

@@ -24,7 +24,6 @@ BUCKET = {"build": {"store": {"s3": {"bucket": "engines"}, "gcAfter": "24h"}}}
 
 @pytest.fixture(scope="module")
 def api(control_plane: ClusterInfo) -> Iterator[Api]:
-    """Return a namespace that holds pods to the constraints."""
     with (
         namespace(control_plane, "openshift") as name,
         restricted_v2(control_plane, name) as constrained,
@@ -33,7 +32,6 @@ def api(control_plane: ClusterInfo) -> Iterator[Api]:
 
 
 def pods(changes: dict[str, Any]) -> dict[str, Any]:
-    """Return kind/component -> pod of everything that a model ever runs."""
     stages = (fresh(changes), inspected(changes), inspected(changes, built=True))
     found = {name: one for stage in stages for name, one in children(stage).items()}
     return {

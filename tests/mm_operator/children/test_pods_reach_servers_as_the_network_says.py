@@ -31,7 +31,6 @@ TRUSTED = {"SSL_CERT_FILE": "/etc/multimodal-authorities/ca.crt"}
 
 
 def outward(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return container -> variables that say how others are reached."""
     return {
         one["name"]: {
             variable["name"]: variable["value"]

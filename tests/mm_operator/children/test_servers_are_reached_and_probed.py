@@ -124,7 +124,6 @@ ANNOTATED: dict[str, Any] = {
 
 
 def _pods(settings: PlanSettings, network: str) -> list[dict[str, Any]]:
-    """Return a running pod of each kind as the API server would show it."""
     made = children(inspected(DISAGGREGATED, built=True, settings=settings))
     return [
         {

@@ -14,7 +14,6 @@ from support.staged import children, inspected
 
 
 def rewritten(stage: tuple[Snapshot, Plan], text: str) -> str:
-    """Return the plan that is applied at a stage at which another text is recorded."""
     snapshot, plan = stage
     engine = snapshot.observed.engines[plan.engine_config]
     config = replace(engine.config, data={**engine.config.data, "plan.json": text})

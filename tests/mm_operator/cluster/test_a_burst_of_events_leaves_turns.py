@@ -39,7 +39,6 @@ class Counted:
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    """A client of a server that sends every event at once, then nothing."""
     metadata = {"name": "a", "namespace": "demo", "uid": "a", "resourceVersion": "8"}
     event = orjson.dumps({"type": "MODIFIED", "object": {"metadata": metadata}}) + b"\n"
 

@@ -58,7 +58,6 @@ def children(api: Api) -> set[str]:
 
 
 def versions(api: Api) -> dict[str, str]:
-    """Return `kind/name` -> resource version of the models and everything of ours."""
     items = api.read(f"mmm,{CHILD_KINDS}")["items"]
     return {
         f"{one['kind']}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
@@ -140,7 +139,6 @@ def test_restart_writes_nothing(api: Api, tmp_path: Path) -> None:
 def test_edited_children_are_repaired(
     ready: tuple[Api, OperatorProcess], child: str, patch: dict[str, Any], path: tuple[str, ...]
 ) -> None:
-    """What someone changes on a child is set back; what others add of their own stays."""
     api, operator = ready
 
     def value() -> Any:
@@ -268,7 +266,6 @@ def test_an_image_without_the_program_is_reported_at_once(watched: Api) -> None:
 
 
 def test_a_build_whose_image_lacks_something_is_reported(watched: Api) -> None:
-    """What the Job's own check of its image found is the reason of EngineBuilt."""
     watched.apply(document(name="llava"))
     inspected(watched, "llava")
 

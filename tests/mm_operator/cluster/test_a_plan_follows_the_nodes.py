@@ -33,7 +33,6 @@ SPEC = {
 
 @contextmanager
 def gpu_node(cluster: ClusterInfo) -> Iterator[str]:
-    """Make a node that no kubelet stands behind; it is removed in the end."""
     name = f"gpu-{uuid4().hex[:8]}"
     with made(cluster, node_object(name, H100, **{"example.org/pool": "test"})):
         yield name
@@ -57,7 +56,6 @@ def planned(api: Api, status: str, reason: str) -> dict[str, Any]:
 
 
 def engine_jobs(api: Api) -> dict[str, dict[str, Any]]:
-    """Return the pods of the build Jobs, by the product that they wait for."""
     items = api.read("jobs")["items"]
     pods = [
         job["spec"]["template"]["spec"]

@@ -108,7 +108,6 @@ class Crowd:
         self.put(Ref("ConfigMap", f"engine-{name}"), {**engine, "metadata": metadata})
 
     def decide(self) -> tuple[dict[str, Any], ...]:
-        """Observe, decide and build, as a reconcile does; return what is to be applied."""
         record = self.models.find(Key("demo", NAME))
         snapshot = self.observer.snapshot(record, EPOCH)
         return build(snapshot, decide(snapshot))
@@ -120,7 +119,6 @@ def _renamed(owner: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("neighbours", [10, 1000], ids=["ten-neighbours", "a-thousand"])
 def test_a_reconcile_reads_the_objects_of_its_own_model(neighbours: int, reads: Reads) -> None:
-    """Engines of neighbours in the same store are not read, however many there are."""
     Crowd(0).decide()
     alone = {(kind, name) for kind, name, _ in reads}
     reads.clear()
@@ -140,7 +138,6 @@ def test_what_is_applied_does_not_list_the_neighbours() -> None:
 
 
 def test_no_version_is_read_twice(reads: Reads) -> None:
-    """Later reconciles read what changed since, once; nothing else."""
     crowd = Crowd(10)
     for _ in range(3):
         crowd.decide()

@@ -131,7 +131,6 @@ async def test_it_is_kept_where_nothing_is_known(site: Site) -> None:
 
 
 async def test_the_faster_one_has_it(site: Site) -> None:
-    """Both see a free namespace; the API server lets one write."""
     del site.leases.held["away", "theirs"]
     site.leases.set("team", LEASE_NAME, spec={"holderIdentity": "third/one"})
 

@@ -50,7 +50,6 @@ def test_modes_say_who_may_attach(
 
 
 def claim_on_a_disk(api: Api, mode: str) -> str:
-    """Make a claim bound to a volume of one mode; return the volume's name."""
     volume = f"engines-{uuid4().hex[:8]}"
     apply(api.cluster, *bound(volume, api.namespace, "engines", mode=mode))
     return volume

@@ -63,7 +63,6 @@ def test_old_events_lose(cache: Cache, reported: list[Key]) -> None:
 
 
 def test_sharers_are_reported(cache: Cache, reported: list[Key]) -> None:
-    """A change of a shared object wakes every owner; a write wakes all but the writer."""
     cache.put("ConfigMap", item("engine-1", 1, owners=["one", "two"]))
     assert set(reported) == {Key("demo", "one"), Key("demo", "two")}
     reported.clear()
@@ -114,7 +113,6 @@ def test_jobs_of_an_engine_concern_its_owners(cache: Cache, reported: list[Key])
 
 
 def test_a_list_replaces_everything_of_its_kind(cache: Cache, reported: list[Key]) -> None:
-    """What a complete list lacks is gone, other kinds stay."""
     cache.put("ConfigMap", item("a", 1, model="llava"))
     cache.put("Service", item("a", 2, model="llava"))
     reported.clear()

@@ -19,7 +19,6 @@ from support.eventually import eventually_async
 
 @asynccontextmanager
 async def silent_api_server(folder: Path, requested: threading.Event) -> AsyncIterator[str]:
-    """Serve TLS without answers; yields a kubeconfig."""
     certificate, key = signed_by_itself(folder, "api")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)

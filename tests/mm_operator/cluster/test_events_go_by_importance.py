@@ -169,7 +169,6 @@ def reported(poster: EventPoster, count: int) -> None:
 
 
 async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    """A thousand refused Events are a count and one line with the last reason."""
     caplog.set_level(logging.INFO)
     dropped: list[str] = []
     posts = Posts(*(ClusterError(403, "Event", "", "quota") for _ in range(1000)))

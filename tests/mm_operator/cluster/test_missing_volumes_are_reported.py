@@ -154,8 +154,6 @@ def report_event(api: Api, pod: dict[str, Any], reason: str, message: str) -> No
 
 
 def reported(api: Api, kind: str, words: str) -> None:
-    """Wait until a condition and Degraded name a volume."""
-
     def said() -> bool:
         one, degraded = api.condition("m", kind), api.condition("m", "Degraded")
         reasons = {one.get("reason"), degraded.get("reason")}

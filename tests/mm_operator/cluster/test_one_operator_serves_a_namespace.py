@@ -43,7 +43,6 @@ def deployment(api: Api) -> tuple[str, int]:
 
 
 def served(api: Api) -> None:
-    """Bring the model to its Deployment, in the kubelet's place."""
     # No kubelet: pods that never run would be a reason of their own to be degraded.
     api.apply(document({"replicas": 0}, name="llava"))
     inspected(api, "llava")
@@ -57,7 +56,6 @@ def refusals(operator: OperatorProcess) -> list[dict[str, Any]]:
 
 
 def test_namespaces_that_did_not_exist_are_named(api: Api, tmp_path: Path) -> None:
-    """Once in the log, and as a number in the metrics; the others are served."""
     missing = ("--missing-namespace=one", "--missing-namespace=two")
     with running_operator(
         api.cluster, tmp_path, api.namespace, arguments=(*IMAGES["first"], *missing)
@@ -73,7 +71,6 @@ def test_namespaces_that_did_not_exist_are_named(api: Api, tmp_path: Path) -> No
 
 
 def test_the_second_operator_refuses_it(api: Api, tmp_path: Path) -> None:
-    """The Deployment keeps its generation; log and metric report."""
     with running_operator(
         api.cluster, tmp_path, api.namespace, lease="first", arguments=IMAGES["first"]
     ):

@@ -62,7 +62,6 @@ class Fleet:
 
 
 def test_the_least_used_goes_first_whatever_the_order() -> None:
-    """Nothing begins before every model was seen; then they go one by one, by use."""
     fleet = Fleet(1, busy=9.0, idle=0.0, some=2.5)
     fleet.turns.restart([key("busy"), key("idle"), key("some")])
     fleet.reconcile(key("busy"))
@@ -88,7 +87,6 @@ def test_so_many_roll_at_a_time() -> None:
 
 
 def test_a_failure_stops_the_others_and_is_named() -> None:
-    """Those that wait name it, however its pods flap, and continue when it is over."""
     fleet = Fleet(2, a=1, b=2, c=3, d=4)
     fleet.lead("abcd")
     fleet.fail("b", "its pods crash")
@@ -155,7 +153,6 @@ def test_a_model_that_cannot_be_looked_at_is_waited_for() -> None:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Return how many entries of the heap were moved or looked at."""
     steps = [0]
 
     def push(heap: list[tuple[float, Key]], item: tuple[float, Key]) -> None:

@@ -94,7 +94,6 @@ def started_pod(scheduled: str, ready: str, **gateway: Any) -> dict[str, Any]:
 
 
 def failing_pull(state: dict[str, Any], before: str) -> dict[str, Any]:
-    """Return a pod whose init container failed and whose server waits for it."""
     end = {"exitCode": 5, "reason": "Error", "message": before}
     pull = container("pull") | {"state": state, "restartCount": 2, "lastState": {"terminated": end}}
     server = container("server", waiting={"reason": "PodInitializing"})
@@ -206,7 +205,6 @@ def test_a_failed_job_reports_why() -> None:
 
 
 def test_a_blocked_job_says_so_only_without_pods() -> None:
-    """A quota's message counts while there is no pod."""
     assert job_state(job(), [], log_tails={}, blocked="exceeded quota").waiting == "exceeded quota"
     assert job_state(job(), [pod(phase="Pending")], log_tails={}, blocked="old").waiting == ""
 

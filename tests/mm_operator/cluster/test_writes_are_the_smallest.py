@@ -18,7 +18,6 @@ def test_none_is_no_opinion() -> None:
 
 
 def test_owners_do_not_change_the_digest() -> None:
-    """Owners are shared state, compared by themselves; data does change the digest."""
     alone, shared = make_intent(config("a")), make_intent(config("a", "b"))
 
     assert alone.digest == shared.digest
@@ -57,7 +56,6 @@ def change(intent: Intent, add: str = "", remove: str = "") -> Change:
 def test_changes_of_owners_add_up(
     first: tuple[str, str], second: tuple[str, str], expected: set[str]
 ) -> None:
-    """Several models' changes become one; where they contradict, the later counts."""
     intent = make_intent(config("x"))
     both = change(intent, *first).then(change(intent, *second))
     owners = both.applied_to({"x-uid": {"name": "x", "uid": "x-uid"}})

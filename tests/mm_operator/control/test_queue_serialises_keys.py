@@ -59,7 +59,6 @@ async def test_retries_back_off_and_reset() -> None:
 
 
 async def test_clearing_drops_everything() -> None:
-    """A replica that lost the lead keeps nothing of its queue, timers included."""
     waiting = queue()
     waiting.add("a")
     waiting.add_after("b", 0.01)
@@ -83,7 +82,6 @@ async def test_a_users_change_goes_before_what_follows_from_others() -> None:
 
 
 async def test_a_key_that_waits_gains_priority_and_keeps_it() -> None:
-    """A key comes once, with the highest priority that it was requested with."""
     waiting = queue()
     waiting.add("a")
     waiting.add("b")

@@ -40,7 +40,6 @@ def test_a_renewal_starts_the_wait_again() -> None:
 
 
 def test_renewing_keeps_what_a_take_over_changes() -> None:
-    """A renewal keeps the time of acquisition; a take-over counts as a transition."""
     old = lease("me", acquireTime="2026-01-01T00:00:00.000000Z", leaseTransitions=3)
     mine, taken = claimed(old, "me", Timing(), NOW), claimed(old, "new", Timing(), NOW)
 

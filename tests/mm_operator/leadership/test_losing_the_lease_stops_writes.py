@@ -93,7 +93,6 @@ def lease() -> LeaseInMemory:
 async def leading(
     lease: LeaseInMemory, timing: Timing = CALM, **more: Any
 ) -> AsyncIterator[tuple[Elector, Work, asyncio.Task[None]]]:
-    """Run an elector that leads when the block begins, and ends with it."""
     work = Work()
     elector = Elector(lease.connect, "me", work.lead, timing=timing, **more)
     task = asyncio.create_task(elector.run())

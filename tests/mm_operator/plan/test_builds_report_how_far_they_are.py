@@ -25,7 +25,6 @@ def progress(**fields: Any) -> BuildProgress:
 
 
 def two_models() -> ImaginedCluster:
-    """Return a namespace where `one` builds an engine that `two` needs as well."""
     cluster = ImaginedCluster()
     for name in ("one", "two"):
         cluster.apply(name)
@@ -71,7 +70,6 @@ def test_waiters_say_whom_they_wait_for() -> None:
 
 
 def test_a_build_that_waits_in_the_store_names_its_holder() -> None:
-    """A pod that found the store's lock taken is no build: the model says who holds it."""
     cluster = two_models()
     waits = BuildProgress(fingerprint=PRINT, waiting_for="other/engine-1")
     cluster.follow("engine-", waits, started=STARTED)

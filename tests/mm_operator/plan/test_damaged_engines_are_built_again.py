@@ -19,7 +19,6 @@ LATER = ImaginedCluster().now + timedelta(days=1)
 
 @pytest.fixture
 def cluster() -> ImaginedCluster:
-    """Return a namespace where `one` and `two` serve the same engine."""
     cluster = ImaginedCluster()
     for name in ("one", "two"):
         cluster.apply(name)

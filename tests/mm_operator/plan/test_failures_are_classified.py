@@ -116,7 +116,6 @@ INSPECTIONS = {
 
 
 def test_inspect_failures(golden: Golden) -> None:
-    """A refusal's own reason is kept; everything else says what happened."""
     found = {
         name: [*map(str, (one.reason, one.message))]
         for name, one in ((name, inspect_failure(job)) for name, job in INSPECTIONS.items())
@@ -190,7 +189,6 @@ def building(phase: JobPhase, **fields: Any) -> Snapshot:
 
 
 def reported(snapshot: Snapshot) -> dict[str, str]:
-    """Return what conditions say of the stage and of what needs a person."""
     found = derive(snapshot, decide(snapshot), Outcome())["conditions"]
     return {
         one["type"]: f"{one['status']} {one['reason']}: {one['message']}"

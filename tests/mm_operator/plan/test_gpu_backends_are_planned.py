@@ -203,7 +203,6 @@ def test_too_big_is_reported_with_what_would_fit() -> None:
 
 
 def impossible(changes: dict[str, Any], fields: dict[str, Any]) -> list[str]:
-    """Return reason and message of Planned; nothing that takes a GPU is made."""
     status, kinds = reported("llava", changes, refused=True, **fields)
     found = condition(status, "Planned")
     assert {"Job", "Deployment"} & set(kinds) == set()

@@ -236,7 +236,6 @@ def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) 
     },
 )
 def test_terms_are_those_of_jobs(changes: dict[str, Any], *, changed: bool) -> None:
-    """What only concerns serving pods disturbs no Job."""
     before, after = (job_inputs(spec_of(one), SETTINGS, ME) for one in ({}, changes))
     assert changed == (before != after)
 

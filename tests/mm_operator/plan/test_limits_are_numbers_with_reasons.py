@@ -131,7 +131,6 @@ def test_what_the_spec_names_is_taken() -> None:
 
 
 def test_class_token_is_a_feature_when_it_is_kept() -> None:
-    """A tower that selects "full" makes one more feature."""
     vision = tiny_facts().vision
     full = vision.model_copy(update={"feature_select": "full", "features_per_image": 17})
     assert limits_of(tiny_facts(vision=full))["max_multimodal_len"] == 8 * 17

@@ -24,7 +24,6 @@ def example(name: str) -> RuleExample:
 
 
 def errors(changes: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Return (path, code) of every error of a plan with these changes."""
     spec = {**changes}
     # Without images the small numbers of the examples leave room for a prompt.
     requested = {"maxImagesPerRequest": 0, **spec.pop("engine", {})}

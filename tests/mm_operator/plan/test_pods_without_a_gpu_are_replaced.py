@@ -10,7 +10,6 @@ LOST = GpuFault(usable=False, message="the driver has lost it")
 
 
 def pod(**fields: object) -> PodState:
-    """Return a pod that has failed twice for want of a GPU."""
     values = {
         "serving_hash": "h",
         "phase": "Running",

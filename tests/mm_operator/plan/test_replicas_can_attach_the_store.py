@@ -53,7 +53,6 @@ def messages(changes: dict[str, Any], **fields: Any) -> list[str]:
     },
 )
 def test_the_plan_warns(changes: dict[str, Any], fields: dict[str, Any], expected: int) -> None:
-    """Before anything runs, with the number of replicas and the ways out."""
     found = messages(changes, **fields)
 
     assert len(found) == expected

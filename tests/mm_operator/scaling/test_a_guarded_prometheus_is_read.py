@@ -104,7 +104,6 @@ async def test_the_operators_own_secret_opens_it(
 async def test_what_is_wrong_is_reported(
     guarded: tuple[str, Path], tmp_path: Path, changes: dict[str, str | None], sentence: str
 ) -> None:
-    """A wrong or missing part is named with a message."""
     address, certificates = guarded
     read = {
         key: (certificates / text).read_text() if text and text.startswith("stranger") else text

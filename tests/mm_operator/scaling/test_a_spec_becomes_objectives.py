@@ -57,7 +57,6 @@ def test_the_window_of_the_way_down_replaces_the_measured_one(window: int, memor
 
 
 def test_rules_of_a_direction_are_kept() -> None:
-    """Which of several policies counts, and what each allows in its period."""
     policies = [{"type": "Percent", "value": 50, "periodSeconds": 30}]
     found = objectives(behavior={"scaleUp": {"selectPolicy": "Min", "policies": policies}})
 

@@ -124,7 +124,6 @@ def hold(api: Api, *, finalizers: list[str]) -> None:
 
 
 def by_keda(api: Api, scaled_object: dict[str, Any]) -> dict[str, Any]:
-    """Return what KEDA makes of a ScaledObject, with every label of it copied."""
     metadata = scaled_object["metadata"]
     target = scaled_object["spec"]["scaleTargetRef"]
     metric = {"metric": {"name": "s0-prometheus"}, "target": {"type": "AverageValue"}}

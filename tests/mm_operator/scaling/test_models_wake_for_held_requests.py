@@ -47,7 +47,6 @@ def kill_router(site: Sleeping) -> None:
 
 
 async def wake(site: Sleeping, kill: Callable[[Sleeping], None], *, stream: bool) -> None:
-    """Put the model to sleep, let three clients wait, kill a process: all are answered."""
     await asyncio.to_thread(site.fall_asleep)
     requests = [asyncio.ensure_future(query(site, stream=stream)) for _ in range(3)]
     await asyncio.sleep(random.uniform(0, 1.5))  # noqa: S311  # before, at and after the wake

@@ -66,7 +66,6 @@ def sample(name: str, value: float) -> dict[str, object]:
 def test_arrivals_are_counted_once_and_completely(
     series: dict[str, str], per_second: float, tmp_path: Path
 ) -> None:
-    """Each request counts once, whatever became of its counter."""
     name = "accepted_steady"
     assert expect(tmp_path, part(name), series, [sample(name, per_second)]) == ""
 
@@ -95,7 +94,6 @@ def test_series_of_another_cluster_are_left_out(tmp_path: Path) -> None:
     },
 )
 def test_what_ended_has_no_value(name: str, values: str, tmp_path: Path) -> None:
-    """A pod that vanished is absent, neither zero nor what it was."""
     assert expect(tmp_path, part(name), {RUNNING % "": values}, []) == ""
 
 

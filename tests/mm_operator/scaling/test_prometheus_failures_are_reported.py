@@ -123,7 +123,6 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
 
 
 def test_damaged_authorities_are_reported() -> None:
-    """A Secret with something else in it is reported before anything is queried."""
     with pytest.raises(MetricsError, match="cannot be read: it must be PEM"):
         trust(Endpoint((), ca="no certificate"))
 
@@ -135,7 +134,6 @@ def test_secrets_do_not_show() -> None:
 
 
 async def test_batches_of_a_tick_share_one_client() -> None:
-    """Two that query at the same time get the same one: none is left open."""
     endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()))
     one, other = await asyncio.gather(*(endpoints.client(Endpoint(("http://a",))) for _ in "ab"))
     await endpoints.close()

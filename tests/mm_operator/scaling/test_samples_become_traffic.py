@@ -178,7 +178,6 @@ def test_few_requests_are_looked_at_for_longer() -> None:
 
 
 def test_no_request_is_no_latency() -> None:
-    """Without a request in the window there is no value, not zero and not NaN."""
     traffic = read(samples(), histograms=buckets("fast", b1=0, inf=0)).traffic
 
     assert traffic.latencies == {}

@@ -27,7 +27,6 @@ def reading(in_flight: float) -> Reading:
 
 
 def tick(autoscaler: ModelAutoscaler, now: float, *, in_flight: float, replicas: int = 1) -> Any:
-    """Let a autoscaler decide once; return the view it wants written, if any."""
     requested = Requested(SPEC, replicas, slots_per_replica=1)
     autoscaler.others_moved(requested, now)
     pods = [replace(POD, name=str(n), uid=str(n)) for n in range(replicas)]
@@ -59,7 +58,6 @@ def test_an_idle_model_is_not_written_again() -> None:
 
 
 def test_a_new_leader_knows_the_changes() -> None:
-    """History and cold start come back from the status; what is damaged is forgotten."""
     entry = change(NOW - 60, 1, 2, "Demand").model_dump(by_alias=True)
     autoscaler = ModelAutoscaler({"history": [entry], "coldStartSeconds": 40.0}, NOW, 2)
 
@@ -134,7 +132,6 @@ def test_measured_costs_are_the_demand_and_are_remembered() -> None:
 
 @cases("changes", {"restarted": {"restartCount": 1}, "not-run": {"state": {}}})
 def test_a_repair_is_no_start(changes: dict[str, Any]) -> None:
-    """A container that was restarted, or does not run, reports nothing about a start."""
     starts = ColdStarts(30.0)
     starts.see([scaled_pod(pod(**changes))])
 

@@ -69,7 +69,6 @@ async def unpack_me(writer: asyncio.StreamWriter) -> None:
 
 @asynccontextmanager
 async def speaking(addresses: dict[str, Speaks]) -> AsyncIterator[int]:
-    """Run a server on each address, all on one port; yield the port."""
     speakers: set[asyncio.Task[Any]] = set()
 
     def answers(speak: Speaks) -> Any:

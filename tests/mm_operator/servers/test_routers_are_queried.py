@@ -21,7 +21,6 @@ FIRST, SECOND = "127.0.0.2", "127.0.0.3"
 
 @asynccontextmanager
 async def answering(port: int, **bodies: bytes) -> AsyncIterator[None]:
-    """Run a router at each address, 127.0.0.<name>, that answers so."""
     async with AsyncExitStack() as stack:
         for name, body in bodies.items():
 
@@ -54,7 +53,6 @@ def state(namespaces: Sequence[str] = (), **held: int) -> bytes:
 async def looked(
     *endpoints: tuple[str, bool], **bodies: bytes
 ) -> tuple[Routers, list[Sequence[Key]]]:
-    """Return what is known after one look, and which models were to be woken."""
     woken: list[Sequence[Key]] = []
 
     async def wake(keys: Sequence[Key]) -> None:

@@ -67,7 +67,6 @@ class Fleet:
         role: Role = Role.SERVER,
         warm_up_problem: Callable[[], str | None] = lambda: None,
     ) -> Exposition:
-        """Start what a server container shows, on the port that every pod has."""
         shown = Ports(address=address, metrics=self._port)
         inner = Ports(metrics=free_ports(1)[0])
         shows = Exposition(
@@ -100,7 +99,6 @@ class Fleet:
             await self.servers.poll(session)
 
     def full(self) -> list[dict[str, int]]:
-        """Return how often each pool of each troubled server was full."""
         return [
             {pool.pool: pool.full for pool in one.pools if pool.full}
             for one in self.servers.notable(KEY)
@@ -109,7 +107,6 @@ class Fleet:
 
 @pytest.fixture
 def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    """A model without pods; each server that there is has time to answer."""
     monkeypatch.setattr(rounds, "_SECONDS", 60.0)
     with ExitStack() as stack:
         yield Fleet(stack)
@@ -166,7 +163,6 @@ async def test_pods_of_ipv6_are_queried(fleet: Fleet) -> None:
 
 
 async def test_encoders_are_queried_beside_servers(fleet: Fleet) -> None:
-    """Pods that only encode images are pods of the model, and say what they are."""
     fills(fleet.serve(HERE))
     fills(fleet.serve(THERE, Role.ENCODER))
     fleet.pod("a", HERE)

@@ -32,7 +32,6 @@ def loopback() -> str:
 
 @pytest.mark.slow
 def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) -> None:
-    """The pod's server says it, the operator queries and reports; a new pod ends it."""
     address = loopback()
     arguments = ("--server-look-seconds=0.3",)
     with (

@@ -58,7 +58,6 @@ def test_reasons_written_as_text_are_documented(path: Path) -> None:
 
 
 def test_undocumented_text_is_found() -> None:
-    """The scan above sees positional and named reasons."""
     source = (
         "SpecError('NoRow', 'x'); StageError('status', 'NoRowEither'); Decision(reason='Third')"
     )

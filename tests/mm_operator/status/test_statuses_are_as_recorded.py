@@ -244,7 +244,6 @@ REFUSED = {
 
 
 def shown(status: dict[str, Any]) -> dict[str, Any]:
-    """Return a status without its plan, one text a condition."""
     found = {
         one["type"]: f"{one['status']} {one['reason']}: {one['message']}"
         for one in status["conditions"]

@@ -7,7 +7,6 @@ from support.golden import Golden
 
 
 def status(*conditions: tuple[str, str, str, str]) -> dict[str, Any]:
-    """Return a status with conditions of (type, status, reason, message)."""
     keys = ("type", "status", "reason", "message")
     return {"conditions": [dict(zip(keys, one, strict=True)) for one in conditions]}
 

@@ -98,7 +98,6 @@ def test_a_target_is_judged_at_a_bucket(seconds: float, expected: str) -> None:
     },
 )
 def test_an_odd_model_breaks_no_scrape(spec: dict[str, Any], status: dict[str, Any]) -> None:
-    """What is absent or unknown is left out; the rest is still served."""
     text = scraped([model(spec, status)])
 
     assert 'mm_model_replicas{model="tiny",namespace="demo",state="ready"} 0.0' in text
@@ -143,7 +142,6 @@ def status(build: dict[str, Any], reason: str = "BuildSucceeded") -> dict[str, A
 
 
 def counted(*statuses: dict[str, Any]) -> set[str]:
-    """Return the samples about builds that are not zero, after these statuses in a row."""
     metrics = Metrics()
     for before, after in zip(({}, *statuses), statuses, strict=False):
         count_builds(metrics, before, after, NOW)

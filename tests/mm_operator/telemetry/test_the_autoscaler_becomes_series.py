@@ -53,7 +53,6 @@ def scraped(autoscaler: ModelAutoscaler) -> dict[str, float]:
 
 
 def decided(*readings: tuple[float, Reading]) -> ModelAutoscaler:
-    """Return the memory of a model whose one pod took ten seconds to start."""
     pod = ScaledPod(
         name="a",
         uid="1",

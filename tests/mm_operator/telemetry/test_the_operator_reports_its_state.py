@@ -119,7 +119,6 @@ def test_a_snapshot_holds_what_was_so() -> None:
 
 
 def test_log_lines_are_json_with_the_key() -> None:
-    """A line holds the object's key and, for errors, the traceback; it stays one line."""
     token = current_key.set("demo/llava")
     try:
         raise ValueError("broken\nin two")  # noqa: TRY301  # something to log

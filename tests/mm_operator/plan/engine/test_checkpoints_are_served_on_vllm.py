@@ -159,14 +159,12 @@ def test_keys_of_one_byte_take_half() -> None:
 
 
 def test_what_the_plan_decides_is_an_argument() -> None:
-    """No name of the list is misspelled: some version has each."""
     found = {name for name in OWNED for version in VERSIONS if kind_of(name, version)}
     assert found == set(OWNED)
 
 
 @pytest.mark.parametrize("family", sorted({*MODELS} - {*SERVED, "generic"}))
 def test_a_family_without_a_class_is_refused(family: str) -> None:
-    """Before a GPU is taken, with the versions that have the class, or another backend."""
     problems = on_vllm(family).errors
 
     assert ("spec.engine.backend", "BackendFamily") in {(one.path, one.code) for one in problems}
@@ -314,7 +312,6 @@ WRONG = {
 
 
 def test_what_is_wrong_is_refused_by_name(golden: Golden) -> None:
-    """The message has the field or argument, what is wrong with it, and a way out."""
     found = {
         name: [f"{one.path}: {one.message} ({one.code})" for one in plan.errors]
         or (plan.fit and [plan.fit.message, *map(str, plan.fit.suggestions)])

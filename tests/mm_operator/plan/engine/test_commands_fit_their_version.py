@@ -138,7 +138,6 @@ def test_mllama_has_encoder_tokens_and_no_table() -> None:
     },
 )
 def test_image_reports_the_version(image: str | None, expected: str) -> None:
-    """A tag of Triton's release names the TensorRT-LLM inside."""
     assert trtllm_version(image, None)[0] == expected
 
 
@@ -184,7 +183,6 @@ def test_versions_are_ordered(older: str, newer: str) -> None:
 def test_vision_engines_have_the_folder_of_their_version(
     version: str, key: str, folder: str
 ) -> None:
-    """The command, the template and who looks for the engine agree."""
     plan = planned("llava", version=version)
     argv = plan.engines[-1].argv
 

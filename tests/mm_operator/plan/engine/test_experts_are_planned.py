@@ -92,7 +92,6 @@ def test_experts_that_cannot_be_shared(
 
 
 def test_versions_without_the_class() -> None:
-    """The class, the image's version, and the first image that has it."""
     (refused,) = on_pytorch("qwen3", "1.1.0").errors
 
     assert (refused.code, refused.path) == ("BackendTooOld", "spec.engine.backend")

@@ -130,7 +130,6 @@ UNKNOWN: dict[str, tuple[tuple[GpuNode, ...] | None, dict[str, Any]]] = {
 
 
 def test_unknown_gpu_is_a_question(golden: Golden) -> None:
-    """The question names what the cluster has and the field that answers it."""
     found = {name: chosen(runtime, nodes) for name, (nodes, runtime) in UNKNOWN.items()}
     golden.check_yaml("gpus/unknown.yaml", found)
 

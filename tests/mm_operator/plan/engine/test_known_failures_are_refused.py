@@ -183,7 +183,6 @@ def test_gpus_outside_of_the_support_matrix_are_warned_about(gpu: str, expected:
 
 
 def test_heads_are_split_by_what_divides_them() -> None:
-    """The way out lists every number of GPUs up to 8 that works."""
     (error,) = planned("flan-t5", {"parallelism": {"tensor": 4}}).errors
 
     assert error.message.endswith("6 heads cannot be split over 4 GPUs: use 1 or 2 or 3 or 6")

@@ -52,7 +52,6 @@ def on_gpu(plan: ModelPlan) -> GpuMemory:
     },
 )
 def test_cache_of_a_token(family: str, own: int, crossing: int) -> None:
-    """A key and a value of each head per layer that keeps them."""
     memory = memory_of(planned(family))
 
     assert (memory.kv_bytes_per_token, memory.cross_kv_bytes_per_token) == (own, crossing)

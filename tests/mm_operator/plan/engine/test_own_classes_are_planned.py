@@ -39,7 +39,6 @@ def test_estimates_are_a_warning() -> None:
     },
 )
 def test_fields_that_would_change_nothing(changes: dict[str, Any], path: str) -> None:
-    """Each is refused by its path, with the family's name."""
     errors = reference_plan(facts_of("generic"), changes).errors
 
     assert [one.path for one in errors] == [path]

@@ -27,7 +27,6 @@ def found(
 
 
 def shown(plan: EnginePlan | Refusal) -> dict[str, Any]:
-    """Return what is planned of the GPU, with the pods that take one."""
     if isinstance(plan, Refusal):
         return {"refused": [f"{one.path}: {one.message}" for one in plan.problems]}
     spec, serving = spec_of(ON_GPU), plan.serving_plan

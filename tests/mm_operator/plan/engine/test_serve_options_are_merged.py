@@ -129,7 +129,6 @@ def wrong_plans() -> Iterator[tuple[str, ModelPlan]]:
 
 
 def test_what_is_wrong_is_refused_by_name(golden: Golden) -> None:
-    """The option, its value, what was expected, and the field or version that has it."""
     found = {
         name: [f"{one.path}: {one.message} ({one.code})" for one in plan.errors]
         for name, plan in wrong_plans()

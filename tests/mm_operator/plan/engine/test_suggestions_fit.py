@@ -56,7 +56,6 @@ def test_the_smallest_change_is_suggested() -> None:
 
 
 def test_a_suggestion_says_what_stands_there_now() -> None:
-    """The field's present value, as the plan has it; "none" only where there is none."""
     plan = planned("llava", gpu="l4-24gb")
     changes = [change for one in plan.fit.suggestions for change in one.changes]
 
