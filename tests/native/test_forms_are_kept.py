@@ -158,7 +158,6 @@ def test_calls_that_must_be_made(pair: RealGateway, client: OpenAI) -> None:
 def test_refusals(
     pair: RealGateway, client: OpenAI, fields: dict[str, Any], param: str, words: str
 ) -> None:
-    """400 with the reason; the next request is answered."""
     with pytest.raises(BadRequestError) as refusal:
         _answer(pair, client, **fields)
     assert refusal.value.param == param

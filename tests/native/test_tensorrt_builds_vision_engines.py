@@ -40,7 +40,6 @@ FAMILIES = [
 
 @pytest.fixture(scope="module", name="tensorrt")
 def installed() -> Iterator[ModuleType]:
-    """The stand-in, on a machine with the planned GPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(image.HERE) / "packages"))
         patch.setattr(command, "gpu_here", lambda planned: planned)

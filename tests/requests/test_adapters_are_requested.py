@@ -46,7 +46,6 @@ def test_requests_of_one_batch_use_their_own(served: Served) -> None:
 
 
 def test_both_models_take_the_id(served: Served, model: str) -> None:
-    """`ensemble` and `tensorrt_llm_bls` answer alike."""
     with Ensemble(served.grpc_url, model) as client:
         found = [client.query(QUESTION, **_requested(adapter)).text for adapter in ANSWERS]
     assert found == list(ANSWERS.values())

@@ -139,7 +139,6 @@ def _is_fetched(images: RemoteImages, url: str) -> bool:
     },
 )
 def test_only_http_is_fetched(expected: bool, url: str) -> None:  # noqa: FBT001
-    """Other schemes never reach the network."""
     assert expected == is_remote(url)
 
 

@@ -92,7 +92,6 @@ def test_no_client_changes_the_server(served: Served, method: str, path: str) ->
     ],
 )
 def test_no_client_changes_the_server_over_grpc(served: Served, requests: Any) -> None:
-    """The same over gRPC; health and metadata stay open."""
     with InferenceServerClient(served.grpc_url) as client:
         assert client.is_server_ready(client_timeout=30)
         assert client.get_model_metadata("ensemble", client_timeout=30).name == "ensemble"

@@ -101,7 +101,6 @@ def test_streaming(served: Served, model: str, flags: str) -> None:
 
 @pytest.fixture(scope="module")
 def serving_at_once(built_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A plan with `spec.runtime.streaming: false`."""
     serving = tmp_path_factory.mktemp("complete") / "serving.json"
     shutil.copy(built_engine.serving, serving)
     change_serving(serving, streaming=False, bls_instances=2)

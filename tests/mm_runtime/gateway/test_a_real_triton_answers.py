@@ -173,7 +173,6 @@ async def test_a_slash_at_the_end_is_no_redirect(
 
 
 async def test_images_need_a_conversation(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """What stands for an image is refused by name."""
     with pytest.raises(BadRequestError, match="stands for an image") as refusal:
         await real_client.completions.create(model=real.model, prompt="<image> what ?")
     assert refusal.value.param == "prompt"

@@ -36,7 +36,6 @@ def theirs(
 
 
 def random_answer(rng: np.random.Generator) -> list[int]:
-    """Return texts between pairs of times, ended anywhere."""
     answer, time = [], 0
     for _ in range(rng.integers(1, 5)):
         end = min(time + int(rng.integers(1, 12)), 49)
@@ -72,6 +71,5 @@ def test_segments_are_those_of_transformers() -> None:
     },
 )
 def test_edges(answer: list[int], parts: list[object], done: int) -> None:
-    """Every answer moves on, also one that no rule has kept."""
     found = parts_of(answer, first_time=FIRST, seek=100, frames=FRAMES)
     assert ([(one.start, one.end, one.tokens) for one in found[0]], found[1]) == (parts, done)

@@ -58,7 +58,6 @@ BOMBS = {
 
 @pytest.mark.parametrize("body", BOMBS.values(), ids=BOMBS)
 def test_a_bomb_is_refused(body: bytes) -> None:
-    """The message says what there is too much of."""
     with pytest.raises(InvalidRequestError, match=r"The body has .*(elements|escapes|bytes)"):
         check_cost(body)
 
@@ -164,7 +163,6 @@ def test_a_text_is_no_list_of_parts() -> None:
 
 @pytest.mark.parametrize("contents", [[LETTERS], ["x", [{"type": "text", "text": LETTERS}]]])
 def test_conversations_have_so_much_text(contents: list[object]) -> None:
-    """Refused where they are parsed, beside the event loop."""
     messages = [{"role": "user", "content": one} for one in contents]
     with pytest.raises(InvalidRequestError, match=f"more than {MAX_ALL_TEXT} characters") as found:
         parsed(messages=messages)

@@ -38,7 +38,6 @@ def _user(*parts: object) -> list[dict[str, object]]:
 
 
 async def test_a_plain_answer_is_one_completion(client: AsyncOpenAI) -> None:
-    """Text, finish reason and usage stand in one object."""
     answer = await client.chat.completions.create(model=MODEL, messages=_user(QUESTION, _image()))
     choice = answer.choices[0]
     assert (choice.message.content, choice.finish_reason) == ("a red square", "stop")

@@ -79,7 +79,6 @@ async def _decode(
 
 @asynccontextmanager
 async def _stuck(decoders: Decoders, folder: Path) -> AsyncIterator[asyncio.Task[Array]]:
-    """Keep a decoder busy; it is when the block begins."""
     begun = folder / "begun"
     task = asyncio.create_task(_decode(decoders, breaking_jobs.sleep, bytes(begun)))
     try:
@@ -123,13 +122,11 @@ async def test_videos_and_audio_clips_are_decoded_there_too(decoders: Decoders) 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 30_000_000], ids=str)
 async def test_files_and_answers_of_any_size_arrive(decoders: Decoders, size: int) -> None:
-    """Larger than any pipe, and empty ones."""
     content = np.random.default_rng(size).bytes(size)
     assert (await _decode(decoders, breaking_jobs.echo, content)).tobytes() == content
 
 
 async def test_a_refusal_is_the_decoders_own(decoders: Decoders) -> None:
-    """The message comes through, and the process stays."""
     before = await _process_of(decoders)
     with pytest.raises(BadImageError, match="30 x 20 = 600 pixels, more than the limit of 599"):
         await _decode(decoders, image_job(UNREDUCED.reduced, 1, 599), encode(plain_image((30, 20))))
@@ -148,7 +145,6 @@ async def test_processor_time_ends(decoders: Decoders) -> None:
 
 
 async def test_waiting_ends(hasty: Decoders, tmp_path: Path) -> None:
-    """A decoder that uses no processor time is ended, too."""
     hasty.start()
     (before,) = hasty.pids
     with pytest.raises(DecoderEndedError, match="more than 2 seconds"):

@@ -42,7 +42,6 @@ def _planned(version: str, guided: str = "Auto") -> TrtllmServe:
 
 
 def _server_of(version: str, folder: Path) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
-    """Run a server of a version, with the plan's options."""
     plan = _planned(version)
     options = {name: one for name, one in plan.options.items() if name.startswith("guided")}
     with recorded_server(folder, version, options) as running:
@@ -178,7 +177,6 @@ TOOLS_NAMED = {"type": "function", "function": {"name": "rain"}}
 def caller(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RecordedServer, TrtllmServe]]:
-    """The same of versions with forms and without."""
     yield from _server_of(request.param, tmp_path_factory.mktemp("recorded"))
 
 

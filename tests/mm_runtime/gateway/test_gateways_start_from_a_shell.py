@@ -50,7 +50,6 @@ def test_addresses(text: str) -> None:
 
 
 def test_a_pods_gateway_has_no_address() -> None:
-    """The plan says where its server listens."""
     assert parser().parse_args(_command("x:1")[:-2]).openai_server is None
 
 

@@ -203,7 +203,6 @@ async def answered(folder: Path, count: int, seed: int) -> Clients:
 
 
 async def test_some(tmp_path: Path) -> None:
-    """A few of each path; many are answered, many refused."""
     assert len((await answered(tmp_path, 350, seed=1)).found) == 5
 
 

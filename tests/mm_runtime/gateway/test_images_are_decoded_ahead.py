@@ -35,7 +35,6 @@ DEADLINE = 60.0
 
 @pytest.fixture
 async def decoders(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Decoders]:
-    """One decoder, which can import the jobs of this test."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
     one = Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))
     one.start()

@@ -378,7 +378,6 @@ def request_of(*, images: int) -> EngineRequest:
 
 @pytest.mark.parametrize("images", [0, 1])
 def test_salts_of_text_reach_the_server(images: int) -> None:
-    """Its keys and values are kept, too."""
     found = {one.name for one in build_inputs(request_of(images=images), newer_names=False)}
     assert "cache_salt" in found
 

@@ -60,7 +60,6 @@ def test_files(container: str, codec: str) -> None:
     ],
 )
 def test_videos_without_times(url: str) -> None:
-    """They have no length, rather than one that is made up."""
     assert read_video(url, LIMITS).seconds is None
 
 
@@ -105,7 +104,6 @@ def test_longer_than_a_day(decoders: Decoders) -> None:
 
 @pytest.mark.parametrize("seconds", [None, 1.5, 1e9])
 def test_headers_carry_a_length(seconds: float | None) -> None:
-    """What a decoder writes is read again."""
     header = array_header(Decoded(np.zeros((2, 3), np.uint8), seconds))[HEADER.size :]
     found = read_header(header, 100)
     assert isinstance(found, Decoded)

@@ -190,7 +190,6 @@ ORDER = {"type": "text", "text": "order: none"}
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedServer]:
-    """A server that reads videos."""
     yield from server_of(VERSION, tmp_path_factory.mktemp("recorded"), FRAMES)
 
 
@@ -270,7 +269,6 @@ async def test_too_much_is_refused_here(viewer: httpx.AsyncClient, reader: Recor
 
 
 async def test_a_model_without_videos_says_so(tmp_path: Path, reader: RecordedServer) -> None:
-    """Where none are planned, the gateway refuses them."""
     async with toy_qwen_client(tmp_path, reader, VERSION) as viewer:
         error = (await posted(viewer, row([still(1)]), ORDER)).json()["error"]
         assert "takes no video" in error["message"]

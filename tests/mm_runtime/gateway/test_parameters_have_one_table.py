@@ -83,7 +83,6 @@ def test_what_acts_nowhere_is_refused_when_it_is_read(name: str) -> None:
 
 
 def test_the_page_has_every_row() -> None:
-    """`make generate` writes it; each parameter has one row."""
     of_parameters = PAGE.read_text(encoding="utf-8").partition("## By family")[0]
     rows = re.findall(r"^\| `(\w+)` \|", of_parameters, re.MULTILINE)
     assert sorted(rows) == sorted((*PARAMETERS, *RESPONSE_PARAMETERS, *AUDIO_PARAMETERS))

@@ -73,7 +73,6 @@ async def test_a_failure_ends_the_others(tmp_path: Path) -> None:
 async def test_nothing_of_a_bad_request_is_sent(
     tmp_path: Path, fields: dict[str, Any], param: str
 ) -> None:
-    """All prompts are checked before the engine has one."""
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine, **ROOM)
     async with client_of(gateway) as client:

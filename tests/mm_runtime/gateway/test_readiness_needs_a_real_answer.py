@@ -112,7 +112,6 @@ class Fails(ScriptedEngine):
 
 @asynccontextmanager
 async def watched(folder: Path, engine: ScriptedEngine) -> AsyncIterator[Running]:
-    """Serve a toy gateway that proves its path."""
     gateway = toy_gateway(folder, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.warm_up.watch())

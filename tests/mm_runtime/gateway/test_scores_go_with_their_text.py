@@ -119,7 +119,6 @@ async def _broken() -> AsyncGenerator[str, None]:
 
 
 async def test_merged_streams_keep_their_order() -> None:
-    """All items come, each stream's in order; all are closed."""
     closed: list[str] = []
     found = [one async for one in merged([_counted("a", 30, closed), _counted("b", 20, closed)])]
     assert [one for one in found if one[0] == "a"] == [f"a{number}" for number in range(30)]
@@ -135,7 +134,6 @@ async def test_one_error_ends_all() -> None:
 
 
 async def test_closing_closes_all() -> None:
-    """A client that leaves ends every answer."""
     closed: list[str] = []
     both = merged([_counted("a", 10**6, closed), _counted("b", 10**6, closed)])
     assert (await anext(both))[1:] == "0"

@@ -31,7 +31,6 @@ PLACES = (
 
 
 def _put(folder: Path, place: str) -> None:
-    """Write a template whose text is the name of its file."""
     file = folder / place
     if place.endswith(".jinja"):
         file.write_text(place)

@@ -25,7 +25,6 @@ TURN = Turn("user", ("what", Media.IMAGE, "is it"))
 
 
 def test_a_template_of_parts_gets_parts() -> None:
-    """The order of text and image is the user's."""
     assert ChatTemplate(PARTS, {}, PROMPT).render([TURN]) == "user|what<image>is it;assistant|"
 
 

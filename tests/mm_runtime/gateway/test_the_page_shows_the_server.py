@@ -18,7 +18,6 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_answer_is_shown() -> None:
-    """What the server's port says is the part."""
     assert await answered(HTTPStatus.OK) == PAGE
 
 

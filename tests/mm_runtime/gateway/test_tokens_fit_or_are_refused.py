@@ -47,7 +47,6 @@ def test_what_fits_gets_its_budget(
 def test_what_does_not_fit_is_refused_with_numbers(
     text: int, images: int, wanted: int, numbers: str
 ) -> None:
-    """The code is OpenAI's, the message has every number."""
     with pytest.raises(InvalidRequestError, match=numbers) as caught:
         _budget(text, images, wanted)
     assert caught.value.code == "context_length_exceeded"

@@ -220,7 +220,6 @@ async def test_refusals(
     param: str | None,
     words: str,
 ) -> None:
-    """OpenAI's error object, naming the part."""
     with pytest.raises(BadRequestError, match=words) as refusal:
         await clients["hermes"].chat.completions.create(**_body(pair, **more))
     assert refusal.value.param == param

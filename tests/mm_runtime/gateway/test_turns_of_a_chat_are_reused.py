@@ -24,7 +24,6 @@ REUSE_BYTES = 64 << 20
 def pair(
     tiny_engine: BuiltEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealGateway]:
-    """A gateway and its Triton, which keeps earlier requests."""
     folder = tmp_path_factory.mktemp("reuse")
     plan = ServingPlan.from_json(tiny_engine.serving.read_bytes())
     path = folder / "plan.json"

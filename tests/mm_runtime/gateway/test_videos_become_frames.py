@@ -26,7 +26,6 @@ def _row(*frames: bytes) -> str:
 
 
 def test_a_row_of_images() -> None:
-    """Frames that the client took out of a video itself."""
     encoded = [encode(plain_image((8, 8), (at, at, at))) for at in range(7)]
     frames = read_video(_row(*encoded), LIMITS).frames
     assert [(at, at, at) for at in (0, 2, 4, 6)] == _shades(frames)
@@ -63,7 +62,6 @@ def test_a_row_of_images() -> None:
     },
 )
 def test_refusals(make: Callable[[], str], words: str) -> None:
-    """The message says what is wrong and what can be sent."""
     with pytest.raises(BadImageError, match=words):
         read_video(make(), LIMITS)
 
