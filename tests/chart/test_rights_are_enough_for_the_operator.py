@@ -32,7 +32,6 @@ OWN = ["--port=0", f"--lease-namespace={HOME}", f"--role-name={HOME}-{RELEASE}"]
 
 @contextmanager
 def released(cluster: ClusterInfo, values: dict[str, Any]) -> Iterator[helm.Config]:
-    """Install the chart into a namespace of its own, beside one for models."""
     with (
         namespace(cluster, HOME),
         namespace(cluster, MODELS),
@@ -49,7 +48,6 @@ def released(cluster: ClusterInfo, values: dict[str, Any]) -> Iterator[helm.Conf
 def operated(
     cluster: ClusterInfo, folder: Path, values: dict[str, Any] | None = None
 ) -> Iterator[Path]:
-    """Run the operator as the chart's account; yield its log."""
     arguments = ["run", "--runtime-image=localhost/runtime:test"]
     if values is not None:
         (deployment,) = of_kind("Deployment", values)

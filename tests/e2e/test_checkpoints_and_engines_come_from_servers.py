@@ -46,7 +46,6 @@ def hub(host: str) -> Iterator[Hub]:
 
 @pytest.fixture(scope="module")
 def buckets(host: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """The tiny model in a bucket, and an empty bucket for engines."""
     with serving_s3(tmp_path_factory.mktemp("e2e-s3") / "root", host) as server:
         server.upload(CHECKPOINT, "checkpoints", "tiny")
         server.bucket(STORE)

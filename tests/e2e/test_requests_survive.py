@@ -42,7 +42,6 @@ def served_model(installed: Installed, answers: list[questions.Answer]) -> Space
 
 @pytest.fixture(name="address")
 def service_address(space: Space) -> str:
-    """Return the Service's URL; this machine has a route to Services of its own cluster."""
     return f"http://{space.get('service', MODEL)['spec']['clusterIP']}/v1"
 
 
@@ -62,7 +61,6 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Query from several clients, streaming or not, with connections that last or do not."""
         threads = [
             threading.Thread(
                 target=self.query_until_stopped,

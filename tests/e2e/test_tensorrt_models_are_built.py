@@ -34,7 +34,6 @@ def pods_of(space: Space, component: str) -> list[dict[str, Any]]:
 
 
 def commands_of_mmctl(space: Space, model: str, folder: Path) -> list[list[str]]:
-    """Return what `mmctl plan -o commands` prints for a model of the cluster and its facts."""
     facts = folder / "facts.json"
     facts.write_text(space.get("configmap", f"{model}-facts")["data"]["facts.json"])
     resource = space.read(model)

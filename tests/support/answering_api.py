@@ -19,7 +19,6 @@ async def answered_by(
     method: str = "POST",
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[str]:
-    """Serve the answers on a free port; yield the address."""
     app = web.Application()
     app.router.add_route(method, path, answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)

@@ -88,7 +88,6 @@ def serving_plan(fingerprint: str, **changes: object) -> ServingPlan:
 def change_serving(
     file: Path, *, gateway: Mapping[str, object] = MappingProxyType({}), **changes: object
 ) -> None:
-    """Replace fields of a serving plan on disk, and fields of its gateway's."""
     plan = ServingPlan.from_json(file.read_bytes())
     front = plan.gateway.model_copy(update=dict(gateway))
     file.write_text(plan.model_copy(update={"gateway": front, **changes}).to_json())

@@ -45,7 +45,6 @@ def running_build(space: Space, job: str, *, after: str = "") -> dict[str, Any]:
 
 
 def pods_ever(space: Space, job: str) -> list[str]:
-    """Return what the Job controller said of each pod that it made; Jobs themselves are removed."""
     chosen = ("--field-selector", "involvedObject.kind=Job,reason=SuccessfulCreate")
     events = space.get("events", *chosen).get("items", [])
     return sorted(

@@ -51,7 +51,6 @@ def running_cluster(options: ClusterOptions) -> Iterator[ClusterInfo]:
 def kubectl(
     cluster: ClusterInfo, *arguments: str, stdin: str | None = None, check: bool = True
 ) -> str:
-    """Run kubectl as the cluster's admin; return what it prints, unchecked its error output too."""
     done = subprocess.run(
         [str(cluster.kubectl), f"--kubeconfig={cluster.kubeconfig}", *arguments],
         input=stdin,
@@ -71,7 +70,6 @@ def kubectl_json(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
 
 
 def read(cluster: ClusterInfo, *arguments: str) -> dict[str, Any]:
-    """Return what ``kubectl get ... -o json`` prints, {} when it does not exist."""
     config = cluster.kubeconfig.read_text(encoding="utf-8")
     if "client-certificate-data" in config:
         return api_server(config).get(*arguments)

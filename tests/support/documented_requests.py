@@ -40,7 +40,6 @@ class Example:
     answer: str
 
     def run(self, addresses: Mapping[str, str]) -> str:
-        """Run the example with other addresses in place of the page's; return what it prints."""
         code = self.code
         for written, real in addresses.items():
             code = code.replace(written, real)

@@ -37,6 +37,5 @@ class Submitted:
         waiting.submit(one, lambda outcome: self.answers.put((number, outcome)))
 
     def answer(self) -> tuple[int, str]:
-        """Return the next answer: the request's number, and what it got."""
         number, outcome = self.answers.get(timeout=SECONDS)
         return number, ",".join(outcome) if isinstance(outcome, dict) else str(outcome)

@@ -17,7 +17,6 @@ _REGIONS = re.compile(r"shm-region-prefix-name=(\w+)")
 
 
 def end(process: subprocess.Popen[bytes], seconds: float = SECONDS) -> None:
-    """Send SIGTERM, and SIGKILL to what still runs after so many seconds; reap it."""
     process.terminate()
     try:
         process.wait(seconds)
@@ -30,7 +29,6 @@ def end(process: subprocess.Popen[bytes], seconds: float = SECONDS) -> None:
 def logged(
     command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program until the block ends; what it writes goes to a file."""
     with log.open("wb") as file:
         process = subprocess.Popen(tied(command), stdout=file, stderr=file, env=environment)
     try:

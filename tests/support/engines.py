@@ -35,7 +35,6 @@ ROOMY = EngineOptions(
 
 
 def changed(**changes: Any) -> EngineOptions:
-    """Return the options with other values, those of the limits included."""
     limits = {name: changes.pop(name) for name in EngineLimits.model_fields if name in changes}
     return replace(ROOMY, limits=ROOMY.limits.model_copy(update=limits), **changes)
 

@@ -67,7 +67,6 @@ class Ensemble:
     def query(
         self, text: str, *, on_piece: Callable[[str], None] | None = None, **values: object
     ) -> Answer:
-        """Send a request and collect its answer."""
         self.send(text, **values)
         answer = Answer()
         while True:

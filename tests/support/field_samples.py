@@ -230,7 +230,6 @@ WRITTEN: Final[Mapping[str, Sample]] = {**_SOURCE, **_STORE, **_ENGINE, **_OTHER
 def leaves(
     model: type[ApiModel] = MultimodalModelSpec, path: str = ""
 ) -> Iterator[tuple[str, FieldInfo]]:
-    """Yield the path (wire names) and the definition of every field that has a value of its own."""
     for name, info in model.model_fields.items():
         where = f"{path}{info.alias or name}"
         options = typing.get_args(info.annotation) or (info.annotation,)
@@ -244,7 +243,6 @@ def leaves(
 
 
 def sample_of(path: str, info: FieldInfo, backend: str) -> Sample:
-    """Return the written sample of a field, for this backend or any, or one that its type has."""
     for key in (f"{path}@{backend}", path):
         if key in WRITTEN:
             return WRITTEN[key]

@@ -70,7 +70,6 @@ def _run_program(path: Path, words: Sequence[str]) -> None:
 
 
 def _run_module(words: Sequence[str]) -> None:
-    """Run a module as `python -m` does, although it may have been imported."""
     sys.argv = list(words)
     specification = importlib.util.find_spec(words[0])
     main = types.ModuleType("__main__")

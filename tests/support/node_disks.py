@@ -86,7 +86,6 @@ def node_disk(cluster: ClusterInfo, name: str, *, mebibytes: int) -> Iterator[No
 
 @contextmanager
 def claimed(cluster: ClusterInfo, disk: NodeDisk, namespace: str, claim: str) -> Iterator[None]:
-    """Bind a claim of a namespace to a disk; many nodes may write it, as the claim says."""
     volume = f"{disk.name}-{namespace}-{claim}"
     apply(cluster, *bound(volume, namespace, claim, path=disk.path))
     try:

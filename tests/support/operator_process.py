@@ -37,7 +37,6 @@ class OperatorProcess:
         return self.get("/metrics")
 
     def get(self, path: str) -> str:
-        """Return what a path of the operator's HTTP port answers, with whatever status."""
         try:
             with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
                 return str(answer.read().decode())

@@ -23,7 +23,6 @@ EXAMPLE = ROOT / "examples" / "prometheus.yaml"
 
 
 def write_targets(cluster: ClusterInfo, file: Path) -> None:
-    """Write a target for each named port of each pod; Prometheus reads the file again by itself."""
     pods = read(cluster, "pods", "--all-namespaces")["items"]
     temporary = file.with_suffix(".tmp")
     temporary.write_text(json.dumps([one for pod in pods for one in discovered(pod)]))

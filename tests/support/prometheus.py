@@ -24,7 +24,6 @@ REQUEST_SECONDS = 60.0
 
 
 def promtool(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run promtool; its exit code and texts are the caller's to judge."""
     packages.install(packages.MONITORING_PACKAGES)
     return subprocess.run(
         ["promtool", *arguments],
@@ -57,7 +56,6 @@ class Prometheus:
         return answer
 
     def api(self, path: str, **parameters: str) -> Any:
-        """Return the `data` of an API answer."""
         try:
             with self.open(f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}") as reply:
                 return json.load(reply)["data"]

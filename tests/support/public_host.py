@@ -47,7 +47,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _bring_up() -> None:
-    """Give the namespace's loopback the public address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for name, address in (("lo", "127.0.0.1"), ("lo:1", ADDRESS)):
             requested = struct.pack(

@@ -21,7 +21,6 @@ TOWER = TOWER_LAYERS * 31_250
 
 
 def matrices(config: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
-    """Yield name, outputs and inputs of the language model's matrices."""
     hidden, inner = config["hidden_size"], config["intermediate_size"]
     keys = hidden // config["num_attention_heads"] * config["num_key_value_heads"]
     for layer in range(config["num_hidden_layers"]):
@@ -36,7 +35,6 @@ def matrices(config: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
 
 
 def tensors(config: Mapping[str, Any], kind: str, kept: str = "") -> Header:
-    """Return name -> dtype and shape; modules whose name ends with `kept` are left as they were."""
     hidden, words = config["hidden_size"], config["vocab_size"]
     found: Header = {
         "model.embed_tokens.weight": ("BF16", [words, hidden]),

@@ -11,7 +11,6 @@ def every_alert() -> tuple[Alert, ...]:
 
 
 def every_query() -> tuple[tuple[str, Query], ...]:
-    """Return each query with its place, `uid / panel / number`."""
     found = [
         (f"{dashboard.uid} / {panel.title} / {number}", query)
         for dashboard in every_dashboard()

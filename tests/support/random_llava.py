@@ -27,7 +27,6 @@ def write_random_llava(directory: Path) -> Path:
 def save_llava(
     directory: Path, words: Any, named: dict[str, Any], template: str, **text: Any
 ) -> Path:
-    """Save a checkpoint of a tokenizer; `named` are its special tokens, `text` of the config."""
     import torch  # noqa: PLC0415 (seconds; only tests that need a checkpoint pay them)
     from transformers import (  # noqa: PLC0415
         CLIPImageProcessor,

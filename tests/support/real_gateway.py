@@ -137,7 +137,6 @@ def run_pair(
 
 @contextmanager
 def gateway_before(engine: BuiltEngine, triton: str, folder: Path) -> Iterator[str]:
-    """Run the gateway alone, before a server that runs already; yield its address."""
     documents = ("--manifest", str(engine.manifest), "--serving", str(engine.serving))
     more = ("--triton", triton, "--server-metrics", "")
     with gateway_of((*documents, *more), free_ports(1)[0], folder / "gateway.log") as url:
@@ -182,7 +181,6 @@ def wait_until_ready(pair: RealGateway) -> None:
 
 
 def _wait_until_answers(url: str, logs: Mapping[subprocess.Popen[bytes], Path]) -> None:
-    """Wait until a gateway, whose log is the last, is ready and does nothing of its own."""
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         for process, log in logs.items():

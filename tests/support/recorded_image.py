@@ -16,7 +16,6 @@ SLOWED = '#!/bin/sh\nsleep 6\nexec python3 {root}/bin/trtllm-build-at-once "$@"\
 
 
 def make_image(installed: Installed, folder: Path, version: str = "0.20.0") -> tuple[Tools, str]:
-    """Write the tools into a layer on top of the runtime image; load it into the node."""
     tools = install(folder / "root", version, python=f"{VENV}/bin/python3")
     program = tools.script("trtllm-build")
     program.rename(program.with_name("trtllm-build-at-once"))

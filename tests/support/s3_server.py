@@ -84,7 +84,6 @@ class S3Server:
         return open_bucket(name, "STORE", self.environment)
 
     def upload(self, source: Path, bucket: str, prefix: str) -> S3Store:
-        """Copy a directory into a new bucket; return a client of it."""
         client = self.bucket(bucket)
         for path in sorted(source.rglob("*")):
             if path.is_file():

@@ -83,7 +83,6 @@ class Site:
         )
 
     async def tick(self, times: int = 1, *, killed: bool = False) -> dict[str, Any]:
-        """Let so many ticks pass and return what is to be reported after the last."""
         for _ in range(times):
             self.clock.ahead += TICK_SECONDS
             await self._watched()
@@ -149,7 +148,6 @@ class Site:
 async def followed(
     api: Api, gateways: ScriptedGateways, prometheus: dict[str, Any]
 ) -> AsyncIterator[Site]:
-    """Apply a model between 1 and 4 replicas with this `spec.autoscaling.prometheus`."""
     model = scaled("", NAME, behavior=QUICK, prometheus=prometheus)
     assert "created" in api.apply(model)
     client = Client(await connect(str(api.cluster.kubeconfig), None))
@@ -162,7 +160,6 @@ async def followed(
 
 
 def scraping(**clusters: ScriptedGateways) -> dict[str, Any]:
-    """Return a configuration that scrapes gateways, each with the name of its cluster."""
     return {
         "global": {"scrape_interval": "1s"},
         "scrape_configs": [

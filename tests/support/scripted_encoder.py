@@ -65,7 +65,6 @@ class _Servicer:
 
 @contextmanager
 def scripted_encoder(answer: Callable[[], Answer | bytes]) -> Iterator[tuple[str, _Servicer]]:
-    """Serve on a free port of loopback; yield the address and what counts the requests."""
     servicer = _Servicer(answer)
     server = grpc.server(ThreadPoolExecutor(4))
     method = grpc.unary_unary_rpc_method_handler(

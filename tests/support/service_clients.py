@@ -6,6 +6,5 @@ from support.installed import Space
 
 
 def client_of(space: Space, model: str) -> OpenAI:
-    """Return a client of a model's Service, to which this machine has a route."""
     address = space.get("service", model)["spec"]["clusterIP"]
     return OpenAI(base_url=f"http://{address}/v1", api_key="none", max_retries=0, timeout=60)

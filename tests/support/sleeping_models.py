@@ -121,7 +121,6 @@ class Sleeping:
 
 @asynccontextmanager
 async def sleeping_model(api: Api, folder: Path, **autoscaling: Any) -> AsyncIterator[Sleeping]:
-    """Serve a model with one replica; its pod is a gateway of this process."""
     with (
         own_address() as router_address,
         own_address() as pod_address,

@@ -10,7 +10,6 @@ MOUNT_SECONDS = 20
 
 @contextmanager
 def small_disk(path: Path, size: int) -> Iterator[Path]:
-    """Mount a tmpfs of so many bytes at a folder that is made here."""
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "mm-test-store", str(path)]
     subprocess.run(mount, check=True, timeout=MOUNT_SECONDS)

@@ -35,7 +35,6 @@ SIMPLE = Objectives(
 
 
 def traffic(demand: float, *, fast: float | None = None, latency: float | None = 0.2) -> Traffic:
-    """Return traffic of so many full replicas, with a first token after `latency` seconds."""
     latencies = {} if latency is None else {FIRST_TOKEN.name: latency}
     return Traffic(
         fast=RequestRate(demand if fast is None else fast, 0, 0),
@@ -47,7 +46,6 @@ def traffic(demand: float, *, fast: float | None = None, latency: float | None =
 
 
 def tick(at: float, replicas: int, seen: Traffic | None, **changes: float | str) -> Observation:
-    """Return one observation, `at` seconds after `START`, all replicas Ready unless changed."""
     values: dict[str, object] = {"ready": replicas} | changes
     return Observation(at=START + at, replicas=replicas, traffic=seen, **values)  # type: ignore[arg-type]
 
@@ -70,7 +68,6 @@ def one(
     objectives: Objectives = SIMPLE,
     **changes: float | str,
 ) -> Decision:
-    """Return the decision of one tick after a long quiet time at demand `before`."""
     state = watched(replicas, before, objectives)
     return decide(tick(0, replicas, seen, **changes), state, objectives)[0]
 

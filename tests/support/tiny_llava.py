@@ -47,7 +47,6 @@ class Sample:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The question and its image as a conversation of OpenAI's API."""
         url = {"url": data_url(self.image.read_bytes())}
         parts = [{"type": "text", "text": self.question}, {"type": "image_url", "image_url": url}]
         return [{"role": "user", "content": parts}]

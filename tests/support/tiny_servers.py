@@ -22,7 +22,6 @@ MAX_SEQ_LEN = 1024
 
 @pytest.fixture(scope="session")
 def built_engine(tmp_path_factory: pytest.TempPathFactory) -> BuiltEngine:
-    """An engine built from the committed checkpoint by the real commands."""
     return engine_in(made_once(tmp_path_factory, "requested-engine", _build))
 
 
@@ -38,7 +37,6 @@ def _build(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def served(built_engine: BuiltEngine) -> Iterator[Served]:
-    """The real tritonserver on the built engine, with a pod's addresses."""
     pods = ("--address", "127.0.0.1", "--page-address", "0.0.0.0")  # noqa: S104
     with start_serving(built_engine.manifest, built_engine.serving, *pods) as server:
         server.wait_until_ready()

@@ -23,7 +23,6 @@ MODEL = "qwen2-vl"
 
 
 def staged_engine(folder: Path) -> EngineFiles:
-    """Stage a random Qwen2-VL, as the Job of its model does, with its checkpoint's answers."""
     source = write(MODEL, folder / "source")
     complete = planned(
         MODEL,

@@ -156,13 +156,11 @@ def assert_family_is_built(site: TrtllmSite, family: str) -> None:
 
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:
-    """Return step -> command as the finished engine's journal has it."""
     journal = json.loads((site.paths.engine / "build" / "journal.json").read_text())
     return {entry["record"]["name"]: entry["argv"] for entry in journal["entries"] if entry["argv"]}
 
 
 def printed(site: TrtllmSite) -> list[list[str]]:
-    """Return the commands of `mmctl plan -o commands`, word by word, without the shell's own."""
     text = as_commands(site.planned).replace("\\\n", " ")
     lines = [shlex.split(line) for line in text.splitlines() if line[:1] not in {"#", ""}]
     return [line for line in lines if line != ["set", "-eu"]]

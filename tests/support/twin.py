@@ -19,7 +19,6 @@ STANDINS = ROOT / "tests" / "support" / "native" / "packages"
 
 
 def versions() -> list[str]:
-    """Return the versions of TensorRT-LLM whose lists are kept, the newest first."""
     found = (path.stem for path in LISTS.glob("*.txt") if path.stem != "overrides")
     return sorted(found, key=lambda one: [int(part) for part in one.split(".")], reverse=True)
 
@@ -67,7 +66,6 @@ class Twin:
         return ""
 
     def python(self, environment: str) -> Path:
-        """Return the interpreter `engine`, which the image has, or `supervisor`, which we add."""
         return self.folder / environment / "bin" / "python"
 
     def run(

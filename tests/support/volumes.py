@@ -11,7 +11,6 @@ from support.clusters import apply, kubectl
 def bound(
     name: str, namespace: str, claim: str, *, mode: str = "ReadWriteMany", path: str = ""
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a volume of a directory of the node, and the claim that is bound to it."""
     size = {"storage": "1Gi"}
     common = {"accessModes": [mode], "storageClassName": ""}
     volume = {

@@ -49,7 +49,6 @@ def kill_operators(installed: Installed, *, all_of_them: bool) -> str:
 
 
 def orphans(space: Space) -> list[str]:
-    """Return what is ours in the namespace and belongs to no one who exists."""
     found = space.get(f"mmm,{CHILD_KINDS}").get("items", [])
     uids = {one["metadata"]["uid"] for one in found}
     return [

@@ -30,7 +30,6 @@ HANG_SECONDS = 400.0
 def server_of_engines(
     installed: Installed, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[S3Server]:
-    """Run a server with an empty bucket on the machine's end of the node's link."""
     node = ip_address(str(urlsplit(installed.cluster.server).hostname))
     with serving_s3(tmp_path_factory.mktemp("s3-faults") / "root", str(node - 1)) as server:
         server.bucket(BUCKET)

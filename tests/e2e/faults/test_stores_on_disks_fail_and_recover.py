@@ -31,7 +31,6 @@ WEIGHTS = "llm/model.safetensors"
 
 @pytest.fixture(name="disk")
 def disk_of_one_test(installed: Installed, alone: Space) -> Iterator[NodeDisk]:
-    """Mount an empty disk and bind the claim of the namespace to it."""
     with (
         node_disk(installed.cluster, "store-of-faults", mebibytes=MEBIBYTES) as disk,
         claimed(installed.cluster, disk, alone.name, CLAIM),

@@ -30,8 +30,6 @@ TEXT: dict[str, Any] = SHARED | {
 
 
 class _Transformers:
-    """The library, imported when a checkpoint is written: that takes seconds."""
-
     def __getattr__(self, name: str) -> Any:
         import transformers  # noqa: PLC0415
 

@@ -13,7 +13,6 @@ TOKENIZER_INFO: Final[dict[str, Option]] = _RECORDED["programs"]["tokenizer-info
 
 
 def options_of(program: str, names: frozenset[str]) -> dict[str, Option]:
-    """Return the declarations of a program's options; one that is not listed is a converter."""
     own = _RECORDED["one converter, otherwise or alone"].get(program, {})
     declared = _RECORDED["programs"].get(program) or {**_RECORDED["every converter"], **own}
     return {name: declared[name] for name in sorted(names)}

@@ -90,7 +90,6 @@ class Row:
 
 
 def text_of(answer: Any, index: int = 0) -> str:
-    """Return the text of a choice, of a plain answer or of the chunks of a stream."""
     if isinstance(answer, list):
         return "".join(_piece(one) for one in chunks_of(answer, index))
     return _piece(answer["choices"][index])
@@ -118,7 +117,6 @@ def choices(count: int) -> Check:
 
 
 def tokens(count: int, reason: str = "length") -> Check:
-    """Return what says whether an answer has so many tokens, and why it ends."""
     return lambda answer: (
         answer["usage"]["completion_tokens"] == count
         and answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] + count

@@ -342,7 +342,6 @@ def _report(text: str) -> None:
 
 
 def _size(url: str) -> list[int]:
-    """Return width and height of an image in a data URL: a PNG, or pixels as the gateway sends."""
     content = base64.b64decode(url.partition(",")[2], validate=True)
     if content.startswith(PNG):
         return list(struct.unpack(">II", content[16:24]))

@@ -21,7 +21,6 @@ MARK, WAITING = "<|image_pad|>", "\0"
 
 
 def open_generator(folder: Path) -> "Generator | None":
-    """Return what answers for a checkpoint; None: sentences are fixed."""
     packages = os.environ.get(PACKAGES)
     if not packages:
         return None

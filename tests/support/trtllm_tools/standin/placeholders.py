@@ -58,7 +58,6 @@ class Prompt:
 
 
 def prompt_of(body: dict[str, Any], kind: str) -> Prompt:
-    """Return the prompt of a request to a checkpoint of a `model_type`."""
     template = body.get("chat_template")
     if template is not None and _NEWEST:
         # Pull request 14646; the flag that allows it is not recorded.
