@@ -53,7 +53,6 @@ class Watched:
 def watched_model(
     installed: Installed, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Watched]:
-    """Serve a model and a sibling that shares its engine, scrape everything, load the model."""
     folder = tmp_path_factory.mktemp("prometheus")
     targets, rules = folder / "targets.json", ROOT / load_tool("generate_dashboards").RULES
     host = machine_address(installed.cluster)
@@ -201,7 +200,6 @@ def test_every_rule_is_evaluated(watched: Watched) -> None:
 
 
 def test_objectives_are_judged(watched: Watched) -> None:
-    """All four objectives have a share of requests that missed them, and a budget of 5 %."""
     budget = watched.prometheus.query("namespace_model_objective:mm_slo_budget:ratio")
     found = watched.prometheus.query("namespace_model_objective:mm_slo_bad:ratio_rate5m")
 

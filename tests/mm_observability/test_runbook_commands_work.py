@@ -36,7 +36,6 @@ _SECONDS = 60.0
 
 
 def commands(page: Path) -> list[str]:
-    """Return the commands of a page, without comments and what a pipe makes of their output."""
     lines = "".join(_BLOCK.findall(page.read_text(encoding="utf-8"))).splitlines()
     return [re.split(r"\s+[|#&]", line)[0].rstrip(" &") for line in lines if line.strip()]
 

@@ -162,7 +162,6 @@ async def test_models_that_are_gone_leave_the_metrics(tmp_path: Path) -> None:
 
 
 def test_headers_of_a_connection_end_there() -> None:
-    """Those of RFC 9110, those that `Connection` names, and lengths; the rest is passed on."""
     headers = [
         ("Connection", "keep-alive, X-Mine"),
         ("X-Mine", "1"),

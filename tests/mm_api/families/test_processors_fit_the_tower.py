@@ -156,7 +156,6 @@ SIZES: dict[str, tuple[list[str], dict[str, Any], str]] = {
     ],
 )
 def test_sizes_that_do_not_fit(family: str, processor: dict[str, Any], words: str) -> None:
-    """Files of two checkpoints, or a processor whose images no position is for, are refused."""
     files = MODELS[family].files
     given = {**files["preprocessor_config.json"], **processor}
 

@@ -50,7 +50,6 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 def test_a_problem_has_path_and_advice(golden: Golden) -> None:
-    """One wrong field is one problem, at the field, with what was expected and an example."""
     wrong = {name: document(spec) for name, spec in WRONG.items()}
     for name, metadata in METADATA.items():
         model = document(at("engine.maxBatchSize", 1))

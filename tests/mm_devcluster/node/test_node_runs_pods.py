@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 @pytest.fixture(name="space", scope="module")
 def probe_namespace(node_cluster: ClusterInfo) -> Iterator[str]:
-    """Make a namespace that enforces Pod Security ``restricted``, with the probe loaded."""
     load_probe(node_cluster)
     with namespace(node_cluster, "node-runs-pods") as name:
         yield name

@@ -50,7 +50,6 @@ def test_a_quiet_window_does_not_hold_back_the_next() -> None:
 def test_plans_are_in_order_and_within_the_run(
     rate: float, seconds: float, seed: int, variation: float, other: float
 ) -> None:
-    """No request is due before the one before it, or after the end; a seed repeats its plan."""
     stretches = [Window(0, rate, variation), Window(seconds / 3, other), Window(seconds / 2, rate)]
     for plan in (list(poisson(rate, seconds, seed)), list(windows(stretches, seconds, seed))):
         times = [due.at for due in plan]

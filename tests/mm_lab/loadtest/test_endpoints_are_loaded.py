@@ -38,7 +38,6 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 async def test_the_gateway_is_loaded(
     running: Running, load: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every request is answered, with its tokens counted by the server and times that fit."""
     _, reported = await report_of(
         capsys,
         f"{running.url}/v1",
@@ -58,7 +57,6 @@ async def test_the_gateway_is_loaded(
 async def test_progress_is_reported_while_it_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line on standard error says what was answered, what failed and what is under way."""
     monkeypatch.setattr(bench, "PROGRESS_SECONDS", 0.05)
     reported = asyncio.Event()
 

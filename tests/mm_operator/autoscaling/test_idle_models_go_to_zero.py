@@ -32,7 +32,6 @@ def seen(at: float, replicas: int, came: Traffic | None, **changes: Any) -> Obse
 def run(
     ticks: int, *, replicas: int = 1, busy: range = range(0), objectives: Objectives = TO_ZERO
 ) -> list[int]:
-    """Return the replicas after each tick of a model that begins to be watched at the first."""
     state, found = fresh(START, replicas), []
     for number in range(ticks):
         came = traffic(0.2) if number in busy else QUIET

@@ -114,7 +114,6 @@ def controllers_stopped(cluster: ClusterInfo) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> None:
-    """Least used first; the one that fails is named, and a repaired image continues with it."""
     with running_operator(api.cluster, tmp_path, api.namespace) as first:
         serve(api)
         assert first.stop() == 0  # its Lease is free at once

@@ -56,7 +56,6 @@ def test_progress_of_a_running_build_is_reported() -> None:
 
 
 def test_waiters_say_whom_they_wait_for() -> None:
-    """The second model of an engine names the first one; alone, it takes the build over."""
     cluster = two_models()
     cluster.follow("engine-", progress(), started=STARTED)
     waiting = build_status(cluster, "two")

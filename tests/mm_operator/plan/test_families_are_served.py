@@ -38,7 +38,6 @@ ON_VLLM = sorted(name for name in set(FAMILIES) - SERVED if "VLLM" in FAMILIES[n
 
 @pytest.mark.parametrize("family", ON_VLLM)
 def test_the_documented_manifest_serves_them(family: str) -> None:
-    """That of docs/reference/families.md, with the family's name, is valid and has a plan."""
     page = (ROOT / "docs" / "reference" / "families.md").read_text(encoding="utf-8")
     manifest = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
     manifest["spec"]["model"]["family"] = family

@@ -43,7 +43,6 @@ JUNE, AUGUST = (f"tritonserver:25.0{month}-trtllm-python-py3" for month in (6, 8
 def reported(
     family: str, changes: dict[str, Any] | None = None, **fields: Any
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the status of an inspected model, and the kinds of objects that are applied."""
     spec = {"model": {"allowPickle": True}, **TRTLLM, **(changes or {})}
     fields.setdefault("gpu_nodes", NODES)
     snapshot, plan = inspected(spec, facts=facts_of(family), **fields)

@@ -70,7 +70,6 @@ def test_first_obstacle_of_a_pod(golden: Golden) -> None:
 
 
 def test_what_starting_pods_do_is_reported() -> None:
-    """How many load and warm up, and since when the first of each; others are not counted."""
     early, late = (datetime(2026, 1, 2, 3, 4, second, tzinfo=UTC) for second in (5, 9))
     pods = (
         pod(start=PodStart("WarmingUp", late)),

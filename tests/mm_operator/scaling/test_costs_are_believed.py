@@ -81,7 +81,6 @@ def test_work_that_no_pod_reported_costs_nothing() -> None:
 
 
 def test_the_status_says_what_is_not_believed() -> None:
-    """It is written at once, survives a silent tick, and goes with a better measurement."""
     autoscaler, requested = ModelAutoscaler({}, NOW, 1), Requested(SPEC, 1, slots_per_replica=1)
     objectives = objectives_of(SPEC, slots_per_replica=1)
     quiet = RequestRate(requests=1.0, image_tokens=0.0, text_tokens=10.0)

@@ -78,7 +78,6 @@ def pod(of: str) -> dict[str, Any]:
 
 
 async def reported(*models: dict[str, Any]) -> dict[str, tuple[bool, str]]:
-    """Return of each model that was decided on whether metrics were there, and what is said."""
     records, cache, api = ModelCache(), Cache(), NoOtherReader()
     for one in models:
         records.put(one)

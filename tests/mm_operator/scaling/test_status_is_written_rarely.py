@@ -38,7 +38,6 @@ def tick(autoscaler: ModelAutoscaler, now: float, *, in_flight: float, replicas:
 
 
 def test_numbers_alone_wait_and_decisions_do_not() -> None:
-    """Another load of the same meaning is written after two minutes, another wish at once."""
     autoscaler = ModelAutoscaler({}, NOW, 1)
 
     assert tick(autoscaler, NOW, in_flight=0.30) is not None

@@ -45,7 +45,6 @@ def test_every_type_is_documented() -> None:
 
 
 def test_every_reason_is_documented() -> None:
-    """Reasons of the operator, of inspections and of builds; none that no longer exists."""
     assert GUIDE - EVENTS.keys() == {str(one) for one in KNOWN}
     assert EVENTS.keys() == {"BuildStepFinished", SCALED_UP, SCALED_DOWN}
 

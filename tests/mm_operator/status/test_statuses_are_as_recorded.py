@@ -39,7 +39,6 @@ def serving(
     encoders: int = 0,
     **fields: Any,
 ) -> Stage:
-    """Return a model whose Deployment exists with pods of the wanted revision, and others."""
     snapshot, plan = inspected(changes, built=True, **fields)
     digest = plan.rollout.serving_hash
     deployment = DeploymentState(

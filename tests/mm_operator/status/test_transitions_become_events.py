@@ -74,7 +74,6 @@ def moves(*changes: tuple[int, int]) -> dict[str, Any]:
 
 
 def test_each_change_of_the_replicas_is_reported_once() -> None:
-    """Up and down, oldest first, with the reason; one that was there before is not repeated."""
     assert transitions(moves((1, 2)), moves((3, 1), (2, 3), (1, 2))) == (
         Event("Normal", "ScaledUp", "replicas 2 -> 3: Why"),
         Event("Normal", "ScaledDown", "replicas 3 -> 1: Why"),

@@ -66,7 +66,6 @@ def test_images_are_as_many_as_the_class_takes() -> None:
 
 
 def test_limits_reach_the_server() -> None:
-    """The server gets the planned limits, and pods read the same command as `mmctl` prints."""
     plan = served(maxBatchSize=3)
     argv = plan.serve.argv
     reported = {

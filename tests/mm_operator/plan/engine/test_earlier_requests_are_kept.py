@@ -34,7 +34,6 @@ def found(
 
 
 def kept(changes: Mapping[str, Any], gpu: GpuModel | None = None) -> tuple[int | None, int]:
-    """Return the bytes that pods keep, and those that the plan counts for keys and values."""
     plan = found(changes, gpu=gpu)
     assert isinstance(plan, EnginePlan), plan
     memory = plan.memory

@@ -23,7 +23,6 @@ def test_stages_hold_the_model_together(family: str, quantization: str | None) -
 
 @pytest.mark.parametrize("family", [name for name in SPLIT if name in WITH_ENGINES])
 def test_commands_make_every_stage(family: str) -> None:
-    """The converter is given the stages, the builder as many workers as there are ranks."""
     plan = planned(family, {"parallelism": {"tensor": 2, "pipeline": 2}})
     assert plan.errors == []
     convert, build = plan.convert.argv, plan.engines[0].argv
