@@ -49,6 +49,7 @@ def test_a_trained_t5_translates(space: Space) -> None:
 
 
 def test_qwen2_vl_reads_images_of_any_shape(space: Space, tmp_path: Path) -> None:
+    """Each image counts the features of its own rounded size: 8 and 6 here, then two frames."""
     del tmp_path
     images = [noise_image(100, 61, seed=1), noise_image(90, 60, seed=2)]
     counts = []

@@ -58,6 +58,7 @@ class ApiServer:
         self._kinds: dict[str, Kind] = {}
 
     def get(self, *arguments: str) -> dict[str, Any]:
+        """Return what `kubectl get` with these arguments finds; {} when it does not exist."""
         requested = _parsed(arguments)
         found = [self._one(self._kind(word), requested) for word in requested.kinds.split(",")]
         if requested.name:

@@ -51,6 +51,7 @@ def running_cluster(options: ClusterOptions) -> Iterator[ClusterInfo]:
 def kubectl(
     cluster: ClusterInfo, *arguments: str, stdin: str | None = None, check: bool = True
 ) -> str:
+    """Run kubectl as the cluster's admin; return what it prints, unchecked its error output too."""
     done = subprocess.run(
         [str(cluster.kubectl), f"--kubeconfig={cluster.kubeconfig}", *arguments],
         input=stdin,

@@ -17,6 +17,7 @@ _REGIONS = re.compile(r"shm-region-prefix-name=(\w+)")
 
 
 def end(process: subprocess.Popen[bytes], seconds: float = SECONDS) -> None:
+    """Send SIGTERM, and SIGKILL to what still runs after so many seconds; reap it."""
     process.terminate()
     try:
         process.wait(seconds)

@@ -35,6 +35,7 @@ def matrices(config: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
 
 
 def tensors(config: Mapping[str, Any], kind: str, kept: str = "") -> Header:
+    """Return name -> dtype and shape; modules whose name ends with `kept` are left as they were."""
     hidden, words = config["hidden_size"], config["vocab_size"]
     found: Header = {
         "model.embed_tokens.weight": ("BF16", [words, hidden]),

@@ -181,6 +181,7 @@ def wait_until_ready(pair: RealGateway) -> None:
 
 
 def _wait_until_answers(url: str, logs: Mapping[subprocess.Popen[bytes], Path]) -> None:
+    """Wait until a gateway, whose log is the last, is ready and does nothing of its own."""
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         for process, log in logs.items():

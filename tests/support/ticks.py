@@ -35,6 +35,7 @@ SIMPLE = Objectives(
 
 
 def traffic(demand: float, *, fast: float | None = None, latency: float | None = 0.2) -> Traffic:
+    """Return traffic of so many full replicas, with a first token after `latency` seconds."""
     latencies = {} if latency is None else {FIRST_TOKEN.name: latency}
     return Traffic(
         fast=RequestRate(demand if fast is None else fast, 0, 0),

@@ -156,6 +156,7 @@ def assert_family_is_built(site: TrtllmSite, family: str) -> None:
 
 
 def journalled(site: TrtllmSite) -> dict[str, list[str]]:
+    """Return step -> command as the finished engine's journal has it."""
     journal = json.loads((site.paths.engine / "build" / "journal.json").read_text())
     return {entry["record"]["name"]: entry["argv"] for entry in journal["entries"] if entry["argv"]}
 

@@ -35,6 +35,7 @@ def evict(space: Space, pod: dict[str, Any]) -> None:
 
 
 def delete(space: Space, pod: dict[str, Any]) -> None:
+    """Delete a pod without waiting for its end, as someone does who lost patience."""
     space.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
 
 

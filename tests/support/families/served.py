@@ -83,6 +83,7 @@ def _built(family: str, factory: pytest.TempPathFactory, folder: Path) -> Shared
 def serve(
     family: str, factory: pytest.TempPathFactory, *, frames: int = FRAMES
 ) -> Iterator[Family]:
+    """Run a family until the block ends; videos have at most so many frames together."""
     folder = factory.mktemp("family")
     with serve_built(family, _built(family, factory, folder), folder, frames=frames) as served:
         yield served

@@ -39,6 +39,7 @@ class Clips:
         self._kinds: set[str] = set()
 
     def read(self, url: str) -> list[Any]:
+        """Return frames, width, height, frames a second, and a digest of all pixels."""
         head, _, encoded = url.partition(",")
         # Before 1.2 whatever is no http(s) is a path; a path or an address is never sent here.
         if VERSION.startswith(("0.", "1.0.", "1.1.")) or head != HEAD:
