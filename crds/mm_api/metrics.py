@@ -314,6 +314,12 @@ ROUTER_METRICS: tuple[Metric, ...] = (
         ("model",),
     ),
     Metric("mm_router_held_requests", _G, "Requests that wait for a replica now.", ("model",)),
+    Metric(
+        "mm_router_oldest_held_seconds",
+        _G,
+        "How long the oldest request has waited for a replica; 0: none waits.",
+        ("model",),
+    ),
     Metric("mm_router_replicas", _G, "Ready replicas in the EndpointSlices.", ("model",)),
     Metric("mm_router_replicas_ejected", _G, "Replicas left alone or on trial.", ("model",)),
 )

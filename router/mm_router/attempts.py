@@ -96,7 +96,7 @@ class Attempts:
                     # More were held than the first replica has places for: the rest waits on.
                     received.close()
                     visit.end()
-                await place.wait(comment)
+                await place.wait(comment, refused=bool(self._fleet.replicas(request.model.key)))
 
     async def _reach(self, request: Outgoing) -> tuple[Visit, Received] | None:
         """Return the answer of a replica; None: none takes requests, and none has seen this one."""

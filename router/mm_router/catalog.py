@@ -23,7 +23,8 @@ _SHOWN = 20
 class Model:
     """One MultimodalModel; `created` in seconds since 1970, no `modalities`: not known.
 
-    `may_start`: a replica is to be expected where none is ready. `start_seconds`: measured, or 0.
+    `may_start`: a replica is to be expected where none is ready; `obstacle`: the reason of the
+    condition that says otherwise, empty where none does. `start_seconds`: measured, or 0.
     """
 
     namespace: str
@@ -33,6 +34,7 @@ class Model:
     size: ModelSize = UNPLANNED
     modalities: tuple[str, ...] = ()
     may_start: bool = False
+    obstacle: str = ""
     start_seconds: float = 0.0
 
     @property

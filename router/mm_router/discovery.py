@@ -138,6 +138,10 @@ def read_model(item: dict[str, Any]) -> Model | None:
     spec, status = item.get("spec", {}), item.get("status") or {}
     adapters = spec.get("engine", {}).get("lora") or []
     plan = status.get("plan") or {}
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    built = conditions.get(ConditionType.ENGINE_BUILT, {})
+    is_built = built.get("status") == "True"
+    obstacle = _obstacle(conditions) if is_built else built.get("reason") or ""
     created = datetime.fromisoformat(metadata["creationTimestamp"])
     return Model(
         namespace=metadata["namespace"],
@@ -146,21 +150,24 @@ def read_model(item: dict[str, Any]) -> Model | None:
         created=int(created.timestamp()),
         size=_size(plan),
         modalities=tuple(one for one in MODALITIES if one in plan.get("inputModalities", ())),
-        may_start=_may_start(spec, status),
+        may_start=is_built and not obstacle and _is_wanted(spec),
+        obstacle=obstacle,
         start_seconds=(status.get("scaling") or {}).get("coldStartSeconds")
         or (status.get("start") or {}).get("loadSeconds")
         or 0.0,
     )
 
 
-def _may_start(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Return whether waiting for a replica makes sense: it starts, or starts for who waits."""
-    found = {one["type"]: one for one in status.get("conditions") or ()}
-    if found.get(ConditionType.ENGINE_BUILT, {}).get("status") != "True":
-        return False
-    degraded = found.get(ConditionType.DEGRADED, {})
-    if degraded.get("status") == "True" and degraded.get("reason") != Reason.PODS_UNSCHEDULABLE:
-        return False  # a node that is missing may come for the pod
+def _obstacle(conditions: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the reason why no pod will serve, whatever is wanted; empty: there is none."""
+    degraded = conditions.get(ConditionType.DEGRADED, {})
+    reason = degraded.get("reason") or ""
+    # A node that is missing may come for the pod.
+    stands = degraded.get("status") == "True" and reason != Reason.PODS_UNSCHEDULABLE
+    return reason if stands else ""
+
+
+def _is_wanted(spec: Mapping[str, Any]) -> bool:
     scaling = spec.get("autoscaling") or {}
     to_zero = scaling.get("minReplicas") == 0 and scaling.get("mode", "Enforce") == "Enforce"
     return bool(spec.get("replicas", 1) or to_zero)

@@ -57,8 +57,10 @@ class Fleet:
         """Take the models that there are now."""
         before = {model.key for model in self.catalog}
         self._catalogue(models)
-        for namespace, name in before - {model.key for model in self.catalog}:
+        now = {model.key: model for model in self.catalog}
+        for namespace, name in before - now.keys():
             self._metrics.forget(f"{namespace}/{name}")
+        self._holds.follow(now)
 
     def set_splits(self, splits: Iterable[Split]) -> None:
         """Take the splits that there are now; requests under way stay where they are."""
@@ -132,7 +134,12 @@ class Fleet:
         """Note that a part of a request is done; the request continues."""
         self._replicas[model].outstanding[replica].tokens -= tokens
 
-    def left(self, model: ModelKey, replica: str, tokens: int) -> None:
+    def replicas(self, model: ModelKey) -> frozenset[str]:
+        """Return the addresses of a model's ready replicas."""
+        replicas = self._replicas.get(model)
+        return replicas.addresses if replicas else frozenset()
+
+    def left(self, model: ModelKey, replica: str, tokens: int, *, frees: bool) -> None:
         """End a request at a replica, with what was left of its work."""
         replicas = self._replicas[model]
         replicas.ejections.left(replica)
@@ -143,6 +150,8 @@ class Fleet:
             del replicas.outstanding[replica]
         if not replicas.addresses and not replicas.outstanding:
             del self._replicas[model]
+        elif frees:
+            self._holds.wake(model, 1)
 
     def _catalogue(self, models: Iterable[Model]) -> None:
         self.catalog = Catalog(models, self._splits)
@@ -159,7 +168,7 @@ class Fleet:
         )
 
     def _states(self) -> Iterator[ModelState]:
-        held = self._holds.held()
+        held, waited = self._holds.held(), self._holds.waited_seconds()
         for model in self.catalog:
             one = self._replicas.get(model.key, _Replicas())
             yield ModelState(
@@ -169,6 +178,7 @@ class Fleet:
                 outstanding=sum(load.requests for load in one.outstanding.values()),
                 outstanding_tokens=sum(load.tokens for load in one.outstanding.values()),
                 held=held.get(model.key, 0),
+                held_seconds=waited.get(model.key, 0.0),
             )
 
 
@@ -196,8 +206,8 @@ class Visit:
             self._fleet.done(self._model, self.replica, self._left.prompt)
             self._left = Work(0, self._left.answer)
 
-    def end(self) -> None:
-        """End the visit, once."""
+    def end(self, *, frees: bool = False) -> None:
+        """End the visit, once; `frees`: a request that waits may have its place."""
         if not self._over:
             self._over = True
-            self._fleet.left(self._model, self.replica, self._left.tokens)
+            self._fleet.left(self._model, self.replica, self._left.tokens, frees=frees)

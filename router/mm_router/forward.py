@@ -184,7 +184,7 @@ class Forward:
                     raise replica_lost() from None
                 finally:
                     received.close()
-                    visit.end()
+                    visit.end(frees=True)
         except TimeoutError:
             message = f"The request was not finished within {seconds:g} seconds."
             raise RequestTimeoutError(message, code="timeout") from None

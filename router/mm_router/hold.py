@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mm_api.documents.router_state import RouterState
-from mm_edge.errors import RetryLaterError
+from mm_edge.errors import RetryLaterError, UnknownModelError
 from mm_router.catalog import Model
 from mm_router.metrics import RouterMetrics
 
 _LOADING_SECONDS = 5
 """Until the next attempt where no start was measured: one that loads takes longer."""
 
-_LOOK_SECONDS = 1.0
-"""Between two attempts while replicas are the same: one that refused may be ready again."""
+_RETRY_SECONDS = 1.0
+"""Between two attempts of the oldest request at replicas that are full or drain."""
 
 _COMMENT_SECONDS = 10.0
 """Silence of a stream before its head and a comment go out: below the 15 s after which the first
@@ -52,10 +52,30 @@ class _Line:
     """The requests that wait for one model."""
 
     since: float
-    requests: int = 0
     bytes: int = 0
-    turns: dict[int, asyncio.Future[None]] = field(default_factory=dict)
-    """By the number of the request: they are woken in the order in which they came."""
+    turns: dict["Place", asyncio.Future[None] | None] = field(default_factory=dict)
+    """In the order in which they came; None: one that is being tried."""
+    retry: asyncio.TimerHandle | None = None
+
+    def wake(self, most: int | None = None) -> None:
+        """Let requests try again, the oldest first; None: all of them."""
+        waiting = (turn for turn in self.turns.values() if turn and not turn.done())
+        for turn in itertools.islice(waiting, most):
+            turn.set_result(None)
+
+    def retry_later(self) -> None:
+        """Let the oldest try again in a moment; one timer, however many wait."""
+        if self.retry is None:
+            loop = asyncio.get_running_loop()
+            self.retry = loop.call_later(_RETRY_SECONDS, self._try_again)
+
+    def end(self) -> None:
+        if self.retry is not None:
+            self.retry.cancel()
+
+    def _try_again(self) -> None:
+        self.retry = None
+        self.wake(1)
 
 
 class Holds:
@@ -71,24 +91,58 @@ class Holds:
         self.limits = limits
         self.metrics = metrics
         self.clock = clock
-        self.numbers = itertools.count()
+        self._models: Mapping[tuple[str, str], Model] = {}
         self._lines: dict[tuple[str, str], _Line] = {}
+        self._requests = 0
+        self._bytes = 0
 
     def held(self) -> Mapping[tuple[str, str], int]:
         """Return how many requests wait, by namespace and name of the model."""
-        return {key: line.requests for key, line in self._lines.items()}
+        return {key: len(line.turns) for key, line in self._lines.items()}
+
+    def waited_seconds(self) -> Mapping[tuple[str, str], float]:
+        """Return how long the oldest request of each model has waited."""
+        now = self.clock()
+        return {key: now - next(iter(line.turns)).began for key, line in self._lines.items()}
 
     def state(self, namespaces: Iterable[str]) -> bytes:
         """Return what the operator reads, which wakes models; `namespaces`: those routed to."""
         held = {"/".join(key): count for key, count in self.held().items()}
         return RouterState(namespaces=list(namespaces), held=held).to_json().encode()
 
-    def wake(self, model: tuple[str, str]) -> None:
-        """Let the requests of a model try again: its replicas have changed."""
+    def wake(self, model: tuple[str, str], most: int | None = None) -> None:
+        """Let requests of a model try again, the oldest first: its replicas have changed.
+
+        `most`: so many of them; None: all.
+        """
         if line := self._lines.get(model):
-            for _, turn in sorted(line.turns.items()):
-                if not turn.done():
-                    turn.set_result(None)
+            line.wake(most)
+
+    def follow(self, models: Mapping[tuple[str, str], Model]) -> None:
+        """Take the models that there are now: requests do not wait for one that will not start."""
+        self._models = models
+        for key, line in self._lines.items():
+            model = models.get(key)
+            if model is None or not model.may_start:
+                line.wake()
+
+    def expect(self, key: tuple[str, str]) -> None:
+        """Check that a replica is to be expected.
+
+        Raises:
+            RetryLaterError: none is.
+            UnknownModelError: the model was deleted.
+        """
+        model, label = self._models.get(key), "/".join(key)
+        if model is None:
+            raise UnknownModelError(
+                f"The model {label!r} was deleted while the request waited for a replica.",
+                param="model",
+                code="model_not_found",
+            )
+        if not (model.may_start and self.limits.seconds):
+            why = f", and will have none soon: {model.obstacle}" if model.obstacle else " now"
+            raise not_ready(f"{label!r} has no ready replica{why}", _LOADING_SECONDS)
 
     @contextmanager
     def place(self, model: Model, size: int) -> Iterator["Place"]:
@@ -104,27 +158,35 @@ class Holds:
                 self.metrics.observe("mm_router_hold_seconds", "/".join(model.key), seconds)
         finally:
             if place.line is not None:
-                place.line.requests -= 1
-                place.line.bytes -= size
-                if not place.line.requests:
-                    del self._lines[model.key]
+                self._leave(model.key, place, place.line, size)
 
-    def enter(self, model: Model, size: int) -> _Line:
+    def enter(self, model: Model, place: "Place", size: int) -> _Line:
         """Take a place.
 
         Raises:
             RetryLaterError: a bound is met.
         """
         line = self._lines.get(model.key) or _Line(self.clock())
-        lines, limits = self._lines.values(), self.limits
-        if line.requests >= limits.requests - sum(one.requests for one in lines):
+        if len(line.turns) >= self.limits.requests - self._requests:
             raise self.refusal(model, Bound.REQUESTS)
-        if line.bytes + size > limits.bytes - sum(one.bytes for one in lines):
+        if line.bytes + size > self.limits.bytes - self._bytes:
             raise self.refusal(model, Bound.BYTES)
         self._lines[model.key] = line
-        line.requests += 1
+        line.turns[place] = None
         line.bytes += size
+        self._requests += 1
+        self._bytes += size
         return line
+
+    def _leave(self, key: tuple[str, str], place: "Place", line: _Line, size: int) -> None:
+        del line.turns[place]
+        line.bytes -= size
+        self._requests -= 1
+        self._bytes -= size
+        line.wake(1)  # where a replica was full, it may have a place for the next one
+        if not line.turns:
+            line.end()
+            del self._lines[key]
 
     def refusal(self, model: Model, bound: Bound) -> RetryLaterError:
         """Return the error of a bound, with what is left of a start as it was measured."""
@@ -148,7 +210,6 @@ class Place:
         self._holds = holds
         self._model = model
         self._size = size
-        self._number = next(holds.numbers)
         self._spoke = 0.0
         self.began = 0.0
         self.line: _Line | None = None
@@ -157,32 +218,37 @@ class Place:
     def seconds_left(self) -> float:
         return self.began + self._holds.limits.seconds - self._holds.clock()
 
-    async def wait(self, comment: Comment | None) -> None:
-        """Wait until replicas change, or for a moment.
+    async def wait(self, comment: Comment | None, *, refused: bool) -> None:
+        """Wait until replicas change; `refused`: there is one, which does not take the request now.
 
         `comment` is called now and then: a stream must not be silent for long.
 
         Raises:
             RetryLaterError: a bound is met, or no replica is to be expected.
+            UnknownModelError: the model was deleted.
             ClientGoneError: the client has stopped reading.
         """
         holds = self._holds
+        holds.expect(self._model.key)
         if self.line is None:
-            if not (self._model.may_start and holds.limits.seconds):
-                label = "/".join(self._model.key)
-                raise not_ready(f"{label!r} has no ready replica now", _LOADING_SECONDS)
-            self.line = holds.enter(self._model, self._size)
+            self.line = holds.enter(self._model, self, self._size)
             self.began = self._spoke = holds.clock()
-        if self.seconds_left <= 0:
-            raise holds.refusal(self._model, Bound.SECONDS)
-        turn = self.line.turns[self._number] = asyncio.get_running_loop().create_future()
+        turn = self.line.turns[self] = asyncio.get_running_loop().create_future()
+        if refused:
+            self.line.retry_later()
         try:
-            await asyncio.wait({turn}, timeout=min(_LOOK_SECONDS, self.seconds_left))
+            while not turn.done():
+                if self.seconds_left <= 0:
+                    raise holds.refusal(self._model, Bound.SECONDS)
+                silent = self._spoke + _COMMENT_SECONDS - holds.clock()
+                seconds = min(silent, self.seconds_left) if comment else self.seconds_left
+                await asyncio.wait({turn}, timeout=seconds)
+                if comment and not turn.done() and holds.clock() - self._spoke >= _COMMENT_SECONDS:
+                    self._spoke = holds.clock()
+                    await comment()
         finally:
-            del self.line.turns[self._number]
-        if comment and not turn.done() and holds.clock() - self._spoke >= _COMMENT_SECONDS:
-            self._spoke = holds.clock()
-            await comment()
+            self.line.turns[self] = None
+        holds.expect(self._model.key)
 
 
 def not_ready(what: str, seconds: int) -> RetryLaterError:

@@ -24,6 +24,7 @@ class ModelState:
     outstanding: int
     outstanding_tokens: int
     held: int
+    held_seconds: float
 
 
 class RouterMetrics:
@@ -97,6 +98,7 @@ class _StateCollector(Collector):
             ("mm_router_replicas", [one.replicas for one in states]),
             ("mm_router_replicas_ejected", [one.ejected for one in states]),
             ("mm_router_held_requests", [one.held for one in states]),
+            ("mm_router_oldest_held_seconds", [one.held_seconds for one in states]),
         ):
             gauge = GaugeMetricFamily(name, _CATALOGUE[name].help, labels=("model",))
             for state, value in zip(states, values, strict=True):

@@ -94,8 +94,7 @@ async def test_more_than_the_first_replica_has_places_for_wait_on(tmp_path: Path
 async def test_openais_client_reads_comments_before_its_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hold, "_COMMENT_SECONDS", 0.0)
-    monkeypatch.setattr(hold, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(hold, "_COMMENT_SECONDS", 0.01)
     async with (
         starting() as (router, client),
         openai.AsyncOpenAI(base_url=f"{router.url}/v1", api_key="none", max_retries=0) as official,
@@ -119,8 +118,7 @@ async def test_errors_after_comments_are_the_last_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refusal of the replica, and of the router when the time is over."""
-    monkeypatch.setattr(hold, "_COMMENT_SECONDS", 0.0)
-    monkeypatch.setattr(hold, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(hold, "_COMMENT_SECONDS", 0.01)
     async with starting(hold_seconds=0.5) as (_, client):
         over = await send(client, stream=True)
     async with starting() as (router, client):
@@ -194,6 +192,50 @@ async def test_a_client_that_leaves_frees_its_place() -> None:
         second = send(client)
         await held(router, 1)
         second.cancel()
+
+
+@cases(
+    "models status code",
+    {
+        "deleted": ((), 404, "model_not_found"),
+        "crashes": (
+            (replace(STARTS, may_start=False, obstacle="PodsCrashing"),),
+            503,
+            "model_not_ready",
+        ),
+    },
+)
+async def test_a_start_that_will_not_be_ends_the_wait(
+    models: tuple[Model, ...], status: int, code: str
+) -> None:
+    async with starting(hold_requests=6) as (router, client):
+        requests = [send(client) for _ in range(3)]
+        await held(router, 3)
+        router.router.fleet.set_models(models)
+        answers = await asyncio.gather(*requests)
+
+    assert [answer.status_code for answer in answers] == [status] * 3
+    error = answers[0].json()["error"]
+    assert error["code"] == code
+    assert all(one.obstacle in error["message"] for one in models)
+
+
+async def test_requests_that_wait_do_nothing_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    async with starting() as (router, client):
+        choose = router.router.fleet.choose
+        monkeypatch.setattr(
+            router.router.fleet,
+            "choose",
+            lambda *values, **named: (tried.append(values), choose(*values, **named))[1],
+        )
+        monkeypatch.setattr(hold, "_RETRY_SECONDS", 0.01)
+        requests = [send(client) for _ in range(4)]
+        await held(router, 4)
+        await asyncio.sleep(0.3)
+        assert len(tried) == 4
+        for one in requests:
+            one.cancel()
 
 
 @cases(

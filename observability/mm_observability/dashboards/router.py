@@ -106,6 +106,14 @@ _REPLICAS = Row(
             (Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),),
             "ops",
         ),
+        Panel(
+            "Longest wait for a replica",
+            "How long the oldest request that the router holds has waited.",
+            (Query(router.held_seconds(), _MODEL),),
+            "s",
+            width=FULL,
+            runbook="MultimodalRequestsHeldTooLong",
+        ),
     ),
     width=QUARTER,
 )

@@ -44,6 +44,12 @@ def replicas() -> str:
     return f"min by ({_WHO}) ({series('mm_router_replicas')})"
 
 
+def held_seconds(*, window: str = PANEL) -> str:
+    """Return how long a request waited for a replica, of the worst router."""
+    waited = series("mm_router_oldest_held_seconds")
+    return f"max by ({_WHO}) (max_over_time({waited}[{window}]))"
+
+
 def ejected_share() -> str:
     """Return the share of a model's replicas that are left alone, of the worst router."""
     ejected, known = series("mm_router_replicas_ejected"), series("mm_router_replicas")

@@ -12,6 +12,9 @@ _ON_OBJECTIVE = "on (namespace, model, objective)"
 FEW_REQUESTS = 20
 """In a window with fewer, one slow request would look like a burnt budget."""
 
+HELD_SECONDS = 240
+"""Four of the five minutes after which a router gives a request up by default."""
+
 COLD_START_MARGIN = 1.25
 """Above the week's 95th percentile by less is the noise of a busy node."""
 
@@ -188,6 +191,14 @@ def _router() -> tuple[Alert, ...]:
             f"The router leaves replicas of {who} alone",
             f"{{{{ $value | humanizePercentage }}}} of the ready replicas of {who} could not be "
             "reached or failed, as one router sees them.",
+        ),
+        Alert(
+            "MultimodalRequestsHeldTooLong",
+            f"{router.held_seconds(window='5m')} > {HELD_SECONDS}",
+            f"Requests wait long for a replica of {who}",
+            f"A request to {who} has waited {{{{ $value | humanizeDuration }}}} in the router, and "
+            "no replica answers it.",
+            lasts="0m",
         ),
     )
 

@@ -139,7 +139,7 @@ def build_encoders(
         rollout=rollout,
         component=component,
         name=name,
-        replicas=spec.vision.replicas,
+        replicas=spec.vision.replicas if spec.replicas else 0,  # nothing to encode for
     )
     if spec.vision.replicas == 1:  # nothing would be kept: the only pod may be evicted
         return policy, service, deployment

@@ -32,6 +32,7 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Condition | None:
     counts = {number, deployment.updated, deployment.available, deployment.replicas}
     if settled and len(counts) == 1:
         text = f"{of} {verb(number, 'answer')}"
+        text = text if number else "none is wanted while the model has no replica"
         return Condition(kind, "True", Reason.REPLICAS_AVAILABLE, text)
     pods = snapshot.observed.encoder_pods
     if obstacle := first_obstacle(deployment, pods):

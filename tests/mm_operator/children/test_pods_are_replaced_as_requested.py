@@ -34,6 +34,13 @@ def test_servers_and_encoders_alike(rollout: Mapping[str, Any], expected: dict[s
         assert made[f"Deployment/{component}"]["spec"]["strategy"] == expected
 
 
+@cases("replicas encoders", {"asleep": (0, 0), "one": (1, 3), "two": (2, 3)})
+def test_encoders_go_to_zero_with_their_model(replicas: int, encoders: int) -> None:
+    vision = {"placement": "Disaggregated", "replicas": 3}
+    made = children(inspected({"replicas": replicas, "vision": vision}, built=True))
+    assert made["Deployment/encoder"]["spec"]["replicas"] == encoders
+
+
 @cases(
     "replicas pods kept",
     {
