@@ -58,14 +58,12 @@ class _Line:
     retry: asyncio.TimerHandle | None = None
 
     def wake(self, most: int | None = None) -> None:
-        """Let requests try again, the oldest first; None: all of them."""
         waiting = (turn for turn in self.turns.values() if turn and not turn.done())
         for turn in itertools.islice(waiting, most):
             turn.set_result(None)
 
     def retry_later(self) -> None:
-        """Let the oldest try again in a moment; one timer, however many wait."""
-        if self.retry is None:
+        if self.retry is None:  # one timer, however many wait
             loop = asyncio.get_running_loop()
             self.retry = loop.call_later(_RETRY_SECONDS, self._try_again)
 
