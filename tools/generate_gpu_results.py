@@ -155,11 +155,12 @@ def _pool_name(name: str, one: dict[str, Any], size: int) -> str:
 
 
 def _memory(result: dict[str, Any]) -> Iterator[str]:
-    yield "Planned by this version with the constants of these runs; it counts up to 32 MiB for"
-    yield "choosing tokens on the GPU, up to 80 MiB for passes with part of a prompt, and logits of"
-    yield "captured passes and their sums, which came after them. Two sizes were served at the same"
-    yield "time, in two runs (builds of the larger two verified 2 sample images instead of 8),"
-    yield "beside other measurements, which slows the times below."
+    yield "Each at its fullest: as many requests as the gateway takes, with images, long prompts and"
+    yield "long answers, on servers that share the GPU and the processor with other measurements, which"
+    yield "slows the times below."
+    if result.get("earlier"):
+        rows = " and ".join(f"`{name}`" for name in result["earlier"])
+        yield f"The rows of {rows} are of an earlier run, with the plan of that version."
     yield ""
     yield from table(
         ["size", "planned MiB", "nvidia-smi MiB", "planned over counted", "by process, MiB"],

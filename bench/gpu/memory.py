@@ -12,6 +12,7 @@ with mapped files) and what is its own (RssAnon) or shared (RssShmem).
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 import traceback
@@ -146,7 +147,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "memory.json")
     parser.add_argument("--device", default="CUDA")
     parser.add_argument("--shapes", nargs="+", default=CASES)
+    parser.add_argument("--add", action="store_true", help="keep other rows of --out, as earlier")
     options = parser.parse_args()
+    known = json.loads(options.out.read_text())["sizes"] if options.add else {}
+    command = " ".join(["python", "bench/gpu/memory.py", *sys.argv[1:]])
     with tempfile.TemporaryDirectory(prefix="m-") as temporary, ThreadPoolExecutor() as pool:
         folder = Path(temporary)
         names = {case.partition(":")[0] for case in options.shapes}
@@ -164,13 +168,14 @@ def main() -> None:
             )
             for number, case in enumerate(options.shapes)
         }
-        sizes = {}
+        sizes: dict[str, object] = {}
         for case, run in runs.items():
             try:
                 sizes[case] = run.result()
             except Exception:  # noqa: BLE001 - the other sizes count
                 traceback.print_exc()
-    write(options.out, "python bench/gpu/memory.py", {"sizes": sizes})
+            earlier = [name for name in known if name not in sizes]
+            write(options.out, command, {"earlier": earlier, "sizes": known | sizes})
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ for library in "$to/debs$libraries"/*.so* "$to/debs/lib/x86_64-linux-gnu"/*.so*;
   [ ! -e "$library" ] || ldconfig -p | grep -q "^[[:space:]]*$(basename "$library") " || cp -an "$library" "$libraries/"
 done
 echo "$to/tensorrt/lib" >/etc/ld.so.conf.d/mm-tensorrt.conf
+# ldconfig lists it by a name that nobody opens.
+ln -sf "$to"/tensorrt/lib/libnvinfer_builder_resource.so.* "$libraries/"
 ldconfig
 # The key of compiled programs asks for Go's version, and nothing is compiled here.
 printf '#!/bin/sh\necho %s\n' "$(cat "$to/go-version")" >/usr/local/bin/go
