@@ -155,9 +155,9 @@ def _pool_name(name: str, one: dict[str, Any], size: int) -> str:
 
 
 def _memory(result: dict[str, Any]) -> Iterator[str]:
-    yield "Each at its fullest: as many requests as the gateway takes, with images, long prompts"
-    yield "and long answers, on servers that share the GPU and the processor with other measurements,"
-    yield "which slows the times below."
+    yield "Each at its fullest: as many requests as the gateway takes, with images, long"
+    yield "prompts and answers, on servers that share the GPU and the processor with other"
+    yield "measurements, which slows the times below."
     if result.get("earlier"):
         rows = " and ".join(f"`{name}`" for name in result["earlier"])
         yield f"The rows of {rows} are of an earlier run, with the plan of that version."
