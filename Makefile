@@ -22,7 +22,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint docs size format types generate generated lock clean
+.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint docs release size format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -131,6 +131,9 @@ bench-autoscaling: env ## Simulate every autoscaling policy again; tables and fi
 
 check: env lint types generated ## Everything that needs no root and no cluster
 	$(PYTEST) -m 'not slow and not adversarial and not gpu and not twin and not cluster and not e2e and not s3'
+
+release: env ## Images, chart, SBOMs, provenance, notes into dist/VERSION; REGISTRY=HOST/PATH, PUSH=1, KEY=cosign.key (docs/design/releasing.md)
+	$(BIN)/python tools/release.py --registry '$(REGISTRY)' $(if $(PUSH),--push) $(if $(KEY),--sign '$(KEY)')
 
 docs: ## The documentation as a site, site/index.html; fails on a broken link or a page outside the navigation
 	@tools/docs.sh

@@ -26,6 +26,7 @@ lock trtllm-supervisor "${ubuntu[@]}" --extra supervisor
 lock trtllm-engine "${ubuntu[@]}" --extra engine
 lock dev "${debian[@]}" --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx \
   --group test --group lint --group chart --group dev --group build --group dashboards --group gateway-api
+lock release "${debian[@]}" --group release
 lock docs "${debian[@]}" --group docs
 tools/vllm.sh --lock
 

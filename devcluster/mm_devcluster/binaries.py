@@ -66,8 +66,23 @@ CONTOUR = Module("contour", {"contour": "contour"}, "tool")
 DEVICE_PLUGIN = Module(
     "device-plugin", {"nvidia-device-plugin": "nvidia-device-plugin"}, "tool", cgo=True
 )
+REGISTRY = Module("registry", {"registry": "registry"}, ".")
+CRANE = Module("crane", {"crane": "crane"}, "tool")
+COSIGN = Module("cosign", {"cosign": "cosign"}, "tool")
 PODS = Module("pods", {"pause": "pause", "probe": "probe"}, "./...")
-MODULES = (KUBERNETES, COREDNS, VERSITYGW, KEDA, ENDPOINT_PICKER, CONTOUR, DEVICE_PLUGIN, PODS)
+MODULES = (
+    KUBERNETES,
+    COREDNS,
+    VERSITYGW,
+    KEDA,
+    ENDPOINT_PICKER,
+    CONTOUR,
+    DEVICE_PLUGIN,
+    REGISTRY,
+    CRANE,
+    COSIGN,
+    PODS,
+)
 
 CONTROL_PLANE = (
     "etcd",

@@ -21,6 +21,11 @@ class Layout:
         return self.root / "config"
 
     @property
+    def registries(self) -> Path:
+        """A folder per registry with its hosts.toml: how containerd reaches it, read at a pull."""
+        return self.config / "registries"
+
+    @property
     def logs(self) -> Path:
         """One log file a part."""
         return self.root / "logs"

@@ -39,7 +39,7 @@ def test_the_order_of_files_does_not_change_the_key() -> None:
 
 
 def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(DevClusterError, match=r"known: contour, coredns, epp, .*kube-apiserver"):
+    with pytest.raises(DevClusterError, match=r"known: contour, coredns, cosign, .*kube-apiserver"):
         binaries.ensure_binaries(["kubeadm"])
 
 

@@ -28,6 +28,8 @@ def containerd_config(layout: Layout, store: Path, container: Path | None = None
   # cannot lower its OOM score, and every pod would fail to start.
   restrict_oom_score_adj = true
   disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = {_quoted(layout.registries)}
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{CNI_PLUGINS}"
     conf_dir = {_quoted(layout.config / "cni")}

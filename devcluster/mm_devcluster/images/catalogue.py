@@ -6,7 +6,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,19 +88,28 @@ VARIABLES = {
 }
 
 
-def compose(recipe: Stock, layers: Sequence[Layer]) -> Image:
-    """Put an image together; its tag is the digest of what it holds.
+def compose(
+    recipe: Stock,
+    layers: Sequence[Layer],
+    reference: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Image:
+    """Put an image together.
 
     Args:
         recipe: Which image.
         layers: Lowest first.
+        reference: Its name; None: one whose tag is the digest of what it holds.
+        labels: More labels than its title.
     """
     config = ImageConfig(
         entrypoint=(f"{VENV}/bin/{recipe.entrypoint}",),
         environment={**VARIABLES, **recipe.variables},
         user=f"{USER}:{USER}",
-        labels={"org.opencontainers.image.title": f"multimodal-{recipe.name}"},
+        labels={"org.opencontainers.image.title": f"multimodal-{recipe.name}", **(labels or {})},
     )
+    if reference:
+        return build_image(reference, config, layers)
     content = [layer.diff_id for layer in layers], config.entrypoint, config.environment
     tag = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     return build_image(f"{REGISTRY}/{recipe.name}:{tag}", config, layers)

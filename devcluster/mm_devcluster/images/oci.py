@@ -8,6 +8,7 @@ one (docs/design/devcluster.md). A layer that the store already has may be left 
 import hashlib
 import io
 import json
+import shutil
 import stat
 import tarfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -225,6 +226,28 @@ def write_archive(image: Image, out: IO[bytes], leave_out: Collection[str] = ())
                 count += 1
                 _add(tar, Entry(_blob(layer.digest), source=layer.path))
     return count
+
+
+def write_layout(image: Image, folder: Path) -> None:
+    """Write an image as an OCI layout; layers are hard links where the disk is the cache's."""
+    (folder / "blobs" / "sha256").mkdir(parents=True)
+    index = {
+        "schemaVersion": 2,
+        "mediaType": INDEX,
+        "manifests": [_descriptor(MANIFEST, image.manifest)],
+    }
+    (folder / "oci-layout").write_bytes(_json({"imageLayoutVersion": "1.0.0"}))
+    (folder / "index.json").write_bytes(_json(index))
+    for content in (image.manifest, image.config):
+        (folder / _blob(digest_of(content))).write_bytes(content)
+    for layer in image.layers:
+        target = folder / _blob(layer.digest)
+        if layer.path is None or target.exists():
+            continue
+        try:
+            target.hardlink_to(layer.path)
+        except OSError:  # another disk
+            shutil.copyfile(layer.path, target)
 
 
 def _blob(digest: str) -> str:
