@@ -293,7 +293,7 @@ def sign(release: Release, digests: dict[str, str], key: str) -> None:
 
 
 def _program(name: str) -> str:
-    """Return a program of PATH, else our pinned one, compiled at its first use."""
+    # The pinned one is compiled at its first use.
     return shutil.which(name) or str(ensure_binaries([name])[name])
 
 

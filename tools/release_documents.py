@@ -12,7 +12,7 @@ from typing import Any, Final
 UNRELEASED: Final = "Unreleased"
 _PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re.MULTILINE)
 _NAMESPACE: Final = uuid.UUID("b0a4c1de-6a0f-5d0e-9f53-5d7f0f0e2b11")
-"""Of serial numbers, which follow from what an SBOM says."""
+"""The serial number of an SBOM follows from what it says."""
 
 
 @dataclass(frozen=True)
