@@ -1,4 +1,4 @@
-"""Build what a release is, on this machine, and push and sign it where that is asked for.
+"""Build what a release is, on this machine; push it and sign it.
 
 python tools/release.py --registry HOST/PATH                        into dist/VERSION
 python tools/release.py --registry HOST/PATH --push --sign KEYFILE  and into the registry, signed
