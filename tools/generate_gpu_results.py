@@ -13,10 +13,10 @@ from textwrap import wrap
 from typing import Any, Final
 
 from generated_files import settle
-from gpu_cluster_results import cluster
+from gpu_cluster_results import cluster, shape
 from gpu_result_tables import table, verdict
 from gpu_serving_results import GOALS, one_pass, serving
-from gpu_two_results import two
+from gpu_two_results import pods, two
 from gpu_vllm_results import vllm
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -42,6 +42,7 @@ VLLM_HEAD: Final = """# vLLM's own server on a GPU, and the gateway before it
 
 <!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
 """
+COMMANDS: Final = {"cluster_7b": "cluster.py --shape 7b"}
 CLUSTER_HEAD: Final = """# The main job in a cluster with a GPU
 
 <!-- tools/generate_gpu_results.py writes this page from bench/gpu/results. -->
@@ -70,7 +71,7 @@ def page(head: str, sections: Iterable[tuple[str, str, Rows]]) -> str:
 def _section(name: str, rows: Rows) -> str:
     path = RESULTS / f"{name}.json"
     if not path.is_file():
-        return f"Not measured yet: `python bench/gpu/{name}.py`.\n"
+        return f"Not measured yet: `python bench/gpu/{COMMANDS.get(name, name + '.py')}`.\n"
     result = json.loads(path.read_text(encoding="utf-8"))
     return "\n".join([*filled(rows(result)), "", _where(result)]) + "\n"
 
@@ -420,6 +421,7 @@ SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
 )
 TWO_SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("two", "Ranks, an encoder's own card, a unit on each", two),
+    ("two_pods", "The same in pods of a cluster", pods),
     ("serving_two_gpus", "The former engine, through Triton and the gateway", serving),
 )
 
@@ -429,6 +431,7 @@ if __name__ == "__main__":
         PAGE: page(HEAD, SECTIONS),
         TWO_PAGE: page(TWO_HEAD, TWO_SECTIONS),
         VLLM_PAGE: f"{VLLM_HEAD}\n{_section('vllm', vllm)}",
-        CLUSTER_PAGE: f"{CLUSTER_HEAD}\n{_section('cluster', cluster)}",
+        CLUSTER_PAGE: f"{CLUSTER_HEAD}\n{_section('cluster', cluster)}\n"
+        f"## The 7 B shape\n\n{_section('cluster_7b', shape)}",
     }
     sys.exit(settle(pages, sys.argv[1:], ROOT))

@@ -19,6 +19,13 @@ STAGES: Final = {
 }
 
 
+MORE: Final = {
+    "checkpoint": "checkpoint written",
+    "answers": "answers, one at a time",
+    "another pod": "another pod Ready after one was deleted",
+}
+
+
 def cluster(result: dict[str, Any]) -> Iterator[str]:
     """Yield what one main job after another took, answered and survived."""
     yield "tiny-llava on the node of a development cluster with the machine's GPU for four pods in"
@@ -39,6 +46,41 @@ def cluster(result: dict[str, Any]) -> Iterator[str]:
     if notes := result.get("notes"):
         yield ""
         yield from (f"- {note}" for note in notes)
+
+
+def shape(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the main job of one larger model on a GPU of its own."""
+    for name, one in result["runs"].items():
+        yield f"Shape {one['shape']} of `bench/gpu/checkpoints.py` with random weights. {name}."
+        yield ""
+        rows: list[list[object]] = [
+            [title, one["seconds"][key]]
+            for key, title in {**STAGES, **MORE}.items()
+            if key in one["seconds"]
+        ]
+        yield from table(["stage", "seconds"], rows)
+        yield ""
+        if found := one.get("answers"):
+            yield f"Streamed answers equal to unary ones: {found['streamed_equal_to_unary']};"
+            yield f"of the pod after a deleted one: {found['another_pod_equal']}."
+            yield ""
+        yield from _run(name, {key: value for key, value in one.items() if key != "answers"})
+        yield ""
+        yield from processes(one)
+        if record := one.get("images"):
+            yield ""
+            yield f"The {record['steps']} steps of `{record['file']}` made the runtime's image,"
+            yield "with the machine's system, torch and packages in place of what is fetched."
+
+
+def processes(one: dict[str, Any]) -> Iterator[str]:
+    """Yield what the driver counted for each process of each container."""
+    rows: list[list[object]] = [
+        [container, process, f"{used // MIB:,}"]
+        for container, found in one["peak_bytes_by_process"].items()
+        for process, used in found.items()
+    ]
+    yield from table(["container", "process", "MiB at most"], rows)
 
 
 def _run(name: str, one: dict[str, Any]) -> Iterator[str]:

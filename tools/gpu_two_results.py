@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from gpu_cluster_results import processes
 from gpu_result_tables import table, verdict
 
 FORMER: Final = (
@@ -37,6 +38,45 @@ def two(result: dict[str, Any]) -> Iterator[str]:
         if found := result[backend]:
             yield from _units(backend, found)
     yield from _former()
+
+
+def pods(result: dict[str, Any]) -> Iterator[str]:
+    """Yield what pods of a cluster do on two cards: a unit on each, an encoder's own card."""
+    yield f"Shape {result['shape']} in a development cluster, backend Reference. `one` is one of"
+    yield "two replicas, which have a card each; `disaggregated` has its encoder on one card and"
+    yield "its server on the other. Each pod sees one card, no two the same."
+    yield ""
+    if found := result.get("compared"):
+        rows = [[name, one["ratio"], one["goal"], _met(one)] for name, one in found.items()]
+        yield from table(["ratio to one card", "measured", "goal", ""], rows)
+        yield ""
+    for name in ("one", "disaggregated"):
+        if one := result.get(name):
+            first, streams = one["first_text_ms"], one["streams"]
+            said = [
+                f"- {name}: first text of a new image {first['p50']} ms (p95 {first['p95']}),",
+                f"{one['images_a_second']} images/s, p95 between tokens of eight streams",
+                f"{streams['alone']['p95_ms']} ms alone and",
+                f"{streams['beside_images']['p95_ms']} ms beside four image clients.",
+            ]
+            yield " ".join(said)
+    if "two_units" in result:
+        yield f"- A unit on each card: {result['two_units']} images/s."
+    if answered := result.get("answers_alike"):
+        said = [
+            f"- Equal answers: streamed and unary {answered['streamed_equal_to_unary']}, of the",
+            f"other replica {answered['other_replica_equal']}, with a disaggregated encoder",
+            f"{result.get('answers_disaggregated_equal', 'not asked')}.",
+        ]
+        yield " ".join(said)
+    yield ""
+    yield from processes(result)
+
+
+def _met(one: dict[str, Any]) -> str:
+    sign, goal = one["goal"].split()
+    reached = one["ratio"] <= float(goal) if sign == "<=" else one["ratio"] >= float(goal)
+    return "met" if reached else "**missed**"
 
 
 def _ranks(found: dict[str, Any]) -> Iterator[str]:

@@ -22,7 +22,8 @@ def main() -> int:
         path = VENV / "bin" / name
         path.write_text(
             f"#!{VENV}/bin/python\nimport sys\n\nfrom {module} import {function}\n\n"
-            f"sys.exit({function}())\n",
+            # Processes that it spawns import it, and must not start it again.
+            f'if __name__ == "__main__":\n    sys.exit({function}())\n',
             encoding="utf-8",
         )
         path.chmod(0o755)

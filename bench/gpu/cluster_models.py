@@ -1,12 +1,16 @@
 """Models of a development cluster with a GPU: what they are, where they answer, what they use."""
 
+import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 from gpu_record import processes_on_gpu
+from sites import chat, send
 
 from mm_api.hosts import bracketed
 from mm_devcluster.demo import settings, walk
@@ -16,6 +20,11 @@ from mm_devcluster.errors import DevClusterError
 NAMESPACE = settings.DEMO_NAMESPACE
 WHERE = ("--namespace", NAMESPACE)
 WAIT_SECONDS = 240.0
+POD = re.compile(r"pod([0-9a-f_-]{36})/([0-9a-f]{64})")
+"""The ids of pod and container in a process's control group."""
+
+Question = tuple[str, bytes]
+"""Words and an image."""
 
 
 def pods(target: Target, *arguments: str) -> list[dict[str, Any]]:
@@ -24,9 +33,9 @@ def pods(target: Target, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def serving_pods(target: Target, model: str) -> list[dict[str, Any]]:
-    """Return the pods that serve a model, the oldest first."""
-    selector = f"app.kubernetes.io/component=server,app.kubernetes.io/instance={model}"
+def serving_pods(target: Target, model: str, component: str = "server") -> list[dict[str, Any]]:
+    """Return the pods that serve a model, the oldest first; or those of its encoders."""
+    selector = f"app.kubernetes.io/component={component},app.kubernetes.io/instance={model}"
     found = pods(target, *WHERE, "-l", selector)
     return sorted(found, key=lambda one: str(one["metadata"]["creationTimestamp"]))
 
@@ -70,3 +79,22 @@ def address(target: Target, name: str) -> str:
     """Return where a model answers: the machine has routes to Services."""
     service = target.document("service", name, *WHERE)
     return f"http://{bracketed(service['spec']['clusterIP'])}"
+
+
+def answers(url: str, model: str, questions: Sequence[Question]) -> dict[str, list[str]]:
+    """Return the texts of answers to questions, one at a time, unary and streamed."""
+    found: dict[str, list[str]] = {"unary": [], "streamed": []}
+    with httpx.Client(timeout=60) as client:
+        for words, image in questions:
+            request = chat(url, model, words, [image], tokens=24)
+            found["unary"].append(send(client, request))
+            body = {**request["json"], "stream": True}
+            pieces = []
+            with client.stream("POST", request["url"], json=body) as answer:
+                answer.raise_for_status()
+                for line in answer.iter_lines():
+                    if line.startswith("data: {"):
+                        choices = json.loads(line.removeprefix("data: "))["choices"]
+                        pieces += [choices[0]["delta"].get("content") or ""] if choices else []
+            found["streamed"].append("".join(pieces))
+    return found

@@ -5,21 +5,42 @@ from Ubuntu and the package index is packed from what is installed, into layers 
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from dockerfile import RECORD, built, told_of
 from gpu_record import ROOT
 
 from mm_devcluster.images.base import ACCOUNTS
-from mm_devcluster.images.catalogue import OPERATOR, RUNTIME, VARIABLES, Recipe, compose
+from mm_devcluster.images.catalogue import (
+    OPERATOR,
+    REGISTRY,
+    RUNTIME,
+    VARIABLES,
+    Recipe,
+    compose,
+)
 from mm_devcluster.images.layers import built_layer
-from mm_devcluster.images.oci import Entry, Image, Layer, tree_entries, write_layer
+from mm_devcluster.images.oci import (
+    Entry,
+    Image,
+    ImageConfig,
+    Layer,
+    build_image,
+    tree_entries,
+    write_layer,
+)
 from mm_devcluster.images.sources import LIBRARY, VENV
 from mm_devcluster.node.gpus import DRIVER
 
+CUDA = ROOT / "runtime" / "Dockerfile.cuda"
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SITE = f"{VENV}/lib/{PYTHON}/site-packages"
 SYSTEM = (
@@ -121,17 +142,28 @@ def tensorrt_entries(folder: Path) -> Iterator[Entry]:
     yield from tree_entries(folder / "site", SITE, skip=("__pycache__",))
 
 
-def make_images(pinned: Path | None, tensorrt: Path | None) -> dict[str, Image]:
-    """Return operator and runtime by name, of the same layers.
+def own_packages() -> Path:
+    """Return the folder of this interpreter's packages."""
+    found = find_spec("torch")
+    assert found is not None, "torch is not installed here"
+    assert found.origin is not None
+    return Path(found.origin).parents[1]
+
+
+def make_images(
+    pinned: Path | None, tensorrt: Path | None, *, dockerfile: bool = False
+) -> tuple[dict[str, Image], dict[str, Any]]:
+    """Return operator and runtime by name, and what is to be recorded.
+
+    They are of the same layers, but where the runtime is of a Dockerfile: then code, commands,
+    environment and user are what its steps made, above the layers of the packages.
 
     Args:
         pinned: folder of packages that go before the machine's own, such as numpy below 2.
         tensorrt: folder of TensorRT, if the image is to have it.
+        dockerfile: whether the steps of runtime/Dockerfile.cuda make the runtime.
     """
-    found = find_spec("torch")
-    assert found is not None, "torch is not installed here"
-    assert found.origin is not None
-    own = Path(found.origin).parents[1]
+    own = own_packages()
     before = {normal(one.name) for one in pinned.iterdir()} if pinned else set()
     parts: dict[str, Callable[[], Iterator[Entry]]] = {
         "machine-system": system_entries,
@@ -149,14 +181,50 @@ def make_images(pinned: Path | None, tensorrt: Path | None) -> dict[str, Image]:
         return built_layer(name, lambda path, _: write_layer(parts[name](), path))
 
     with ThreadPoolExecutor() as pool:
+        stepped = pool.submit(from_dockerfile, (pinned, own)) if dockerfile else None
         layers = list(pool.map(made, parts))
     driver = {
         "LD_LIBRARY_PATH": f"{DRIVER}/lib64:/opt/tensorrt/lib",
         "PATH": f"{VARIABLES['PATH']}:{DRIVER}/bin:/opt/gcc/bin",
     }
-    return {
+    found = {
         one.name: compose(
             Recipe(one.name, one.environment, one.entrypoint, driver, code=one.code), layers
         )
         for one in (OPERATOR, RUNTIME)
     }
+    if stepped is None:
+        return found, {}
+    top, config, record = stepped.result()
+    environment = {**config.environment, "LD_LIBRARY_PATH": driver["LD_LIBRARY_PATH"]}
+    environment["PATH"] += f":{DRIVER}/bin:/opt/gcc/bin"  # the container toolkit's and apt's part
+    reference = f"{REGISTRY}/{RUNTIME.name}:{top.diff_id.rpartition(':')[2][:12]}"
+    of_file = replace(config, environment=environment)
+    found[RUNTIME.name] = build_image(reference, of_file, [*layers[:-1], top])
+    return found, record
+
+
+def from_dockerfile(folders: Sequence[Path | None]) -> tuple[Layer, ImageConfig, dict[str, Any]]:
+    """Return what the steps of runtime/Dockerfile.cuda wrote, how it is run, and their record.
+
+    The packages of the folders are in layers of their own: of the environment, only what else lies
+    there is taken.
+    """
+    packed = tuple(str(one) for one in folders if one)
+    with tempfile.TemporaryDirectory(prefix="dockerfile-", dir="/dev/shm") as name:
+        scratch = Path(name)
+        stage, record = built(CUDA, scratch, told=told_of(folders, None, None))
+
+        def entries() -> Iterator[Entry]:
+            for upper in reversed(stage.uppers):
+                for one in tree_entries(upper):
+                    linked = one.link is not None and one.link.startswith(packed)
+                    if not linked and one.path != f"/{RECORD}":
+                        yield one
+
+        key = f"machine-dockerfile-{time.time_ns()}"
+        top = built_layer(key, lambda path, _: write_layer(entries(), path))
+    config = ImageConfig(
+        entrypoint=stage.entrypoint, environment=stage.environment, user=stage.user
+    )
+    return top, config, record

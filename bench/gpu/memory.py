@@ -3,11 +3,13 @@
     python bench/gpu/memory.py --out bench/gpu/results/memory.json
 
 Each size is planned by the operator's code, built and served, all at the same time; `:TimeSlicing`
-instead of MPS, `::TensorRT` with a vision engine of TensorRT, which has to be there. Then as many
-requests as the gateway lets in, with images, with long prompts and answers; nvidia-smi counts the
-memory of all processes of the server. Torch returns nothing to the driver, so what it counts
-afterwards is the peak of each process. Of host memory the kernel keeps each process's peak (VmHWM,
-with mapped files) and what is its own (RssAnon) or shared (RssShmem).
+instead of MPS, `::TensorRT` with a vision engine of TensorRT, which has to be there. `example` is
+examples/tiny-llava.yaml. Then as many requests as the gateway lets in, with as many images as a
+request may have, with long prompts and answers, with every sampling parameter; nvidia-smi counts
+the memory of all processes of the server. Torch returns nothing to the driver, so what it counts
+afterwards is the peak of each process: `planned_less_counted` says which process a term is loose
+for, or too tight where another one's hides it. Of host memory the kernel keeps each process's peak
+(VmHWM, with mapped files) and what is its own (RssAnon) or shared (RssShmem).
 """
 
 import argparse
@@ -33,27 +35,45 @@ from sites import (
 )
 
 from mm_api.documents.serving_plan import ServingPlan
+from mm_operator.plan.engine.memory import PROCESS_BYTES
+from mm_operator.plan.engine.reference_memory import MPS_BYTES, SERVER_BYTES
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import CHECKPOINT
 
 LIMITS = {
+    "example": {"maxBatchSize": 4, "maxImagesPerRequest": 2},
     "tiny": {"maxBatchSize": 8, "maxImagesPerRequest": 1},
     "toy": {"maxBatchSize": 4, "maxImagesPerRequest": 1},
     "1.3b": {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024},
     "7b": {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024},
 }
 CASES = ["tiny", "tiny:TimeSlicing", "1.3b:TimeSlicing", "7b"]
+OF_EXAMPLES = ("example", "tiny")
 WORDS = "a red square and "
+SAMPLING = {
+    "temperature": 0.9,
+    "top_p": 0.9,
+    "presence_penalty": 0.5,
+    "frequency_penalty": 0.5,
+    "logprobs": True,
+    "top_logprobs": 5,
+}
 
 
 def fill(pair: RealGateway, site: Site, side: int) -> dict[str, int]:
     """Send what takes the most memory; return how many were answered."""
     limits, plan = site.plan.build_plan.engine.limits, site.plan.serving_plan.gateway
     together = plan.max_concurrency
+    most = limits.max_images_per_request
     images = [
-        chat(pair.url, pair.model, "What is it?", [noise(number, side)], tokens=8)
+        chat(
+            *(pair.url, pair.model, "What is it?"),
+            [noise(most * number + at, side) for at in range(most)],
+            tokens=8,
+        )
         for number in range(2 * together)
     ]
+    sampled = [{**one, "json": one["json"] | SAMPLING | {"seed": 3}} for one in images]
     vision = site.plan.build_plan.engine.vision
     room = limits.max_input_len - (vision.features_per_image if vision else 0) - 48
     text = (WORDS * limits.max_input_len)[: max(8, room)]
@@ -64,7 +84,7 @@ def fill(pair: RealGateway, site: Site, side: int) -> dict[str, int]:
         for number in range(2 * limits.max_batch_size)
     ]
     found = {}
-    for name, requests in (("images", images), ("longest", longest)):
+    for name, requests in (("images", images), ("longest", longest), ("sampled", sampled)):
         answers = send_all(requests, together)
         errors = [str(one) for one in answers if isinstance(one, Exception)]
         found[f"{name}_answered"] = len(answers) - len(errors)
@@ -76,7 +96,7 @@ def fill(pair: RealGateway, site: Site, side: int) -> dict[str, int]:
 
 def checkpoint_of(name: str, folder: Path, device: str) -> Path:
     """Write the checkpoint of a size and return its folder."""
-    if name == "tiny":
+    if name in OF_EXAMPLES:
         return CHECKPOINT
     written: Path = write_checkpoint(folder, name, device="cuda" if device == "CUDA" else "cpu")
     if device == "CUDA":
@@ -84,6 +104,28 @@ def checkpoint_of(name: str, folder: Path, device: str) -> Path:
 
         torch.cuda.empty_cache()
     return written
+
+
+def by_process(terms: dict[str, int], plan: ServingPlan) -> dict[str, int]:
+    """Return what is planned for each process of a server."""
+    is_mps = plan.sharing is not None and plan.sharing.mode == "MPS"
+    mps = MPS_BYTES if is_mps else 0
+    encoder = terms["context_bytes"] - SERVER_BYTES - PROCESS_BYTES - mps
+    found = {
+        "tritonserver": SERVER_BYTES + terms["cuda_pool_bytes"],
+        "multimodal_encoders": encoder
+        + terms["vision_engine_bytes"]
+        + terms["vision_activation_bytes"],
+        "tensorrt_llm": PROCESS_BYTES
+        + sum(terms[f"{name}_bytes"] for name in ("weights", "prompt_table", "kv_cache", "other")),
+    }
+    return found | ({"nvidia-cuda-mps-server": mps} if mps else {})
+
+
+def less(wanted: dict[str, int], full: dict[str, int]) -> dict[str, int]:
+    """Return how many bytes more are planned than counted for each process."""
+    counted = {name.rpartition(" ")[0]: used for name, used in full.items()}
+    return {name: used - counted.get(name, 0) for name, used in wanted.items()}
 
 
 def measured(case: str, checkpoint: Path, folder: Path, device: str) -> dict[str, object]:
@@ -98,7 +140,7 @@ def measured(case: str, checkpoint: Path, folder: Path, device: str) -> dict[str
     seconds["build"] = round(time.monotonic() - began, 1)
     work = folder / "serve"
     work.mkdir()
-    side = 56 if name in {"tiny", "toy"} else SHAPES[name].side
+    side = 56 if name in {*OF_EXAMPLES, "toy"} else SHAPES[name].side
     began = time.monotonic()
     on_gpu = device == "CUDA"
     with run_pair(site.engine, work) as pair:
@@ -134,6 +176,8 @@ def measured(case: str, checkpoint: Path, folder: Path, device: str) -> dict[str
         "counted_bytes": counted,
         "counted_host_bytes": host,
         "planned_host": site.plan.memory.host.model_dump(),
+        "planned_by_process": by_process(terms[0], plan) if terms else {},
+        "planned_less_counted": less(by_process(terms[0], plan), full) if full else {},
         "planned_bytes": total,
         "planned_over_counted": round(total / counted, 3) if counted else None,
     }

@@ -217,7 +217,7 @@ def gpu_bytes_by_process(root: int, folder: Path) -> dict[str, int]:
             pipes = one.environ().get("CUDA_MPS_PIPE_DIRECTORY", "")
             below |= {one.pid} if pipes.startswith(str(folder)) else set()
     listed = processes_on_gpu().items()
-    return {f"{_name(pid)} {pid}": used for pid, used in listed if pid in below}
+    return {f"{process_name(pid)} {pid}": used for pid, used in listed if pid in below}
 
 
 def host_bytes_by_process(root: int) -> dict[str, dict[str, int]]:
@@ -230,14 +230,15 @@ def host_bytes_by_process(root: int) -> dict[str, dict[str, int]]:
     for one in (psutil.Process(root), *psutil.Process(root).children(recursive=True)):
         lines = Path(f"/proc/{one.pid}/status").read_text().splitlines()
         fields = dict(line.split(":", 1) for line in lines)
-        found[f"{_name(one.pid)} {one.pid}"] = {
+        found[f"{process_name(one.pid)} {one.pid}"] = {
             name: int(fields[name].split()[0]) << 10
             for name in ("VmHWM", "RssAnon", "RssFile", "RssShmem")
         }
     return found
 
 
-def _name(pid: int) -> str:
+def process_name(pid: int) -> str:
+    """Return a Triton model's name, or a program's."""
     words = psutil.Process(pid).cmdline()
     # A stub's third argument names its model's file: .../tensorrt_llm/1/model.py
     models = [word.split("/")[-3] for word in words if word.endswith("/model.py")]

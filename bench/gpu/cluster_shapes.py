@@ -1,0 +1,204 @@
+"""A shape of checkpoints.py in a development cluster: its claim, its pods, the main job.
+
+`python bench/gpu/cluster.py --shape 7b` runs it: apply, inspect, plan from the node's labels,
+build, Ready; answers about new images, unary and streamed, compared with each other and with those
+of the pod that takes the place of a deleted one.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from checkpoints import SHAPES
+from cluster_faults import delete_pod
+from cluster_models import (
+    WHERE,
+    Question,
+    address,
+    answers,
+    holds,
+    serving_pods,
+    until,
+)
+from cluster_stages import (
+    Driver,
+    Seconds,
+    evidence_of,
+    follow,
+    images,
+    install,
+    node_labels,
+    planned,
+    start,
+    uninstalled,
+)
+from gpu_record import processes_on_gpu
+from sites import noise
+
+from mm_api.contract import GATEWAY_PORT
+from mm_api.hosts import bracketed
+from mm_devcluster import cluster
+from mm_devcluster.demo import installation, settings
+from mm_devcluster.demo.session import Session
+from mm_devcluster.demo.target import Target
+from mm_devcluster.layout import Layout
+from mm_devcluster.node.gpus import DRIVER
+from mm_devcluster.paths import cluster_dir
+
+LIMITS = {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024}
+QUESTIONS = 8
+
+
+@contextmanager
+def checkpoint_made(shape: str, folder: Path, device: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Let a process write a checkpoint meanwhile, unless it is there; it ends with the block."""
+    script = Path(__file__).parent / "checkpoints.py"
+    command = [sys.executable, str(script), "--folder", str(folder), "--device", device]
+    process = subprocess.Popen([*command, "--shapes", shape])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def put_into_claim(target: Target, checkpoint: Path) -> None:
+    """Make the demo's claim, and link the files of a checkpoint into its volume.
+
+    `mmctl upload` would copy them through the API server, for minutes.
+    """
+    installation.make_namespace(target, settings.DEMO_NAMESPACE)
+    target.apply(yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8")))
+    claim = ("pvc", settings.CLAIM, *WHERE)
+    until("a bound claim", lambda: target.document(*claim)["status"].get("phase") == "Bound")
+    volume = target.document("pv", target.document(*claim)["spec"]["volumeName"])
+    name = Path(volume["spec"]["hostPath"]["path"]).name
+    folder = Layout(cluster_dir(target.name)).volumes / name
+    shutil.copytree(checkpoint, folder / checkpoint.name, copy_function=_linked)
+
+
+def _linked(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:  # of another file system
+        shutil.copyfile(source, target)
+    Path(target).chmod(0o644)  # weights are written for their owner alone
+    return target
+
+
+def manifest(
+    name: str, shape: str, *, on_gpu: bool, **more: Mapping[str, object] | int
+) -> dict[str, Any]:
+    """Return a model of the checkpoint, with more of its spec's fields."""
+    text = settings.FAMILIES[settings.FIRST].manifest.read_text(encoding="utf-8")
+    document: dict[str, Any] = yaml.safe_load(text)
+    document["metadata"]["name"] = name
+    spec = document["spec"]
+    spec["model"]["source"]["persistentVolumeClaim"]["path"] = shape
+    spec["engine"] = {"backend": "Reference", **LIMITS}
+    spec["vision"] = {"engine": "Torch"}
+    spec["build"]["store"]["size"] = "40Gi"
+    for part in ("build", "runtime"):
+        spec[part]["resources"]["limits"]["memory"] = "72Gi" if on_gpu else "4Gi"
+    if on_gpu:
+        spec["runtime"]["gpu"] = {"count": 1}
+    for field, value in more.items():
+        spec[field] = {**spec.get(field, {}), **value} if isinstance(value, Mapping) else value
+    return document
+
+
+def url_of(pod: Mapping[str, Any]) -> str:
+    """Return where the gateway of one pod answers."""
+    return f"http://{bracketed(pod['status']['podIP'])}:{GATEWAY_PORT}"
+
+
+def gpus_seen(target: Target, pod: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the GPUs that a pod's server sees."""
+    program = f"{DRIVER}/bin/nvidia-smi"
+    said = target.call(
+        *("exec", pod["metadata"]["name"], *WHERE, "-c", "server", "--", program),
+        *("--query-gpu=uuid", "--format=csv,noheader"),
+    )
+    return said.split()
+
+
+def questions(shape: str) -> list[Question]:
+    """Return questions about images of noise."""
+    side = SHAPES[shape].side
+    return [(f"What is it, in {at + 3} words?", noise(at, side)) for at in range(QUESTIONS)]
+
+
+def equal(here: Sequence[str], there: Sequence[str]) -> str:
+    """Return how many texts are equal."""
+    return f"{sum(a == b for a, b in zip(here, there, strict=True))} of {len(here)}"
+
+
+def run_shape(
+    session: Session, options: argparse.Namespace, results: dict[str, dict[str, Any]]
+) -> None:
+    """Do the main job with one model; what was found so far is in the results, however it ends."""
+    on_gpu, shape = options.gpu != "none", options.shape
+    engine = options.vision_engines[0]
+    seconds = Seconds()
+    result: dict[str, Any] = {"shape": shape, "seconds": seconds.taken}
+    results[engine] = result
+    folder = options.checkpoints
+    device = "cuda" if on_gpu else "cpu"
+    with checkpoint_made(shape, folder, device) as writing:
+        target = start(session, seconds, options.gpu if on_gpu else None)
+        result["node_labels"] = node_labels(target)
+        driver = Driver(target)
+        try:
+            with seconds.of("images"):
+                result["images"] = images(session, options)
+            install(session, seconds)
+            with seconds.of("checkpoint"):
+                assert not writing.wait(options.timeout), "checkpoints.py failed"
+                put_into_claim(target, folder / shape)
+            build = {"evaluation": options.evaluation}
+            vision = {"engine": engine}
+            target.apply(manifest(shape, shape, on_gpu=on_gpu, build=build, vision=vision))
+            follow(target, seconds, shape, options.timeout)
+            result["planned"] = planned(target, shape)
+            result["answers"] = _answered(target, shape, seconds)
+            with seconds.of("uninstall"):
+                result["processes_on_gpu_after_the_models"] = uninstalled(target)
+        except Exception:
+            print(evidence_of(session, [shape]), flush=True)
+            raise
+        finally:
+            driver.stop()
+            with seconds.of("down"):
+                cluster.down(session.options.cluster)
+            result["peak_bytes_by_container"] = driver.peak
+            result["peak_bytes_by_process"] = driver.processes
+            result["processes_on_gpu_at_the_end"] = len(processes_on_gpu())
+
+
+def _answered(target: Target, shape: str, seconds: Seconds) -> dict[str, str]:
+    """Return how many answers are equal: streamed, and of the pod after a deleted one."""
+    asked, url = questions(shape), address(target, shape)
+    with seconds.of("answers"):
+        first = answers(url, shape, asked)
+    gone = serving_pods(target, shape)[0]["metadata"]["name"]
+    with seconds.of("another pod"):
+        delete_pod(target, shape)
+
+        def replaced() -> bool:
+            names = [one["metadata"]["name"] for one in serving_pods(target, shape)]
+            return gone not in names and bool(names) and holds(target, shape)
+
+        until("another pod", replaced)
+    second = answers(url, shape, asked)
+    return {
+        "streamed_equal_to_unary": equal(first["streamed"], first["unary"]),
+        "another_pod_equal": equal(second["unary"], first["unary"]),
+        "different_answers": str(len(set(first["unary"]))),
+    }
