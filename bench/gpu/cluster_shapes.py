@@ -145,7 +145,7 @@ def run_shape(
 ) -> None:
     """Do the main job with one model; what was found so far is in the results, however it ends."""
     on_gpu, shape = options.gpu != "none", options.shape
-    engine = options.vision_engines[0]
+    engine, model = options.vision_engines[0], f"llava-{shape}"
     seconds = Seconds()
     result: dict[str, Any] = {"shape": shape, "seconds": seconds.taken}
     results[engine] = result
@@ -164,14 +164,14 @@ def run_shape(
                 put_into_claim(target, folder / shape)
             build = {"evaluation": options.evaluation}
             vision = {"engine": engine}
-            target.apply(manifest(shape, shape, on_gpu=on_gpu, build=build, vision=vision))
-            follow(target, seconds, shape, options.timeout)
-            result["planned"] = planned(target, shape)
-            result["answers"] = _answered(target, shape, seconds)
+            target.apply(manifest(model, shape, on_gpu=on_gpu, build=build, vision=vision))
+            follow(target, seconds, model, options.timeout)
+            result["planned"] = planned(target, model)
+            result["answers"] = _answered(target, model, shape, seconds)
             with seconds.of("uninstall"):
                 result["processes_on_gpu_after_the_models"] = uninstalled(target)
         except Exception:
-            print(evidence_of(session, [shape]), flush=True)
+            print(evidence_of(session, [model]), flush=True)
             raise
         finally:
             driver.stop()
@@ -182,21 +182,21 @@ def run_shape(
             result["processes_on_gpu_at_the_end"] = len(processes_on_gpu())
 
 
-def _answered(target: Target, shape: str, seconds: Seconds) -> dict[str, str]:
+def _answered(target: Target, model: str, shape: str, seconds: Seconds) -> dict[str, str]:
     """Return how many answers are equal: streamed, and of the pod after a deleted one."""
-    asked, url = questions(shape), address(target, shape)
+    asked, url = questions(shape), address(target, model)
     with seconds.of("answers"):
-        first = answers(url, shape, asked)
-    gone = serving_pods(target, shape)[0]["metadata"]["name"]
+        first = answers(url, model, asked)
+    gone = serving_pods(target, model)[0]["metadata"]["name"]
     with seconds.of("another pod"):
-        delete_pod(target, shape)
+        delete_pod(target, model)
 
         def replaced() -> bool:
-            names = [one["metadata"]["name"] for one in serving_pods(target, shape)]
-            return gone not in names and bool(names) and holds(target, shape)
+            names = [one["metadata"]["name"] for one in serving_pods(target, model)]
+            return gone not in names and bool(names) and holds(target, model)
 
         until("another pod", replaced)
-    second = answers(url, shape, asked)
+    second = answers(url, model, asked)
     return {
         "streamed_equal_to_unary": equal(first["streamed"], first["unary"]),
         "another_pod_equal": equal(second["unary"], first["unary"]),

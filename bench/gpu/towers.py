@@ -12,6 +12,7 @@ TensorRT and its Python module have to be there.
 """
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=("Torch", "TensorRT"), default="Torch")
     parser.add_argument("--families", nargs="+", default=list(FAMILY_NAMES))
     parser.add_argument("--folder", type=Path, help="of `real_towers`, where it has exported some")
+    parser.add_argument("--add", action="store_true", help="keep other families of --out")
     parser.add_argument("--build-only", action="store_true", help="leave engines in the folder")
     options = parser.parse_args()
     device = open_device("CUDA")
@@ -51,7 +53,8 @@ def main() -> None:
             for name, one in exports.items():
                 print(name, built(one, rebuild=False), flush=True)
             return
-        towers = all_compared(exports, device, options.times, target)
+        kept = json.loads(target.read_text())["towers"] if options.add else {}
+        towers = kept | all_compared(exports, device, options.times, target)
         write(target, "python bench/gpu/towers.py --engine TensorRT", {"towers": towers})
         return
     ways = {}

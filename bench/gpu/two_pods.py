@@ -220,7 +220,7 @@ def run(session: Session, options: argparse.Namespace, seconds: Seconds, record:
             build = {"evaluation": options.evaluation}
             target.apply(manifest(ALIKE, shape, on_gpu=on_gpu, build=build, replicas=2))
             until("EngineBuilt", lambda: holds(target, ALIKE, "EngineBuilt"), options.timeout)
-            vision = {"placement": "Disaggregated"}
+            vision = {"placement": "Disaggregated", "resources": {"limits": {"memory": "32Gi"}}}
             target.apply(manifest(DISAGGREGATED, shape, on_gpu=on_gpu, build=build, vision=vision))
             follow(target, seconds, ALIKE, options.timeout)
             record.add("planned", planned(target, ALIKE))
