@@ -66,7 +66,7 @@ def pods(result: dict[str, Any]) -> Iterator[str]:
         said = [
             f"- Equal answers: streamed and unary {answered['streamed_equal_to_unary']}, of the",
             f"other replica {answered['other_replica_equal']}, with a disaggregated encoder",
-            f"{result.get('answers_disaggregated_equal', 'not asked')}.",
+            f"{result.get('answers_disaggregated_equal', 'not compared')}.",
         ]
         yield " ".join(said)
     yield ""

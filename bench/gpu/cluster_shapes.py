@@ -184,9 +184,9 @@ def run_shape(
 
 def _answered(target: Target, model: str, shape: str, seconds: Seconds) -> dict[str, str]:
     """Return how many answers are equal: streamed, and of the pod after a deleted one."""
-    asked, url = questions(shape), address(target, model)
+    queries, url = questions(shape), address(target, model)
     with seconds.of("answers"):
-        first = answers(url, model, asked)
+        first = answers(url, model, queries)
     gone = serving_pods(target, model)[0]["metadata"]["name"]
     with seconds.of("another pod"):
         delete_pod(target, model)
@@ -196,7 +196,7 @@ def _answered(target: Target, model: str, shape: str, seconds: Seconds) -> dict[
             return gone not in names and bool(names) and holds(target, model)
 
         until("another pod", replaced)
-    second = answers(url, model, asked)
+    second = answers(url, model, queries)
     return {
         "streamed_equal_to_unary": equal(first["streamed"], first["unary"]),
         "another_pod_equal": equal(second["unary"], first["unary"]),

@@ -105,13 +105,13 @@ class Build:
         context: folder that COPY takes from.
         scratch: folder on another file system than the machine's root, which overlays it.
         given: build arguments.
-        told: variables that only the stand-ins read.
+        hints: variables that only the stand-ins read.
     """
 
     def __init__(
-        self, context: Path, scratch: Path, given: Mapping[str, str], told: Mapping[str, str]
+        self, context: Path, scratch: Path, given: Mapping[str, str], hints: Mapping[str, str]
     ) -> None:
-        self._context, self._scratch, self._given, self._told = context, scratch, given, told
+        self._context, self._scratch, self._given, self._hints = context, scratch, given, hints
         self.stages: dict[str, Stage] = {}
         self._global: dict[str, str] = {}
         self._number = 0
@@ -180,8 +180,8 @@ class Build:
         if word == "ENTRYPOINT":
             return replace(stage, entrypoint=tuple(json.loads(rest)))
         if word == "RUN":
-            # Layers are of one file; what the stand-ins are told is in no image.
-            variables = [f"{k}={v}" for k, v in {**stage.variables, **self._told}.items()]
+            # Layers are of one file; what the stand-ins read is in no image.
+            variables = [f"{k}={v}" for k, v in {**stage.variables, **self._hints}.items()]
             self._in_mounts(stage, f"RUN {rest}", RUN, [*variables, "/bin/sh", "-c", rest])
             return stage
         if word == "COPY":
@@ -250,10 +250,10 @@ def built(
     scratch: Path,
     *,
     given: Mapping[str, str] | None = None,
-    told: Mapping[str, str] | None = None,
+    hints: Mapping[str, str] | None = None,
 ) -> tuple[Stage, dict[str, Any]]:
     """Build a file of this repository; return its last stage, and what is to be recorded."""
-    build = Build(ROOT, scratch, given or {}, told or {})
+    build = Build(ROOT, scratch, given or {}, hints or {})
     stage = build.run(file.read_text(encoding="utf-8"))
     slow = {one["step"][:60]: one["seconds"] for one in build.done if one["seconds"] >= 1}
     found = [one for each in build.stages.values() for one in each.stood_in()]
@@ -267,17 +267,19 @@ def built(
     return stage, record
 
 
-def told_of(folders: Sequence[Path | None], uv: Path | None, engine: Path | None) -> dict[str, str]:
-    """Return what the stand-ins are told.
+def hints_of(
+    folders: Sequence[Path | None], uv: Path | None, engine: Path | None
+) -> dict[str, str]:
+    """Return the variables of the stand-ins.
 
     Args:
         folders: packages of this machine, the first before the others.
         uv: the real one, if it is to install.
         engine: interpreter that `engine-python` is.
     """
-    told = {"MM_PACKAGES": ":".join(str(one) for one in folders if one)}
+    hints = {"MM_PACKAGES": ":".join(str(one) for one in folders if one)}
     return (
-        told | ({"MM_UV": str(uv)} if uv else {}) | ({"MM_ENGINE": str(engine)} if engine else {})
+        hints | ({"MM_UV": str(uv)} if uv else {}) | ({"MM_ENGINE": str(engine)} if engine else {})
     )
 
 
@@ -296,7 +298,7 @@ def main() -> None:
             options.file.resolve(),
             Path(scratch),
             given=given,
-            told=told_of(options.packages, options.uv, options.engine),
+            hints=hints_of(options.packages, options.uv, options.engine),
         )
         print(json.dumps(record, indent=1))
         print(stage.user, *stage.entrypoint, *(f"{k}={v}" for k, v in stage.environment.items()))

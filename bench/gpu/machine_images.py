@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dockerfile import RECORD, built, told_of
+from dockerfile import RECORD, built, hints_of
 from gpu_record import ROOT
 
 from mm_devcluster.images.base import ACCOUNTS
@@ -213,7 +213,7 @@ def from_dockerfile(folders: Sequence[Path | None]) -> tuple[Layer, ImageConfig,
     packed = tuple(str(one) for one in folders if one)
     with tempfile.TemporaryDirectory(prefix="dockerfile-", dir="/dev/shm") as name:
         scratch = Path(name)
-        stage, record = built(CUDA, scratch, told=told_of(folders, None, None))
+        stage, record = built(CUDA, scratch, hints=hints_of(folders, None, None))
 
         def entries() -> Iterator[Entry]:
             for upper in reversed(stage.uppers):

@@ -85,7 +85,7 @@ class Bench:
     target: Target
     record: Record
     seconds: Seconds
-    asked: list[Question]
+    queries: list[Question]
     options: argparse.Namespace
 
 
@@ -157,7 +157,7 @@ def alike(bench: Bench) -> list[str]:
         record.add("cards_alike", cards(target, {one["metadata"]["name"]: one for one in both}))
     units = [Unit(url_of(one), ALIKE) for one in both]
     with bench.seconds.of("answers of two replicas"):
-        here, there = (answers(unit.url, ALIKE, bench.asked) for unit in units)
+        here, there = (answers(unit.url, ALIKE, bench.queries) for unit in units)
     record.add(
         "answers_alike",
         {
@@ -187,14 +187,14 @@ def disaggregated(bench: Bench, first: list[str]) -> None:
         known = encoded_by(server).get("encoders", 0)
 
         def used() -> bool:
-            answers(unit.url, DISAGGREGATED, bench.asked[:1])
+            answers(unit.url, DISAGGREGATED, bench.queries[:1])
             time.sleep(1)
             return encoded_by(server).get("encoders", 0) > known
 
         until("an image encoded by the encoder", used, options.timeout)
         time.sleep(2 * COLLECTED_SECONDS)
     before = encoded_by(server)
-    texts = answers(unit.url, DISAGGREGATED, bench.asked)["unary"]
+    texts = answers(unit.url, DISAGGREGATED, bench.queries)["unary"]
     record.add("answers_disaggregated_equal", equal(texts, first))
     measured(record, DISAGGREGATED, unit, SHAPES[options.shape].side, options)
     time.sleep(2 * COLLECTED_SECONDS)

@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 NAME, ARGUMENTS = Path(sys.argv[0]).name, sys.argv[1:]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -34,7 +35,7 @@ def note(**found: object) -> None:
         file.write(json.dumps({"command": NAME, **found}) + "\n")
 
 
-def fail(text: str) -> None:
+def fail(text: str) -> NoReturn:
     """End with an error."""
     sys.exit(f"{NAME}: {text}")
 
@@ -54,7 +55,9 @@ def pins() -> dict[str, str]:
         if "--hash=sha256:" not in hashes:
             fail(f"{name} has no hash")
         found[name] = version
-    return found or fail("no requirements") or {}
+    if not found:
+        fail("no requirements")
+    return found
 
 
 def normal(name: str) -> str:
