@@ -321,7 +321,7 @@ ROUTER_METRICS: tuple[Metric, ...] = (
         ("model",),
     ),
     Metric("mm_router_replicas", _G, "Ready replicas in the EndpointSlices.", ("model",)),
-    Metric("mm_router_replicas_ejected", _G, "Replicas left alone or on trial.", ("model",)),
+    Metric("mm_router_replicas_ejected", _G, "Replicas ejected or on trial.", ("model",)),
 )
 """Label `model` is `namespace/name`; empty for requests that name no model. `key` is the name of a
 token in the router's Secret."""

@@ -52,7 +52,8 @@ def test_runbooks_are_linked_where_they_are_published(
         for text in item["data"].values():
             links += [
                 link["url"]
-                for panel in json.loads(text)["panels"]
+                for row in json.loads(text)["panels"]
+                for panel in (row, *row.get("panels", ()))
                 for link in panel.get("links", ())
             ]
 

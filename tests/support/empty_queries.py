@@ -9,15 +9,15 @@ NOTHING_IS_MISSED = "shown above 0 only, and the demo has no encoders in pods of
 NO_KEYS = "the demo requires no tokens of its clients: no request has a key"
 
 LEGITIMATELY_EMPTY: dict[str, str] = {
-    "multimodal-model / Pools / 2": NO_GPU,
-    "multimodal-model / Pools / 3": NO_GPU,
-    "multimodal-model / Requests sent away / 1": NOTHING_FAILS,
+    "multimodal-model / Memory pools / 2": NO_GPU,
+    "multimodal-model / Memory pools / 3": NO_GPU,
+    "multimodal-model / Rejected requests / 1": NOTHING_FAILS,
     "multimodal-model / Tokens by key / 1": NO_KEYS,
     "multimodal-model / Requests by key / 1": NO_KEYS,
     "multimodal-model / Requests by key / 2": NO_KEYS,
-    "multimodal-model / Who encodes images / 2": NOTHING_IS_MISSED,
-    "multimodal-operator / Errors / 1": NOTHING_FAILS,
-    "multimodal-operator / Refused API requests / 1": NOTHING_FAILS,
+    "multimodal-model / Encoded images by encoder / 2": NOTHING_IS_MISSED,
+    "multimodal-operator / Errors by stage / 1": NOTHING_FAILS,
+    "multimodal-operator / Failed API requests / 1": NOTHING_FAILS,
     "multimodal-builds / Failed builds / 1": NOTHING_FAILS,
 }
 

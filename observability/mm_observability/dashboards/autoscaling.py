@@ -9,7 +9,7 @@ _OBJECTIVES = Row(
     "Objectives",
     (
         Panel(
-            "Attainment and objective",
+            "SLO attainment and objective",
             "Share of requests within each objective; dashed: the percentile of the spec.",
             (
                 Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),
@@ -28,7 +28,7 @@ _DECISIONS = Row(
     "Decisions",
     (
         Panel(
-            "Recommended, requested, ready",
+            "Replicas: recommended, requested, ready",
             "The policy's number, the spec's number, pods that answer, and the bounds.",
             (
                 Query(autoscaling.desired(CHOSEN), f"{WHO} recommended by the policy"),
@@ -48,18 +48,18 @@ _DECISIONS = Row(
             stacked=True,
         ),
         Panel(
-            "Changes",
+            "Scaling changes, last hour",
             "Changes of the last hour by direction.",
             (Query(autoscaling.changes(CHOSEN), f"{WHO} {{{{direction}}}}"),),
         ),
         Panel(
-            "Reversals",
+            "Reversals, last hour",
             "Changes of the last hour that undid the one before: every one is a waste.",
             (Query(autoscaling.reversals(CHOSEN), WHO),),
             runbook="MultimodalReplicasFlap",
         ),
         Panel(
-            "Start of a pod",
+            "Cold start by phase",
             "Median of the last starts by phase: what scaling up has to look ahead.",
             (Query(autoscaling.cold_start(CHOSEN), f"{WHO} {{{{phase}}}}"),),
             "s",
@@ -70,16 +70,16 @@ _DECISIONS = Row(
 )
 
 _LOOP = Row(
-    "The loop itself",
+    "Inputs",
     (
         Panel(
-            "What work takes of a replica",
+            "Work per request and token",
             "As the pods measured it before they were Ready; nothing: slots are counted.",
             (Query(autoscaling.work(CHOSEN), f"{WHO} {{{{unit}}}}"),),
             "s",
         ),
         Panel(
-            "Age of the last decision with metrics",
+            "Age of the last decision",
             "Grows while Prometheus gives nothing; replicas are held meanwhile.",
             (Query(autoscaling.decision_age(CHOSEN), WHO),),
             "s",

@@ -31,12 +31,12 @@ _NOW = Row(
             runbook="MultimodalBuildFailed",
         ),
         Panel(
-            "Waiters",
+            "Waiting for another build",
             "Models that wait for another one's build of the same engine.",
             (Query(builds.waiting()),),
         ),
         Panel(
-            "Engines that needed no build",
+            "Reused engines, share",
             "Share of reuses among reuses and builds of the shown time.",
             (Query(builds.reused_share()),),
             "percentunit",
@@ -48,17 +48,17 @@ _NOW = Row(
 )
 
 _DURATIONS = Row(
-    "Durations since the operator started",
+    "Durations",
     (
         Panel(
-            "Steps",
+            "Step duration",
             "Median and 95th percentile of each step's duration.",
             percentiles(builds.step_seconds, "{{step}} ", 0.5, 0.95),
             "s",
             runbook="MultimodalBuildStuck",
         ),
         Panel(
-            "Entire builds",
+            "Build duration",
             "Median and 95th percentile by outcome.",
             percentiles(builds.build_seconds, "{{outcome}} ", 0.5, 0.95),
             "s",
@@ -67,10 +67,10 @@ _DURATIONS = Row(
 )
 
 _OUTCOMES = Row(
-    "In each hour",
+    "Per hour",
     (
         Panel(
-            "Ended builds",
+            "Finished builds",
             "Builds that ended, by outcome.",
             (Query(builds.ended(window=_HOUR), "{{outcome}}"),),
             stacked=True,

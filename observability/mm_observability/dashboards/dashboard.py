@@ -48,6 +48,8 @@ class Row:
     panels: tuple[Panel, ...]
     width: int = HALF
     kind: Kind = "timeseries"
+    collapsed: bool = False
+    """Opened by who needs it: the first screen has what everyone looks at."""
 
 
 @dataclass(frozen=True, slots=True)

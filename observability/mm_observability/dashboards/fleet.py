@@ -17,7 +17,7 @@ from mm_observability.queries import latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
 
 _COUNTS = Row(
-    "At a glance",
+    "Overview",
     (
         Panel(
             "Models ready",
@@ -38,7 +38,7 @@ _COUNTS = Row(
             steps=NONE_IS_GOOD,
         ),
         Panel(
-            "Least attainment",
+            "Lowest SLO attainment",
             "The worst share of requests within an objective, over all models.",
             (Query(f"min({latency.met_share(CHOSEN)})"),),
             "percentunit",
@@ -62,15 +62,15 @@ _MODELS = Row(
         ),
         Panel(
             "Replicas",
-            "Wanted and ready replicas of each model.",
+            "Desired and ready replicas of each model.",
             (
-                Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
+                Query(models.replicas("desired", CHOSEN), f"{WHO} desired"),
                 Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
             ),
-            dashed=".* wanted",
+            dashed=".* desired",
         ),
         Panel(
-            "Attainment of objectives",
+            "SLO attainment",
             "Share of the last 5 minutes' requests within each objective.",
             (Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),),
             "percentunit",
@@ -78,7 +78,7 @@ _MODELS = Row(
             runbook="MultimodalLatencyBudgetBurnsFast",
         ),
         Panel(
-            "Speed at which error budgets are spent",
+            "Error budget burn rate",
             "1 is exactly what the objective allows; above it for long, the objective is lost.",
             (Query(latency.budget_burn("1h", CHOSEN), f"{WHO} {{{{objective}}}}"),),
             runbook="MultimodalLatencyBudgetBurnsSlowly",
@@ -98,7 +98,7 @@ _TRAFFIC = Row(
             runbook="MultimodalRequestsFail",
         ),
         Panel(
-            "Fullest pool of pinned memory",
+            "Pinned memory pool",
             "Of the fullest pod of each model.",
             (Query(server.pinned_pool_share(CHOSEN), WHO),),
             "percentunit",

@@ -19,7 +19,7 @@ SERVERS = Row(
     "Servers",
     (
         Panel(
-            "Lookups in the feature cache",
+            "Feature cache lookups",
             "Images, tiles or frames per second: hits cost no encoding, shared ones were "
             "being encoded already. Empty where spec.vision.featureCacheBytes is 0.",
             (Query(server.cache_lookups(CHOSEN), f"{WHO} {{{{result}}}}"),),
@@ -27,7 +27,7 @@ SERVERS = Row(
             stacked=True,
         ),
         Panel(
-            "Known tokens of prompts",
+            "Prompt tokens, reused and computed",
             "Tokens per second of prompts whose keys and values were kept of earlier requests, "
             "and of those that were computed. Empty where spec.engine.kvCache.reuse is off, "
             "and on backends other than Reference.",
@@ -36,14 +36,14 @@ SERVERS = Row(
             stacked=True,
         ),
         Panel(
-            "Servers started again",
+            "Server restarts",
             "Servers that died and were started again in their pod, within one step of this "
             "panel; the third death in five minutes ends the pod.",
             (Query(server.restarts(CHOSEN), WHO),),
             steps=NONE_IS_GOOD,
         ),
         Panel(
-            "What pods do",
+            "Pods by phase",
             "Pods that load their models, that answer the warm-up requests at the limits of "
             "their plan, and that are ready. One that stays in WarmingUp says at `/readyz` "
             "which request fails.",
@@ -51,6 +51,7 @@ SERVERS = Row(
             stacked=True,
         ),
     ),
+    collapsed=True,
 )
 
 
@@ -86,9 +87,9 @@ _LATENCY = Row(
         _latency_panel(
             "Inter-token latency", "Between two tokens of one answer.", "InterTokenLatency"
         ),
-        _latency_panel("Entire request", "From the request to the last byte.", "RequestLatency"),
+        _latency_panel("Request latency", "From the request to the last byte.", "RequestLatency"),
         _latency_panel(
-            "Time in the gateway's queue",
+            "Queue time",
             "Waiting for a slot: above zero means that every slot is taken.",
             "QueueTime",
         ),
@@ -100,7 +101,7 @@ _TOKENS = Row(
     (
         FINISHED_REQUESTS,
         Panel(
-            "Requests in the pods",
+            "Requests in flight",
             "Running and waiting requests over all pods.",
             (
                 Query(traffic.running(CHOSEN), f"{WHO} running"),
@@ -109,7 +110,7 @@ _TOKENS = Row(
             width=THIRD,
         ),
         Panel(
-            "Requests sent away",
+            "Rejected requests",
             "Refused requests per second by reason.",
             (Query(traffic.rejected(CHOSEN), f"{WHO} {{{{reason}}}}"),),
             "reqps",
@@ -128,6 +129,12 @@ _TOKENS = Row(
             width=FULL,
             stacked=True,
         ),
+    ),
+)
+
+_KEYS = Row(
+    "Keys",
+    (
         Panel(
             "Tokens by key",
             "Tokens of prompts and answers per second, by the name of the client's token.",
@@ -145,19 +152,20 @@ _TOKENS = Row(
             "reqps",
         ),
     ),
+    collapsed=True,
 )
 
 _ENGINE = Row(
     "Engine",
     (
         Panel(
-            "Requests of the language model",
+            "Engine requests",
             "Active and waiting requests and the limit of the engine.",
             (Query(server.engine_requests(CHOSEN), f"{WHO} {{{{request_type}}}}"),),
             dashed=".* max",
         ),
         Panel(
-            "Batch",
+            "Batch size",
             "Mean number of inferences in one execution of each Triton model.",
             (Query(server.batch_size(CHOSEN), _PART),),
         ),
@@ -169,7 +177,7 @@ _ENGINE = Row(
             runbook="MultimodalRequestsFail",
         ),
         Panel(
-            "Who encodes images",
+            "Encoded images by encoder",
             "Requests with images per second, by who encoded them: the pods themselves (own) "
             "or encoders in pods of their own; and why those did not.",
             (
@@ -180,7 +188,7 @@ _ENGINE = Row(
             width=HALF,
         ),
         Panel(
-            "Time of encoding",
+            "Encoding time, p95",
             "What 95 % keep: batches of the pods themselves (own), and requests to encoders in "
             "pods of their own with the way there.",
             (Query(server.encoding_seconds(0.95, CHOSEN), f"{WHO} {{{{by}}}}"),),
@@ -188,7 +196,7 @@ _ENGINE = Row(
             width=HALF,
         ),
         Panel(
-            "Pools",
+            "Memory pools",
             "How full the fullest pod's pools are: pinned memory, key-value cache, GPU.",
             (
                 Query(server.pinned_pool_share(CHOSEN), f"{WHO} pinned memory"),
@@ -202,7 +210,7 @@ _ENGINE = Row(
             runbook="MultimodalPoolExhausted",
         ),
         Panel(
-            "Pools that were full",
+            "Exhausted pools",
             "Servers of the running pods that found a pool full: CUDA memory fails requests, "
             "pinned memory slows copies. Each server says it once in its life.",
             (Query(server.full_pools(CHOSEN), f"{WHO} {{{{pool}}}}"),),
@@ -212,6 +220,7 @@ _ENGINE = Row(
         ),
     ),
     width=THIRD,
+    collapsed=True,
 )
 
 _REPLICAS = Row(
@@ -219,9 +228,9 @@ _REPLICAS = Row(
     (
         Panel(
             "Replicas",
-            "Wanted and ready replicas between the bounds; a mark is a scaling decision.",
+            "Desired and ready replicas between the bounds; a mark is a scaling decision.",
             (
-                Query(models.replicas("desired", CHOSEN), f"{WHO} wanted"),
+                Query(models.replicas("desired", CHOSEN), f"{WHO} desired"),
                 *WITHIN_BOUNDS,
             ),
             dashed=BOUNDS,
@@ -244,6 +253,6 @@ DASHBOARD = Dashboard(
     uid="multimodal-model",
     title="Multimodal / Model",
     description="Latency against its objectives, tokens, batches, pools and replicas.",
-    rows=(_LATENCY, _TOKENS, _ENGINE, SERVERS, _REPLICAS),
+    rows=(_LATENCY, _TOKENS, _REPLICAS, _ENGINE, SERVERS, _KEYS),
     annotation=Query(autoscaling.changed(CHOSEN), "replicas changed"),
 )

@@ -15,7 +15,7 @@ from mm_observability.dashboards.shared import percentiles
 from mm_observability.queries import operator
 
 _COUNTS = Row(
-    "At a glance",
+    "Overview",
     (
         Panel(
             "Leaders",
@@ -25,7 +25,7 @@ _COUNTS = Row(
             runbook="MultimodalOperatorNoLeader",
         ),
         Panel(
-            "Keys that wait",
+            "Queue depth",
             "Models that wait for a reconcile.",
             (Query(operator.queue_depth()),),
             runbook="MultimodalOperatorFallsBehind",
@@ -60,13 +60,13 @@ _WORK = Row(
             stacked=True,
         ),
         Panel(
-            "Duration of a reconcile",
+            "Reconcile duration",
             "Mostly waiting for the API server.",
             percentiles(operator.reconcile_seconds, "", 0.5, 0.95, 0.99),
             "s",
         ),
         Panel(
-            "Errors",
+            "Errors by stage",
             "Per second by stage of the reconcile.",
             (Query(operator.errors(), "{{stage}}"),),
             "ops",
@@ -81,7 +81,7 @@ _WORK = Row(
             stacked=True,
         ),
         Panel(
-            "Refused API requests",
+            "Failed API requests",
             "Per second; codes 404 and 409 are part of normal work and not counted.",
             (Query(operator.api_failures(), "{{resource}} {{code}}"),),
             "reqps",
@@ -93,7 +93,7 @@ _WORK = Row(
 )
 
 _COST = Row(
-    "Cost",
+    "Resources",
     (
         Panel(
             "Event loop lag",
@@ -116,7 +116,7 @@ _COST = Row(
             "bytes",
         ),
         Panel(
-            "Processor",
+            "CPU",
             "Cores that each replica uses.",
             (Query(operator.cpu_cores(), "{{pod}}"),),
         ),

@@ -101,8 +101,12 @@ def _dashboard(definition: Dashboard) -> builders.Dashboard:
             .expr(definition.annotation.expression)
         )
     for row in definition.rows:
-        built.with_row(builders.Row(row.title))
-        for panel in row.panels:
+        title = builders.Row(row.title)
+        if row.collapsed:  # its panels are inside it, else Grafana drops them
+            for panel in row.panels:
+                title.with_panel(_panel(panel, row))
+        built.with_row(title)
+        for panel in () if row.collapsed else row.panels:
             built.with_panel(_panel(panel, row))
     return built
 
@@ -192,5 +196,6 @@ def _target(query: Query, kind: Kind, ref: str) -> prometheus.Dataquery:
 
 
 def _number(content: dict[str, Any]) -> None:
-    for number, panel in enumerate(content["panels"], start=1):
+    panels = [one for panel in content["panels"] for one in (panel, *panel.get("panels", ()))]
+    for number, panel in enumerate(panels, start=1):
         panel["id"] = number

@@ -35,38 +35,38 @@ _REQUESTS = Row(
             runbook="MultimodalRouterRequestsFail",
         ),
         Panel(
-            "Requests under way",
+            "Requests in flight",
             "Requests that replicas answer now.",
             (Query(router.outstanding(), _MODEL),),
         ),
         Panel(
-            "First byte",
+            "Time to first byte",
             "Time from a request's head to the first byte of its answer: median and 95 %.",
             percentiles(router.first_byte, f"{_MODEL} ", 0.5, 0.95),
             "s",
         ),
         Panel(
-            "Work under way",
+            "Tokens in flight",
             "Estimated tokens of the requests that replicas answer now: prompts until the "
             "first token, images, answers.",
             (Query(router.outstanding_tokens(), _MODEL),),
         ),
         Panel(
-            "Met a replica that may know them",
+            "Affinity hit rate",
             "Share of placements at the first replica of their key: its cache may have the "
             "image, or the beginning of the conversation.",
             (Query(router.affinity_share(), _MODEL),),
             "percentunit",
         ),
         Panel(
-            "Why replicas were chosen",
+            "Routing decisions",
             "Placements per second: affinity, spill (the first had too much to do), load (no key).",
             (Query(router.placements(), "{{by}}"),),
             "ops",
             stacked=True,
         ),
         Panel(
-            "Canaries",
+            "Requests by split",
             "Requests per second by the name of a split and by model; fallback: the model "
             "answers for one without replicas.",
             (Query(router.splits(), f"{{{{split}}}}: {_MODEL} {{{{by}}}}"),),
@@ -87,7 +87,7 @@ _REPLICAS = Row(
             (Query(router.replicas(), _MODEL),),
         ),
         Panel(
-            "Replicas left alone",
+            "Ejected replicas",
             "Share of a model's replicas that get no requests for a while.",
             (Query(router.ejected_share(), _MODEL),),
             "percentunit",
@@ -101,13 +101,13 @@ _REPLICAS = Row(
             "ops",
         ),
         Panel(
-            "Second attempts",
+            "Retries",
             "Requests per second that another replica got, before their first byte.",
             (Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),),
             "ops",
         ),
         Panel(
-            "Longest wait for a replica",
+            "Oldest held request",
             "How long the oldest request that the router holds has waited.",
             (Query(router.held_seconds(), _MODEL),),
             "s",
@@ -119,10 +119,10 @@ _REPLICAS = Row(
 )
 
 _KEYS = Row(
-    "Limits of keys",
+    "Key limits",
     (
         Panel(
-            "Refused requests by key",
+            "Rejected requests by key",
             "Requests per second that were refused for the limits of their key: key_requests "
             "(a minute's), key_concurrent (at one time).",
             (Query(router.key_rejected(), "{{key}} {{reason}}"),),
@@ -136,6 +136,7 @@ _KEYS = Row(
             stacked=True,
         ),
     ),
+    collapsed=True,
 )
 
 DASHBOARD = Dashboard(
