@@ -28,6 +28,7 @@ UPLOAD_TIMEOUT = 180.0
 READY_TIMEOUT = 240.0  # seconds; measured about 35 alone, more when the machine is shared
 POLL_SECONDS = 0.5
 CLAIM = "checkpoints"
+ROUTER = f"{settings.RELEASE}-router"
 RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "4Gi"}}
 """Small requests: the node has two cores, and a rolling update needs room for two pods."""
 
@@ -154,6 +155,22 @@ def install(cluster: ClusterInfo) -> Installed:
         preparation.load_image(session, recipe, _ignore)
     installation.install_operator(session, _ignore)
     return Installed(cluster, session)
+
+
+@contextmanager
+def with_router(installed: Installed) -> Iterator[str]:
+    """Let the chart run its router; yield the address of the OpenAI API of every model."""
+    where = ("-n", settings.SYSTEM_NAMESPACE)
+    resources = {"requests": {"cpu": "50m", "memory": "128Mi"}}
+    router = {"enabled": True, "resources": resources}
+    installation.install_operator(installed.session, _ignore, {"router": router})
+    try:
+        status = ("rollout", "status", f"deployment/{ROUTER}", *where, "--timeout=120s")
+        kubectl(installed.cluster, *status)
+        service = read(installed.cluster, "service", ROUTER, *where)
+        yield f"http://{service['spec']['clusterIP']}/v1"
+    finally:
+        installation.install_operator(installed.session, _ignore)
 
 
 @contextmanager

@@ -62,13 +62,19 @@ def make_namespace(target: Target, name: str) -> None:
     target.apply(namespace(name))
 
 
-def install_operator(session: Session, report: Report) -> str:
-    """Install the chart, or upgrade what is installed; wait until both operator pods are ready."""
+def install_operator(
+    session: Session, report: Report, changes: Mapping[str, Any] | None = None
+) -> str:
+    """Install the chart, or upgrade what is installed; wait until both operator pods are ready.
+
+    `changes`: values of the chart beside the demo's own.
+    """
     target = session.target
     make_namespace(target, settings.SYSTEM_NAMESPACE)
     values: dict[str, Any] = {
         "operator": {"image": session.image_reference("operator")},
         "runtime": {"image": session.image_reference("runtime")},
+        **(changes or {}),
     }
     if host := monitoring.host_of(target):  # of the Prometheus of `make demo-autoscaling`
         values["prometheus"] = {"allowedHosts": [host]}

@@ -1,0 +1,138 @@
+"""On the entire development cluster: to zero, held by the chart's router, and back, under kills.
+
+What a wake took is printed (`pytest -rP`): the request, the pod's start, and what is between.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from mm_devcluster.demo import monitoring, settings
+from support.clusters import read
+from support.eventually import eventually
+from support.installed import ROUTER, Installed, Space, model_space, operator_pods, with_router
+from support.outside import kill_container
+from support.tiny_llava import CHECKPOINT, samples
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+MODEL = "sleeper"
+ASLEEP_SECONDS = 300.0
+"""A minute without a request, the windows of the metrics, and the drain of a pod."""
+PODS = ("pods", "--selector", f"serving.multimodal.dev/model={MODEL}")
+
+
+@pytest.fixture(name="address", scope="module")
+def router_address(installed: Installed) -> Iterator[str]:
+    with with_router(installed) as address:
+        yield address
+
+
+@pytest.fixture(name="space", scope="module")
+def space_of_a_sleeper(installed: Installed, address: str) -> Iterator[Space]:
+    assert address
+    with (
+        model_space(installed, "zero") as space,
+        monitoring.running(installed.target) as prometheus,
+    ):
+        space.upload(CHECKPOINT, "tiny")
+        scaling = {"minReplicas": 0, "maxReplicas": 1, "scaleToZeroAfter": "1m"}
+        scaling["prometheus"] = {"addresses": [prometheus]}
+        space.apply(space.model(MODEL, "tiny", autoscaling=scaling))
+        space.wait_ready(MODEL, 400)
+        yield space
+
+
+def is_asleep(space: Space) -> bool:
+    return (
+        space.condition(MODEL, "Ready").reason == "ScaledToZero" and not space.get(*PODS)["items"]
+    )
+
+
+def query(address: str, *, stream: bool) -> bool:
+    """Send as the official client does, again what was cut; return whether the answer is right."""
+    sample = samples()[0]
+    asked: Any = {"model": MODEL, "messages": sample.messages, "temperature": 0, "max_tokens": 24}
+    with OpenAI(base_url=address, api_key="none", max_retries=20, timeout=300) as client:
+        if not stream:
+            answer = client.chat.completions.create(**asked)
+            return str(answer.choices[0].message.content) == sample.answer
+        chunks = client.chat.completions.create(**asked, stream=True)
+        return "".join(one.choices[0].delta.content or "" for one in chunks) == sample.answer
+
+
+def raw_stream(address: str) -> list[str]:
+    body = {"model": MODEL, "messages": samples()[0].messages, "stream": True}
+    answer = httpx.post(f"{address}/chat/completions", json=body, timeout=300)
+    assert answer.status_code == 200
+    return [event for event in answer.text.split("\n\n") if event]
+
+
+def start_seconds(space: Space) -> float:
+    """Return how long the pod took from scheduled to Ready, which Kubernetes has in seconds."""
+    (pod,) = space.get(*PODS)["items"]
+    moments = {one["type"]: one["lastTransitionTime"] for one in pod["status"]["conditions"]}
+    first, last = (datetime.fromisoformat(moments[one]) for one in ("PodScheduled", "Ready"))
+    return (last - first).total_seconds()
+
+
+def test_a_request_is_held_until_a_replica_answers(space: Space, address: str) -> None:
+    """One to zero by a real minute without requests; a stream and a unary request wake it."""
+    assert query(address, stream=False)
+    eventually(lambda: is_asleep(space), seconds=ASLEEP_SECONDS, pause_seconds=1)
+    began = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        events = pool.submit(raw_stream, address)
+        unary = pool.submit(query, address, stream=False)
+        assert unary.result(timeout=400)
+        took = time.monotonic() - began
+        found = events.result(timeout=400)
+    assert (found[0], found[-1]) == (": keep-alive", "data: [DONE]")
+    started = start_seconds(space)
+    beside = took - started
+    print(f"wake: {took:.1f} s; the pod's start {started:.0f} s; beside {beside:.1f} s")  # noqa: T201
+    changes = space.read(MODEL)["status"]["scaling"]["history"]
+    moves = [(one["toReplicas"], one["reason"].partition(":")[0]) for one in changes]
+    assert moves[:2] == [(1, "RequestsHeld"), (0, "ScaledToZero")]
+
+
+def kill_routers(installed: Installed) -> None:
+    for pod in _routers(installed):
+        kill_container(pod, "mm-router")
+
+
+def kill_operators(installed: Installed) -> None:
+    routers = {pod["metadata"]["name"] for pod in _routers(installed)}
+    for pod in operator_pods(installed):
+        if pod["metadata"]["name"] not in routers:
+            kill_container(pod, "mm-operator")
+
+
+def _routers(installed: Installed) -> list[dict[str, Any]]:
+    where = ("-n", settings.SYSTEM_NAMESPACE, "-l", "app.kubernetes.io/component=router")
+    found: list[dict[str, Any]] = read(installed.cluster, "pods", *where)["items"]
+    assert found, ROUTER
+    return found
+
+
+@pytest.mark.parametrize("kill", [kill_routers, kill_operators])
+def test_killed_processes_lose_no_request(
+    space: Space, address: str, kill: Callable[[Installed], None]
+) -> None:
+    """Every router, or every operator, is killed while requests wait: all are answered."""
+    space.kubectl("scale", "mmm", MODEL, "--replicas=0")
+    eventually(lambda: is_asleep(space), seconds=ASLEEP_SECONDS, pause_seconds=1)
+    began = time.monotonic()
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(query, address, stream=bool(one % 2)) for one in range(4)]
+        time.sleep(1)
+        kill(space.installed)
+        assert all(one.result(timeout=400) for one in asked)
+    took, started = time.monotonic() - began, start_seconds(space)
+    print(f"{kill.__name__}: {took:.1f} s; the pod's start {started:.0f} s")  # noqa: T201
