@@ -293,6 +293,12 @@ ROLLOUT: Final[dict[str, Advice]] = {
         "([scale-to-zero.md](../tasks/scale-to-zero.md)).",
         "Nothing. Clients must use the router; the model's own Service has no pod meanwhile.",
     ),
+    Reason.WAITING_FOR_SLOT: Advice(
+        "Another model has the GPU of `spec.runtime.gpu.slot`. `Ready` stays True: the router "
+        "holds requests until it is this model's turn "
+        "([scale-to-zero.md](../tasks/scale-to-zero.md#models-that-take-turns-on-a-gpu)).",
+        "Nothing. Where requests wait too long, give the model a GPU of its own.",
+    ),
     Reason.EVALUATION_FAILED: Advice(
         "The engine does not answer like its checkpoint: prompt, token and distance are in the "
         "message, figures in `status.evaluation`. Its pods do not become Ready.",

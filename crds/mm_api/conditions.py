@@ -75,6 +75,7 @@ class Reason(StrEnum):
     REPLICAS_AVAILABLE = "ReplicasAvailable"
     NO_REPLICAS = "NoReplicas"
     SCALED_TO_ZERO = "ScaledToZero"
+    WAITING_FOR_SLOT = "WaitingForSlot"
     EVALUATION_FAILED = "EvaluationFailed"
     EVALUATION_MISSING = "EvaluationMissing"
     # ScalingActive

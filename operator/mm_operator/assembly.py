@@ -147,6 +147,7 @@ class Operator:
             report_seconds=metrics.ticked,
             serves=serves,
             held=self._routers.held if self._routers else lambda _key: 0,
+            waited_seconds=self._routers.waited_seconds if self._routers else lambda _key: 0.0,
             hold_problem=self._routers.problem if self._routers else None,
         )
         self._servers = Servers(

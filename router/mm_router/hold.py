@@ -105,8 +105,14 @@ class Holds:
 
     def state(self, namespaces: Iterable[str]) -> bytes:
         """Return what the operator reads, which wakes models; `namespaces`: those routed to."""
-        held = {"/".join(key): count for key, count in self.held().items()}
-        return RouterState(namespaces=list(namespaces), held=held).to_json().encode()
+        state = RouterState(
+            namespaces=list(namespaces),
+            held={"/".join(key): count for key, count in self.held().items()},
+            waited_seconds={
+                "/".join(key): seconds for key, seconds in self.waited_seconds().items()
+            },
+        )
+        return state.to_json().encode()
 
     def wake(self, model: tuple[str, str], most: int | None = None) -> None:
         """Let requests of a model try again, the oldest first: its replicas have changed.

@@ -11,13 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
-from openai import OpenAI
 
 from mm_devcluster.demo import monitoring, settings
 from support.clusters import read
 from support.eventually import eventually
 from support.installed import ROUTER, Installed, Space, model_space, operator_pods, with_router
 from support.outside import kill_container
+from support.service_clients import is_answered
 from support.tiny_llava import CHECKPOINT, samples
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -55,18 +55,6 @@ def is_asleep(space: Space) -> bool:
     )
 
 
-def query(address: str, *, stream: bool) -> bool:
-    """Send as the official client does, again what was cut; return whether the answer is right."""
-    sample = samples()[0]
-    asked: Any = {"model": MODEL, "messages": sample.messages, "temperature": 0, "max_tokens": 24}
-    with OpenAI(base_url=address, api_key="none", max_retries=20, timeout=300) as client:
-        if not stream:
-            answer = client.chat.completions.create(**asked)
-            return str(answer.choices[0].message.content) == sample.answer
-        chunks = client.chat.completions.create(**asked, stream=True)
-        return "".join(one.choices[0].delta.content or "" for one in chunks) == sample.answer
-
-
 def raw_stream(address: str) -> list[str]:
     body = {"model": MODEL, "messages": samples()[0].messages, "stream": True}
     answer = httpx.post(f"{address}/chat/completions", json=body, timeout=300)
@@ -84,12 +72,12 @@ def start_seconds(space: Space) -> float:
 
 def test_a_request_is_held_until_a_replica_answers(space: Space, address: str) -> None:
     """One to zero by a real minute without requests; a stream and a unary request wake it."""
-    assert query(address, stream=False)
+    assert is_answered(address, MODEL, stream=False)
     eventually(lambda: is_asleep(space), seconds=ASLEEP_SECONDS, pause_seconds=1)
     began = time.monotonic()
     with ThreadPoolExecutor(2) as pool:
         events = pool.submit(raw_stream, address)
-        unary = pool.submit(query, address, stream=False)
+        unary = pool.submit(is_answered, address, MODEL, stream=False)
         assert unary.result(timeout=400)
         took = time.monotonic() - began
         found = events.result(timeout=400)
@@ -130,7 +118,7 @@ def test_killed_processes_lose_no_request(
     eventually(lambda: is_asleep(space), seconds=ASLEEP_SECONDS, pause_seconds=1)
     began = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
-        asked = [pool.submit(query, address, stream=bool(one % 2)) for one in range(4)]
+        asked = [pool.submit(is_answered, address, MODEL, stream=bool(one % 2)) for one in range(4)]
         time.sleep(1)
         kill(space.installed)
         assert all(one.result(timeout=400) for one in asked)

@@ -22,14 +22,14 @@ def gpu_node(cluster: ClusterInfo, count: int) -> Iterator[str]:
     marks = node_object(node, H100)["metadata"]["labels"]
     try:
         kubectl(cluster, "label", "node", node, *(f"{key}={text}" for key, text in marks.items()))
-        _say_gpus(cluster, node, count)
+        advertise(cluster, node, GPU, count)
         yield node
     finally:
         kubectl(cluster, "label", "node", node, *(f"{key}-" for key in marks))
-        _say_gpus(cluster, node, None)
+        advertise(cluster, node, GPU, None)
 
 
-def _say_gpus(cluster: ClusterInfo, node: str, count: int | None) -> None:
-    change = {"status": {"capacity": {GPU: None if count is None else str(count)}}}
+def advertise(cluster: ClusterInfo, node: str, resource: str, count: int | None) -> None:
+    change = {"status": {"capacity": {resource: None if count is None else str(count)}}}
     patch = ["patch", "node", node, "--subresource=status", "--type=merge", "-p"]
     kubectl(cluster, *patch, json.dumps(change))

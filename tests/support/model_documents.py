@@ -45,6 +45,16 @@ def at(path: str, value: object) -> dict[str, Any]:
     return value
 
 
+def in_slot(**parts: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec of a model that takes turns on a GPU, with parts in the place of others."""
+    return {
+        "runtime": {"gpu": {"slot": "shared"}},
+        "rollout": {"strategy": "Recreate"},
+        "autoscaling": {"minReplicas": 0},
+        **parts,
+    }
+
+
 _ON_SLICES = {
     "engine": {"backend": "TensorRT"},
     "runtime": {"gpu": {"resourceName": "nvidia.com/mig-1g.10gb"}},
@@ -249,6 +259,27 @@ RULE_EXAMPLES = (
         "requests name a GPU",
         at("build.resources", {"requests": {"cpu": 1}}),
         at("build.resources", {"requests": {"nvidia.com/gpu": 1}}),
+    ),
+    RuleExample(
+        "turns-need-zero",
+        "spec.runtime.gpu.slot",
+        "models of a slot take turns, which neither KEDA nor a HorizontalPodAutoscaler knows",
+        in_slot(),
+        in_slot(autoscaling={"mode": "Enforce"}),
+    ),
+    RuleExample(
+        "a-slot-has-no-second-pod",
+        "spec.runtime.gpu.slot",
+        "the GPU of a slot has no place for a second pod",
+        in_slot(),
+        in_slot(rollout={"strategy": "Rolling"}),
+    ),
+    RuleExample(
+        "a-slot-has-no-encoders",
+        "spec.runtime.gpu.slot",
+        "the GPU of a slot has no place for encoders",
+        in_slot(),
+        in_slot(vision={"placement": "Disaggregated"}),
     ),
     RuleExample(
         "an-engine-runs-on-what-built-it",

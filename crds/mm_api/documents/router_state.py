@@ -17,3 +17,6 @@ class RouterState(Document):
     held: dict[str, int] = Field(
         default={}, description="Requests that wait for a replica, by NAMESPACE/NAME of the model."
     )
+    waited_seconds: dict[str, float] = Field(
+        default={}, description="How long the oldest of them has waited, by the same names."
+    )

@@ -88,6 +88,12 @@ class RuntimeGpu(Gpu):
         "resource, for example gpu.nvidia.com. With any other class set `memory` and "
         "`computeCapability`, too.",
     )
+    slot: ObjectName | None = Field(
+        default=None,
+        description="Models of one namespace with the same slot take turns on one GPU: one of them "
+        "has a replica at a time, and the router holds the requests of the others. Needs "
+        "autoscaling with minReplicas 0 and maxReplicas 1.",
+    )
     device_selectors: Annotated[list[DeviceSelector], Field(max_length=8)] = Field(
         default=[],
         description="CEL expressions that must all hold for a device, as in a ResourceClaim, for "

@@ -113,6 +113,27 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "build.gpu.resourceName",
             field="build.gpu.resourceName",
         ),
+        Rule(
+            cel="!has(self.runtime.gpu.slot) || (has(self.autoscaling) && "
+            "self.autoscaling.mode == 'Enforce' && self.autoscaling.engine == 'Builtin' && "
+            "self.autoscaling.minReplicas == 0 && self.autoscaling.maxReplicas == 1)",
+            message="models of a slot take turns, which neither KEDA nor a HorizontalPodAutoscaler "
+            "knows: set autoscaling with mode Enforce, engine Builtin, minReplicas 0 and "
+            "maxReplicas 1, or remove runtime.gpu.slot",
+            field="runtime.gpu.slot",
+        ),
+        Rule(
+            cel="!has(self.runtime.gpu.slot) || self.rollout.strategy == 'Recreate'",
+            message="the GPU of a slot has no place for a second pod: set rollout.strategy to "
+            "Recreate, or remove runtime.gpu.slot",
+            field="runtime.gpu.slot",
+        ),
+        Rule(
+            cel="!has(self.runtime.gpu.slot) || self.vision.placement == 'Colocated'",
+            message="the GPU of a slot has no place for encoders in pods of their own: set "
+            "vision.placement to Colocated, or remove runtime.gpu.slot",
+            field="runtime.gpu.slot",
+        ),
     ),
     ModelSource: (
         Rule(

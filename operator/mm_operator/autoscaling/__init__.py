@@ -26,6 +26,7 @@ from mm_operator.autoscaling.objectives import (
 )
 from mm_operator.autoscaling.observation import Observation, RequestRate, Traffic
 from mm_operator.autoscaling.policy import decide
+from mm_operator.autoscaling.slot import SlotMember, take_turns
 from mm_operator.autoscaling.state import Sample, State, fresh
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "ScalingReason",
     "ScalingRules",
     "SelectPolicy",
+    "SlotMember",
     "State",
     "Traffic",
     "Tuning",
@@ -51,4 +53,5 @@ __all__ = [
     "WorkCost",
     "decide",
     "fresh",
+    "take_turns",
 ]

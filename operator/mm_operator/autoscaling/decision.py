@@ -32,6 +32,10 @@ class ScalingReason(StrEnum):
     """No request came for so long that no replica is left."""
     REQUESTS_HELD = "RequestsHeld"
     """The router holds requests, and there is no replica."""
+    SLOT_BUSY = "SlotBusy"
+    """Another model has the GPU of the slot."""
+    SLOT_GIVEN_UP = "SlotGivenUp"
+    """Its time is over, and requests to another model of the slot wait."""
     CAPACITY_LIMITED = "CapacityLimited"
     """More is needed; there is no GPU to place it on."""
 

@@ -29,11 +29,13 @@ HASH_DIGITS = 32
 
 def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEngine) -> str:
     """Return the digest of everything that makes pods differ; replicas do not."""
+    # Who may connect to Triton, and who takes turns with it, change nothing in a pod.
+    gpu = spec.runtime.gpu.model_copy(update={"slot": None})
+    runtime = spec.runtime.model_copy(update={"triton": _exposed(spec), "gpu": gpu})
     content: dict[str, object] = {
         "serving": plain(wanted.plan.serving_plan),
         "engine": wanted.config,
-        # Who may connect to Triton changes nothing in a pod.
-        "runtime": stated(spec.runtime.model_copy(update={"triton": _exposed(spec)})),
+        "runtime": stated(runtime),
         "gateway": stated(spec.gateway),
         "drainSeconds": drain_seconds(spec),
         # How long unused engines stay changes nothing in a pod.

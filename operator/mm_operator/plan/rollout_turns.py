@@ -24,6 +24,7 @@ _NOT_OF_PODS = frozenset(
         "build.store.gcAfter",
         "build.timeout",
         "build.ttlAfterFinished",
+        "runtime.gpu.slot",
         "vision.replicas",
     }
 )

@@ -51,6 +51,8 @@ class Requested:
     """Requests that wait in routers."""
     hold_problem: str | None = None
     """Why they would be lost without a replica; empty: they wait. None: there are no routers."""
+    slot: str = ""
+    """Of the GPU on which the model takes turns with others; empty: with none."""
 
 
 class ModelAutoscaler:
@@ -122,7 +124,8 @@ class ModelAutoscaler:
             hold_problem=requested.hold_problem or "",
         )
         objectives = replace(objectives, cost=self.cost)
-        if requested.hold_problem is None:
+        may_start = requested.replicas or not requested.slot
+        if requested.hold_problem is None and may_start:
             objectives = replace(objectives, min_replicas=max(1, objectives.min_replicas))
         decision, self.state = decide(observation, self.state, objectives)
         self.decision, self.attainment = decision, reading.attainment

@@ -27,6 +27,10 @@ class ScaledPod:
     """When it became Ready last."""
     unschedulable: bool = False
     restarted: bool = False
+    ended: bool = False
+    """It has given back what it had; it may be there for ever."""
+    ends_at: float | None = None
+    """When the grace period of one that was deleted is over."""
 
     def start_phases(self) -> dict[str, float] | None:
         """Return the seconds of each phase of the start; None unless it is a clean first one.
@@ -69,6 +73,8 @@ def scaled_pod(pod: Mapping[str, Any]) -> ScaledPod:
         unschedulable=(
             scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
         ),
+        ended=status.get("phase") in {"Succeeded", "Failed"},
+        ends_at=_seconds(metadata.get("deletionTimestamp")),
         restarted=any(one.get("restartCount", 0) for one in statuses),
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 from mm_api import labels
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
 from mm_operator import names
-from mm_operator.autoscaling import Objectives
+from mm_operator.autoscaling import Decision, Objectives, take_turns
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client, WritesForbiddenError
 from mm_operator.cluster.keys import Key
@@ -34,6 +34,7 @@ from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.reader import Answers, read_all
+from mm_operator.scaling.slots import slot_member
 from mm_operator.scaling.traffic import Reading, read_traffic
 from mm_operator.scaling.view import ScalingAuthority
 
@@ -59,11 +60,16 @@ _TURN = 50
 _UNREADABLE = "the answers of Prometheus cannot be read: see the operator's log"
 
 
+Slot = tuple[str, str]
+"""Namespace, and name of a slot in it."""
+
+
 @dataclass(slots=True)
 class _Evaluation:
     """One model in one tick."""
 
     record: ModelRecord
+    spec: MultimodalModelSpec
     requested: Requested
     autoscaler: ModelAutoscaler
     pods: Sequence[ScaledPod]
@@ -73,11 +79,17 @@ class _Evaluation:
     problem: str = ""
     objectives: Objectives = field(init=False)
     series: Answers = field(default_factory=dict)
+    turn: Decision | None = None
+    """Where another model of its slot has the GPU; the load decides nothing then."""
 
     def __post_init__(self) -> None:
         self.objectives = objectives_of(
             self.requested.spec, slots_per_replica=self.requested.slots_per_replica
         )
+
+    @property
+    def slot(self) -> Slot | None:
+        return _slot_of(self.record.key, self.spec)
 
 
 class Scaler:
@@ -96,6 +108,7 @@ class Scaler:
         report_seconds: called with the seconds of each tick.
         serves: whether the models of a namespace are this installation's.
         held: how many requests of a model wait in routers.
+        waited_seconds: how long the oldest of them has waited.
         hold_problem: why requests of a namespace would be lost without a replica; empty: they wait.
             None: there are no routers, and a model keeps one replica.
     """
@@ -115,6 +128,7 @@ class Scaler:
         report_seconds: Callable[[float], None] = lambda _seconds: None,
         serves: Callable[[str], bool] = lambda _namespace: True,
         held: Callable[[Key], int] = lambda _key: 0,
+        waited_seconds: Callable[[Key], float] = lambda _key: 0.0,
         hold_problem: Callable[[str], str] | None = None,
     ) -> None:
         self._models = models
@@ -129,11 +143,14 @@ class Scaler:
         self._report_seconds = report_seconds
         self._serves = serves
         self._held = held
+        self._waited_seconds = waited_seconds
         self._hold_problem = hold_problem
         self._autoscalers: dict[str, ModelAutoscaler] = {}
         self._views: dict[str, ScalingView] = {}
         self._specs: dict[str, tuple[int, MultimodalModelSpec | None]] = {}
         self._pods: dict[str, tuple[int, ScaledPod]] = {}
+        self._slots: dict[Slot, set[Key]] | None = None
+        """Members of each slot; None until a tick has seen every model."""
 
     def view(self, uid: str) -> ScalingView | None:
         """Return what the status of a model should say; None before the first evaluation."""
@@ -151,6 +168,7 @@ class Scaler:
         """Tick until cancelled, with no memory of an earlier time as leader."""
         self._autoscalers.clear()
         self._views.clear()
+        self._slots = None
         try:
             while True:
                 started = time.monotonic()
@@ -166,14 +184,30 @@ class Scaler:
 
     async def wake(self, keys: Sequence[Key]) -> None:
         """Decide at once on models in which requests wait, where there is no replica."""
+        slots: set[Slot] = set()
         for key in keys:
             evaluation = self._evaluation_of(key, waking=True)
-            if evaluation is not None and not evaluation.requested.replicas:
+            if evaluation is None or evaluation.requested.replicas:
+                continue
+            if evaluation.slot:
+                slots.add(evaluation.slot)
+            else:
                 await self._decide_all([evaluation])
+        for slot in sorted(slots):
+            members = self._members(slot)
+            self._take_turns(slot, members)
+            # What a replica that serves should do, a tick decides, with metrics.
+            await self._decide_all(
+                [one for one in members if one.turn or not one.requested.replicas]
+            )
 
     async def tick(self) -> None:
         """Look at every model once."""
         evaluations = await self._evaluations()
+        self._slots = self._members_of_slots()
+        known = {evaluation.record.key: evaluation for evaluation in evaluations}
+        for slot, keys in self._slots.items():
+            self._take_turns(slot, [known[key] for key in sorted(keys & known.keys())])
         self._forget({evaluation.record.uid for evaluation in evaluations})
         for evaluation in evaluations:
             if evaluation.autoscaler.changes_engine(evaluation.requested.spec.engine):
@@ -222,8 +256,8 @@ class Scaler:
         if autoscaler is None:
             autoscaler = ModelAutoscaler(status.get("scaling") or {}, self._clock(), spec.replicas)
             self._autoscalers[record.uid] = autoscaler
-        if record.version < autoscaler.written_version:
-            return None  # the cache has not seen our own last move yet
+        if self._is_behind(record):
+            return None
         mover = record.replicas_set_by.manager
         requested = Requested(
             spec.autoscaling,
@@ -232,10 +266,55 @@ class Scaler:
             mover,
             held=self._held(key) if waking or spec.replicas else 0,
             hold_problem=self._hold_problem and self._hold_problem(key.namespace),
+            slot=spec.runtime.gpu.slot or "",
         )
         pods = self._pods_of(key)
         pod_names = autoscaler.names(pods, self._clock())
-        return _Evaluation(record, requested, autoscaler, pods, pod_names)
+        return _Evaluation(record, spec, requested, autoscaler, pods, pod_names)
+
+    def _is_behind(self, record: ModelRecord) -> bool:
+        """Return whether the cache has not seen our own last move yet."""
+        autoscaler = self._autoscalers.get(record.uid)
+        return autoscaler is not None and record.version < autoscaler.written_version
+
+    def _members_of_slots(self) -> dict[Slot, set[Key]]:
+        found: dict[Slot, set[Key]] = defaultdict(set)
+        for key in self._models:
+            record = self._models.find(key)
+            spec = self._spec(record) if record else None
+            if spec is not None and (slot := _slot_of(key, spec)):
+                found[slot].add(key)
+        return dict(found)
+
+    def _members(self, slot: Slot) -> list[_Evaluation]:
+        """Return every model of a slot; none while it is not known what each of them has."""
+        found = []
+        for key in sorted((self._slots or {}).get(slot, ())):
+            evaluation, record = self._evaluation_of(key, waking=True), self._models.find(key)
+            if record is not None and self._is_behind(record):
+                return []
+            if evaluation is not None and evaluation.slot == slot:
+                found.append(evaluation)
+        return found
+
+    def _take_turns(self, slot: Slot, evaluations: Sequence[_Evaluation]) -> None:
+        now = self._clock()
+        members = [
+            slot_member(
+                one.record.key.name,
+                one.spec,
+                one.requested,
+                one.autoscaler,
+                pods=one.pods,
+                held=self._held(one.record.key),
+                waited_seconds=self._waited_seconds(one.record.key),
+                at=now,
+            )
+            for one in evaluations
+        ]
+        turns = take_turns(slot[1], members, now)
+        for one in evaluations:
+            one.turn = turns.get(one.record.key.name)
 
     async def _resolve(self, evaluations: Sequence[_Evaluation]) -> None:
         for evaluation in evaluations:
@@ -310,9 +389,10 @@ class Scaler:
             )
         if autoscaler.others_moved(requested, now):
             self._conflicts.suspect(evaluation.record.key)
-        decision = autoscaler.decide(
+        decision = evaluation.turn or autoscaler.decide(
             requested, objectives, pods=evaluation.pods, reading=reading, now=now
         )
+        autoscaler.decision = decision
         authority = self._authority(evaluation, now)
         free = not (authority.others or authority.problem)
         if requested.spec.mode == "Enforce" and requested.spec.engine == "Builtin" and free:
@@ -395,6 +475,11 @@ class Scaler:
         _keep(self._views, followed)
         _keep(self._specs, followed)
         _keep(self._pods, self._cache.uids())
+
+
+def _slot_of(key: Key, spec: MultimodalModelSpec) -> Slot | None:
+    slot = spec.runtime.gpu.slot
+    return (key.namespace, slot) if slot else None
 
 
 def _keep(memory: dict[str, Any], uids: set[str]) -> None:

@@ -32,6 +32,7 @@ _NO_ROUTER = (
     "minReplicas 0 counts as 1, because nothing holds requests while there is no pod: set the "
     "chart's router.enabled"
 )
+_TURNS = frozenset({ScalingReason.SLOT_BUSY, ScalingReason.SLOT_GIVEN_UP})
 _LIMITED = (
     "more replicas are needed and there is no node to place them on: add nodes, or lower "
     "autoscaling.maxReplicas"
@@ -150,6 +151,8 @@ def _condition(
         return False, Reason.RECOMMEND_ONLY, _RECOMMENDING
     if obstacle := _obstacle(decision, authority):
         return False, *obstacle
+    if decision.reason in _TURNS:
+        return True, Reason.WAITING_FOR_SLOT, decision.message
     if decision.capacity_limited:
         return True, Reason.CAPACITY_LIMITED, _LIMITED
     names = [one.name for one in decision.objectives]

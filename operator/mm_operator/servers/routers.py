@@ -56,10 +56,15 @@ class Routers:
         self._slices: dict[str, list[tuple[str, bool]]] = {}
         self._said: dict[str, tuple[float, RouterState]] = {}
         self._held: Counter[str] = Counter()
+        self._waited: dict[str, float] = {}
 
     def held(self, key: Key) -> int:
         """Return how many requests of a model wait."""
         return self._held[str(key)]
+
+    def waited_seconds(self, key: Key) -> float:
+        """Return how long the oldest of them has waited."""
+        return self._waited.get(str(key), 0.0)
 
     def problem(self, namespace: str) -> str:
         """Return why requests of a namespace may be lost without a replica; empty: they wait."""
@@ -91,6 +96,10 @@ class Routers:
         answers = await asyncio.gather(*(self._query(opened, one) for one in sorted(there)))
         self._said = {one: said for one, said in self._said.items() if one in there}
         self._held = sum((Counter(one.held) for one in answers if one), Counter())
+        self._waited = {}
+        for one in answers:
+            for name, seconds in one.waited_seconds.items() if one else ():
+                self._waited[name] = max(seconds, self._waited.get(name, 0.0))
         if self._held:
             await wake([Key(*one.split("/", 1)) for one in sorted(self._held) if "/" in one])
 

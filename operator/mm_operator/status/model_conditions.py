@@ -7,7 +7,7 @@ from mm_operator.model import Outcome, Plan, Snapshot, Step
 from mm_operator.status.conditions import Condition, truth
 from mm_operator.status.encoders import encoders_ready
 from mm_operator.status.evaluation import evaluation_missing, evaluation_problem
-from mm_operator.status.scaling import scales_to_zero, scaling_active
+from mm_operator.status.scaling import scales_to_zero, scaling_active, waits_for_slot
 from mm_operator.status.servers import trouble
 
 OBSTACLES = frozenset(
@@ -31,6 +31,12 @@ OBSTACLES = frozenset(
 _ASLEEP = (
     "no request came for spec.autoscaling.scaleToZeroAfter: the router holds the next one, and a "
     "replica starts"
+)
+
+
+_WAITS = (
+    "another model has the GPU of spec.runtime.gpu.slot: the router holds requests until it is "
+    "this model's turn"
 )
 
 
@@ -73,12 +79,19 @@ def _ready(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> Condition:
     if snapshot.spec is not None and snapshot.spec.replicas == 0 and plan.rollout.serving_hash:
         # As a Deployment without replicas is available: nothing that is wanted is missing.
         settled = plan.rollout.complete and not plan.rollout.held
-        asleep = (Reason.SCALED_TO_ZERO, _ASLEEP)
-        why = asleep if scales_to_zero(snapshot) else (Reason.NO_REPLICAS, "spec.replicas is 0")
-        return Condition(kind, truth(settled), *why)
+        return Condition(kind, truth(settled), *_why_none(snapshot))
     if plan.rollout.serving_hash and (problem := evaluation_problem(snapshot, plan)):
         return Condition(kind, "False", Reason.EVALUATION_FAILED, problem)
     return _former(snapshot, plan) or _waking(snapshot, plan) or _awaited(plan)
+
+
+def _why_none(snapshot: Snapshot) -> tuple[Reason, str]:
+    """Return reason and message of a model without a replica."""
+    if not scales_to_zero(snapshot):
+        return Reason.NO_REPLICAS, "spec.replicas is 0"
+    if waits_for_slot(snapshot):
+        return Reason.WAITING_FOR_SLOT, _WAITS
+    return Reason.SCALED_TO_ZERO, _ASLEEP
 
 
 def _waking(snapshot: Snapshot, plan: Plan) -> Condition | None:
@@ -86,7 +99,8 @@ def _waking(snapshot: Snapshot, plan: Plan) -> Condition | None:
     deployment, kind = snapshot.observed.deployment, ConditionType.READY
     before = {one["type"]: one for one in snapshot.status.get("conditions", ())}.get(kind, {})
     starts = plan.rollout.reason == Reason.PODS_STARTING and deployment and not deployment.stalled
-    if not (starts and scales_to_zero(snapshot) and before.get("reason") == Reason.SCALED_TO_ZERO):
+    asleep = before.get("reason") in {Reason.SCALED_TO_ZERO, Reason.WAITING_FOR_SLOT}
+    if not (starts and scales_to_zero(snapshot) and asleep):
         return None
     text = joined("the router holds requests until a replica answers", plan.rollout.message)
     return Condition(kind, before["status"], Reason.SCALED_TO_ZERO, text)

@@ -45,6 +45,11 @@ def scales_to_zero(snapshot: Snapshot) -> bool:
     return autoscaling is not None and autoscaling.to_zero
 
 
+def waits_for_slot(snapshot: Snapshot) -> bool:
+    """Return whether another model has the GPU on which this one takes turns."""
+    return scaling_active(snapshot).reason == Reason.WAITING_FOR_SLOT
+
+
 def _is_on(snapshot: Snapshot) -> bool:
     autoscaling = snapshot.spec.autoscaling if snapshot.spec else None
     return autoscaling is not None and autoscaling.mode != "Off"

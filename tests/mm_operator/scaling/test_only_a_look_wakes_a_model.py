@@ -2,8 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
@@ -11,27 +14,29 @@ from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.scaler import Scaler
-from support.model_documents import document
+from support.cases import cases
+from support.model_documents import document, in_slot
 
-KEY = Key("demo", "llava")
-METADATA = {
-    "name": KEY.name,
-    "namespace": KEY.namespace,
-    "uid": "1",
-    "generation": 1,
-    "resourceVersion": "1",
-    "creationTimestamp": "2026-11-30T00:00:00Z",
-}
+MADE = "2026-11-30T00:00:00Z"
+SLEEPER, FIRST, SECOND = Key("demo", "llava"), Key("demo", "first"), Key("demo", "second")
 
 
-class Api:
-    """An API server that takes numbers of replicas."""
+@dataclass
+class Site:
+    """Models, and an API server that takes numbers of replicas."""
 
-    def __init__(self) -> None:
-        self.replicas: list[int] = []
+    models: ModelCache = field(default_factory=ModelCache)
+    cache: Cache = field(default_factory=Cache)
+    moves: list[tuple[str, int]] = field(default_factory=list)
 
-    async def merge(self, *_: Any, **__: Any) -> dict[str, Any]:
-        self.replicas.append(_[3]["spec"]["replicas"])
+    def put(self, key: Key, replicas: int, spec: dict[str, Any], version: str = "1") -> None:
+        metadata = {"name": key.name, "namespace": key.namespace, "uid": key.name}
+        metadata |= {"creationTimestamp": MADE, "resourceVersion": version}
+        made = document({**spec, "replicas": replicas}, key.name)
+        self.models.put({**made, "metadata": {**metadata, "generation": int(version)}})
+
+    async def merge(self, _: Any, __: str, name: str, body: Any, **___: Any) -> dict[str, Any]:
+        self.moves.append((name, body["spec"]["replicas"]))
         return {"metadata": {"resourceVersion": "2"}}
 
     async def list(self, *_: Any) -> AsyncIterator[Any]:
@@ -40,42 +45,78 @@ class Api:
 
 
 @asynccontextmanager
-async def asleep(**changes: Any) -> AsyncIterator[tuple[Scaler, Api]]:
-    api: Any = Api()
-    models, endpoints = ModelCache(), Endpoints(OwnPrometheus(OwnPrometheusSettings()), ())
-    spec = {"replicas": 0, "autoscaling": {"minReplicas": 0}}
-    models.put({**document(spec, KEY.name), "metadata": METADATA})
+async def asleep(**changes: Any) -> AsyncIterator[tuple[Scaler, Site]]:
+    site: Any = Site()
+    endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()), ())
+    site.put(SLEEPER, 0, {"autoscaling": {"minReplicas": 0}})
     scaler = Scaler(
-        models=models,
-        cache=Cache(),
-        client=api,
+        models=site.models,
+        cache=site.cache,
+        client=site,
         endpoints=endpoints,
-        conflicts=ConflictingAutoscalers(api),
+        conflicts=ConflictingAutoscalers(site),
         wake=lambda _key: None,
         interval_seconds=15.0,
         **{"held": lambda _key: 3, "hold_problem": lambda _namespace: "", **changes},
     )
     try:
-        yield scaler, api
+        yield scaler, site
     finally:
         await endpoints.close()
 
 
 async def test_a_tick_does_not_trust_an_older_count() -> None:
     """Those requests may be answered, and the model put to sleep since."""
-    async with asleep() as (scaler, api):
+    async with asleep() as (scaler, site):
         await scaler.tick()
-        assert api.replicas == []
+        assert site.moves == []
 
-        await scaler.wake([KEY, Key("demo", "unknown")])
-        assert api.replicas == [1]
+        await scaler.wake([SLEEPER, Key("demo", "unknown")])
+        assert site.moves == [(SLEEPER.name, 1)]
 
 
 async def test_without_routers_the_fewest_is_one() -> None:
-    async with asleep(held=lambda _key: 0, hold_problem=None) as (scaler, api):
+    async with asleep(held=lambda _key: 0, hold_problem=None) as (scaler, site):
         await scaler.tick()
-        view = scaler.view("1")
+        view = scaler.view(SLEEPER.name)
 
-    assert api.replicas == [1]
+    assert site.moves == [(SLEEPER.name, 1)]
     assert view is not None
     assert "minReplicas 0 counts as 1, because nothing holds requests" in view.message
+
+
+@cases("now swapped", {"time-is-over": (30.0, True), "time-is-not-over": (29.0, False)})
+async def test_a_look_swaps_the_models_of_a_slot(now: float, *, swapped: bool) -> None:
+    """The one that has the GPU goes first; the one that waits comes when its pod has gone."""
+    began = datetime.fromisoformat(MADE).timestamp()
+    marks = {labels.MODEL: FIRST.name, labels.APP_COMPONENT: str(labels.Component.SERVER)}
+    names = {"name": "a", "namespace": "demo", "uid": "a", "resourceVersion": "1"}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": MADE}
+    pod = {
+        "metadata": {**names, "creationTimestamp": MADE, "labels": marks},
+        "status": {"phase": "Running", "conditions": [ready]},
+    }
+    async with asleep(
+        held=lambda key: int(key == SECOND),
+        waited_seconds=lambda _key: 5.0,
+        clock=lambda: began + now,
+    ) as (scaler, site):
+        site.put(FIRST, 1, in_slot())
+        site.put(SECOND, 0, in_slot())
+        site.cache.put("Pod", pod)
+        await scaler.wake([SECOND])
+        assert site.moves == []  # before a tick it is not known who shares the slot
+
+        await scaler.tick()
+        await scaler.wake([SECOND])
+        assert site.moves == [(FIRST.name, 0)] * swapped
+        view = scaler.view(SECOND.name)
+        assert view is not None
+        assert (view.status.reason, view.reason) == ("SlotBusy", "WaitingForSlot")
+
+        site.put(FIRST, 0, in_slot(), version="2")
+        await scaler.wake([SECOND])
+        assert site.moves == [(FIRST.name, 0)] * swapped  # its pod has not ended
+        site.cache.remove("Pod", pod)
+        await scaler.wake([SECOND])
+        assert site.moves[-1] == (SECOND.name, 1)

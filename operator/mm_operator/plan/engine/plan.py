@@ -1,8 +1,11 @@
 """The plan of one engine: request, checks, limits, memory, pools, commands, documents, verdict."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mm_api.documents.model_plan import Reason
 from mm_api.evaluation import evaluation_cost
+from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
@@ -73,7 +76,7 @@ def _planned(
         pool=sizes.pools.cuda,
         evaluation=cost,
         fit=backend.fit(target, sizes),
-        reasons=(*backend.reasons(sizes), *own.reasons),
+        reasons=(*backend.reasons(sizes), *own.reasons, *_turns(inputs.spec)),
         warnings=(
             *exposure_warnings(inputs.spec, backend.serving_image),
             *container_limit_warnings(inputs.spec, serving, sizes.memory),
@@ -82,3 +85,9 @@ def _planned(
             *own.warnings,
         ),
     )
+
+
+def _turns(spec: MultimodalModelSpec) -> Iterator[Reason]:
+    if slot := spec.runtime.gpu.slot:
+        why = "its models run one at a time: what the largest of them takes is enough for all"
+        yield Reason(field="runtime.gpu.slot", value=slot, reason=why)

@@ -49,7 +49,7 @@ class VllmOnCpu(Vllm):
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
         """Yield every hit of every check, and what is planned for GPUs alone."""
         yield from Vllm.problems(self, target, request)
-        gpu = target.spec.runtime.gpu
+        gpu = target.spec.runtime.gpu.model_copy(update={"slot": None})
         on_gpus = {
             "runtime.gpu": gpu != type(gpu)(),
             "engine.parallelism": request.tensor_parallel * request.pipeline_parallel > 1,
