@@ -82,20 +82,20 @@ def test_requests_swap_the_models(space: Space, address: str) -> None:
         (other,) = set(MODELS) - {resident}
         began = time.monotonic()
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(is_answered, address, other, stream=True)
+            sent = pool.submit(is_answered, address, other, stream=True)
             space.wait_reason(other, "ScalingActive", "WaitingForSlot", "FollowingLoad")
-            assert asked.result(timeout=400)
+            assert sent.result(timeout=400)
         print(f"{resident} -> {other}: {time.monotonic() - began:.1f} s")  # noqa: T201
         assert reasons(space, resident)[0] == "SlotGivenUp"
         assert reasons(space, other)[0] == "RequestsHeld"
 
 
-def test_nobody_waits_for_ever(space: Space, address: str) -> None:
+def test_no_request_waits_for_ever(space: Space, address: str) -> None:
     """Requests to both at one time, again and again: every one is answered."""
     with ThreadPoolExecutor(4) as pool:
-        asked = [
+        sent = [
             pool.submit(is_answered, address, MODELS[number % 2], stream=bool(number % 3))
             for number in range(12)
         ]
-        assert all(one.result(timeout=600) for one in asked)
+        assert all(one.result(timeout=600) for one in sent)
     assert len(with_replicas(space)) == 1

@@ -118,9 +118,9 @@ def test_killed_processes_lose_no_request(
     eventually(lambda: is_asleep(space), seconds=ASLEEP_SECONDS, pause_seconds=1)
     began = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
-        asked = [pool.submit(is_answered, address, MODEL, stream=bool(one % 2)) for one in range(4)]
+        sent = [pool.submit(is_answered, address, MODEL, stream=bool(one % 2)) for one in range(4)]
         time.sleep(1)
         kill(space.installed)
-        assert all(one.result(timeout=400) for one in asked)
+        assert all(one.result(timeout=400) for one in sent)
     took, started = time.monotonic() - began, start_seconds(space)
     print(f"{kill.__name__}: {took:.1f} s; the pod's start {started:.0f} s")  # noqa: T201

@@ -2,7 +2,7 @@
 
 One member at a time has a replica. It keeps the GPU while no other one's requests wait, and for as
 long as its own start took at least; then the GPU goes to the request that has waited the longest.
-Nobody waits for ever: who gives the GPU up queues behind those who wait, and who never becomes
+No request waits for ever: who gives the GPU up queues behind those who wait, and who never becomes
 ready loses it at its deadline.
 """
 
@@ -84,7 +84,7 @@ def _age(member: SlotMember) -> tuple[float, str]:
 
 
 def _seniority(member: SlotMember) -> tuple[float, int, float, str]:
-    """Return the order in which several keep the GPU: who answers, then who has pods or got it."""
+    # Who answers keeps the GPU, then who has pods, then who got it.
     never = float("inf")
     ready = never if member.ready_at is None else member.ready_at
     return ready, -member.pods, member.started_at or never, member.name

@@ -52,7 +52,7 @@ class Requested:
     hold_problem: str | None = None
     """Why they would be lost without a replica; empty: they wait. None: there are no routers."""
     slot: str = ""
-    """Of the GPU on which the model takes turns with others; empty: with none."""
+    """Name of `spec.runtime.gpu.slot`; empty: the model takes turns with no other."""
 
 
 class ModelAutoscaler:

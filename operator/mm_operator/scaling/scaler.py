@@ -273,7 +273,7 @@ class Scaler:
         return _Evaluation(record, spec, requested, autoscaler, pods, pod_names)
 
     def _is_behind(self, record: ModelRecord) -> bool:
-        """Return whether the cache has not seen our own last move yet."""
+        # The cache has not seen our own last move yet.
         autoscaler = self._autoscalers.get(record.uid)
         return autoscaler is not None and record.version < autoscaler.written_version
 

@@ -1,4 +1,4 @@
-"""Models of a slot: one at a time, sticky, the oldest request first, and nobody waits for ever."""
+"""Models of a slot: one at a time, sticky, the oldest request first, none for ever."""
 
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ def waits(member: SlotMember, since: float) -> SlotMember:
 @cases(
     "members at expected",
     {
-        "nobody-waits": ((A, B), 9e9, {}),
+        "no-request-waits": ((A, B), 9e9, {}),
         "residency": ((A, waits(B, 90)), 159, {"b": "SlotBusy"}),
         "its-time-is-over": ((A, waits(B, 90)), 160, {"a": "SlotGivenUp", "b": "SlotBusy"}),
         "never-ready": (
