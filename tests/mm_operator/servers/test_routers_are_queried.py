@@ -47,7 +47,9 @@ def slice_of(*endpoints: tuple[str, bool], uid: str = "1") -> dict[str, Any]:
 
 def state(namespaces: Sequence[str] = (), **held: int) -> bytes:
     named = {str(key): held[key.name] for key in (LLAVA, QWEN) if key.name in held}
-    return RouterState(namespaces=list(namespaces), held=named).to_json().encode()
+    waited = {name: 10.0 * count for name, count in named.items()}
+    said = RouterState(namespaces=list(namespaces), held=named, waited_seconds=waited)
+    return said.to_json().encode()
 
 
 async def looked(
@@ -73,6 +75,7 @@ async def test_what_waits_in_all_of_them_is_counted() -> None:
     )
 
     assert (found.held(LLAVA), found.held(QWEN), found.held(Key("blue", "qwen"))) == (3, 4, 0)
+    assert (found.waited_seconds(LLAVA), found.waited_seconds(QWEN)) == (20.0, 40.0)
     assert woken == [[LLAVA, QWEN]]
     assert found.problem("blue") == ""
 
