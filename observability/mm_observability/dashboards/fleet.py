@@ -56,7 +56,7 @@ _MODELS = Row(
     (
         Panel(
             "Conditions",
-            "Ready of each model with its reason; 1 is True.",
+            "Whether each model is Ready, and the reason; its name leads to its dashboard.",
             (Query(models.condition("Ready", CHOSEN), "Ready"),),
             kind="table",
         ),

@@ -54,6 +54,15 @@ def _labels(name: str, label: str, query: str) -> builders.QueryVariable:
 
 
 TAG = "multimodal"
+MODEL_LINK: Final = {
+    "title": "Dashboard of the model",
+    "url": "/d/multimodal-model?var-namespace=${__data.fields.namespace}"
+    "&var-model=${__data.fields.model}",
+}
+HOLDS: Final = {
+    "type": "value",
+    "options": {"1": {"text": "Ready", "color": "green"}, "0": {"text": "no", "color": "red"}},
+}
 HEIGHT = 8
 STAT_HEIGHT = 4
 
@@ -141,9 +150,15 @@ def _of_kind(panel: Panel, kind: Kind) -> _Builder:
             reduce = common_builders.ReduceDataOptions().calcs(["lastNotNull"])
             return stat.Panel().reduce_options(reduce)
         case "table":
-            hidden = {"excludeByName": {"Time": True}}
-            return table.Panel().with_transformation(
-                dashboard.DataTransformerConfig("organize", options=hidden)
+            columns = {
+                "excludeByName": {"Time": True},
+                "renameByName": {"Value": panel.queries[0].legend},
+            }
+            return (
+                table.Panel()
+                .with_transformation(dashboard.DataTransformerConfig("organize", options=columns))
+                .override_by_name("model", [dashboard.DynamicConfigValue("links", [MODEL_LINK])])
+                .override_by_name("Ready", [dashboard.DynamicConfigValue("mappings", [HOLDS])])
             )
         case "state":
             return statetimeline.Panel()
