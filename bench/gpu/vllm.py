@@ -10,9 +10,10 @@ gateway (`gateway`), in turn, so that both see the same machine. Images are new 
 
 `:disaggregated` has an encoder on the same GPU (MPS, 25 % of its threads) compute the features of
 what the gateway sends; `stock` is the same server, which encodes the images of its own port itself.
-`:captures` has CUDA graphs of vLLM up to 1,024 tokens (`--compilation-config`). Both have 0.8 of
-the memory for keys and values. `:reference` is this project's engine in Triton. MPS, which it and
-`:disaggregated` start, needs the UUID of another GPU than the first in CUDA_VISIBLE_DEVICES.
+`:captures` has CUDA graphs of vLLM up to 1,024 tokens (`--compilation-config`), `:chunks` steps of
+320 tokens and graphs for all of them. These have 0.8 of the memory for keys and values.
+`:reference` is this project's engine in Triton. MPS, which it and `:disaggregated` start, needs the
+UUID of another GPU than the first in CUDA_VISIBLE_DEVICES.
 
 - `cold_start_s`: seconds until vLLM listens, and until its first text and its first image were
   answered; beside it what vLLM's log says that its parts took.

@@ -33,10 +33,14 @@ LENGTHS = {"qwen-7b": 2048, "qwen-toy": 2048}
 """Features of an image are 1,196 there, and 576 in the others."""
 
 READY_SECONDS, ANSWER_SECONDS = 420, 120
-DISAGGREGATED, CAPTURES, REFERENCE = "disaggregated", "captures", "reference"
+DISAGGREGATED, REFERENCE = "disaggregated", "reference"
+CAPTURES, CHUNKS = "captures", "chunks"
 CAPTURED = 1024
 """Tokens of the largest CUDA graph: a prompt with an image is one, where vLLM's own default for so
 many sequences is 64."""
+
+CHUNKED = 320
+"""Tokens of a step, all of which are CUDA graphs: a prompt with an image takes two."""
 
 SHARED = "0.8"
 """`kvCache.freeGpuMemoryFraction` where an encoder or larger graphs take memory beside vLLM."""
@@ -137,10 +141,7 @@ def start(
     serving = site.plan.serving_plan
     assert serving.vllm_serve is not None
     (port,) = free_ports(1)
-    argv = [program, *serving.vllm_serve.argv[1:]]
-    argv[argv.index("--port") + 1] = str(port)
-    if CAPTURES in ways:
-        argv += ["--compilation-config", json.dumps({"max_cudagraph_capture_size": CAPTURED})]
+    argv = _command([program, *serving.vllm_serve.argv[1:]], port, ways)
     vllm = serving.vllm_serve.model_copy(update={"port": port})
     plan, way = serving.model_copy(update={"vllm_serve": vllm}), "gateway"
     environment = {**os.environ, **vllm.environment}
@@ -199,6 +200,17 @@ def start(
     served.urls[way] = stack.enter_context(gateway).removeprefix("http://")
     seconds["gateway_too"] = round(time.monotonic() - began, 1)
     return served, {**seconds, "by_its_log": served.said(PHASES), "command": argv}
+
+
+def _command(argv: list[str], port: int, ways: set[str]) -> list[str]:
+    """Return the plan's command at a port, changed as a case says."""
+    changed = {"--port": port} | ({"--max-num-batched-tokens": CHUNKED} if CHUNKS in ways else {})
+    for flag, value in changed.items():
+        argv[argv.index(flag) + 1] = str(value)
+    captured = CHUNKED if CHUNKS in ways else CAPTURED if CAPTURES in ways else None
+    if captured is not None:
+        argv += ["--compilation-config", json.dumps({"max_cudagraph_capture_size": captured})]
+    return argv
 
 
 def _shared_gpu(stack: ExitStack) -> dict[str, str]:

@@ -82,6 +82,7 @@ def edge_server(app: Any, limits: ConnectionLimits, address: str, port: int) -> 
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             backlog=_ACCEPTED_AT_ONCE,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_EXIT_SECONDS,

@@ -24,7 +24,7 @@ from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.long_audio import transcribed
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, Windows
-from mm_runtime.gateway.preparation import AnyRequest, Preparation
+from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 
 
@@ -86,16 +86,6 @@ class ChatService:
     @property
     def model(self) -> ServedModel:
         return self.preparation.model
-
-    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedRequest:
-        """Check a request and get it ready for the engine.
-
-        `key`: name of the client's; empty: it has none.
-
-        Raises:
-            UnknownModelError, InvalidRequestError: as `Preparation.prepare`.
-        """
-        return await self.preparation.prepare(request, key)
 
     def answer(self, request: PreparedRequest, *, request_id: str) -> AsyncGenerator[Event, None]:
         """Wait for a slot, generate, and yield what happens; `Finished` comes last.

@@ -40,7 +40,7 @@ from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
-from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
+from mm_runtime.serving.preprocess.processors.prepared import Size
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
@@ -56,8 +56,6 @@ class _Parsed:
     prompt: str
     param: str
     chat: Conversation
-    processors: tuple[ImageProcessor, ...] = ()
-    """For each image."""
     written: str = ""
     """As its client wrote it, where no template does."""
 
@@ -109,7 +107,7 @@ class Preparation:
         """Return the tokens of a request's complete prompts without the features of their media."""
         return sum(
             self._layout.text_tokens(parsed.prompt, parsed.marks, video=bool(parsed.chat.videos))
-            for parsed in self._read(request)
+            for parsed in self._write(request, self._split(request))
         )
 
     def rows(self, sizes: Sequence[Size]) -> int:
@@ -123,10 +121,13 @@ class Preparation:
         """Return the features of the images of one request, in the prompt or beside it."""
         return self._layout.rows(sizes) + self._layout.cross_attention_rows(sizes)
 
-    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedRequest:
+    async def prepare(
+        self, request: AnyRequest, key: str = "", *, is_small: bool = False
+    ) -> PreparedRequest:
         """Check a request and get it ready for the engine: all of its prompts, or none.
 
-        `key`: name of the client's; empty: it has none.
+        `key`: name of the client's; empty: it has none. `is_small`: its texts are searched in less
+        time than a thread costs.
 
         Raises:
             UnknownModelError: it names another model.
@@ -137,11 +138,12 @@ class Preparation:
             return PreparedRequest((await self._prepare_audio(request),))
         refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
         salt = salt_of(key if self._isolates_salts else "", request.cache_salt or "")
-        loop = asyncio.get_running_loop()
-        prompts = await loop.run_in_executor(self._writer, self._read, request)
-        images, processors = prompts[0].chat.images, prompts[0].processors  # one of chats has them
-        ahead = self._images.ahead(images, processors, salt)
-        async with ahead if images else nullcontext(_no_images) as load:
+        beside = partial(asyncio.get_running_loop().run_in_executor, self._writer)
+        chat = self._split(request) if is_small else await beside(self._split, request)
+        processors = detailed(self._layout.image_processor, chat.images)
+        ahead = self._images.ahead(chat.images, processors, salt)
+        async with ahead if chat.images else nullcontext(_no_images) as load:
+            prompts = await beside(self._write, request, chat)
             chats = await self._prepare_chats(request, prompts, salt, load)
         if isinstance(request, CompletionRequest) and request.echo:
             pairs = zip(chats, prompts, strict=True)
@@ -318,36 +320,42 @@ class Preparation:
             silent=is_silent(samples),
         )
 
-    def _read(self, request: ChatRequest | CompletionRequest) -> list[_Parsed]:
-        """Return the prompts of a request, all of them checked as far as their texts say."""
+    def _split(self, request: ChatRequest | CompletionRequest) -> Conversation:
+        """Return what a request holds, checked as far as its texts say; of a completion nothing."""
         if self.audio_reader is not None:
             raise InvalidRequestError(
                 "This model transcribes audio. POST /v1/audio/transcriptions with `file`.",
                 code="unsupported_endpoint",
             )
-        chat_prompt = self._chat_prompt
         if isinstance(request, CompletionRequest):
-            return [
-                _Parsed(
-                    chat_prompt.written(text, param) if chat_prompt else text,
-                    param,
-                    Conversation([], [], []),
-                    written=text,
-                )
-                for param, text in request.each_prompt.items()
-            ]
-        if chat_prompt is None:
+            return Conversation([], [], [])
+        if self._chat_prompt is None:
             raise InvalidRequestError(
                 "This model turns one text into another and knows no conversations. POST "
                 "/v1/completions with `prompt`.",
                 param="messages",
                 code="unsupported_endpoint",
             )
-        found = chat_prompt.split(request)
+        found = self._chat_prompt.split(request)
         check_media(self.model, found.images, found.videos)
         check_recordings(self.model, found.recordings)
-        processors = tuple(detailed(self._layout.image_processor, found.images))
-        return [_Parsed(chat_prompt.write(found), "messages", found, processors)]
+        return found
+
+    def _write(self, request: ChatRequest | CompletionRequest, chat: Conversation) -> list[_Parsed]:
+        """Return the prompts of a request; a template may take seconds."""
+        chat_prompt = self._chat_prompt
+        if isinstance(request, CompletionRequest):
+            return [
+                _Parsed(
+                    chat_prompt.written(text, param) if chat_prompt else text,
+                    param,
+                    chat,
+                    written=text,
+                )
+                for param, text in request.each_prompt.items()
+            ]
+        assert chat_prompt is not None  # noqa: S101  # it has split the request
+        return [_Parsed(chat_prompt.write(chat), "messages", chat)]
 
     async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
         count = partial(self._layout.text_tokens, prompt, marks, video=video)

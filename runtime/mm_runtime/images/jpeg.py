@@ -5,10 +5,12 @@ coloured rest of the image, in silence.
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import simplejpeg
-from PIL import Image
+from numpy.typing import NDArray
 
 COLOURS = {"L": "GRAY", "RGB": "RGB", "CMYK": "CMYK"}
 """Pillow's modes of JPEG files -> what the decoder calls them."""
@@ -24,6 +26,9 @@ _HARMLESS = (
 )
 """Odd headers and scans, whose pixels are complete."""
 
+_LEAST: Mapping[str, Any] = {"colorspace": "GRAY", "min_height": 1, "min_width": 1, "min_factor": 8}
+"""Every bit is read, and a pixel of 64 made: libjpeg's warnings are the same, for a third less."""
+
 _PADDING = b"\0\xff"
 
 _END = b"\xff\xd9"
@@ -35,7 +40,7 @@ class JpegDamageError(ValueError):
 
 def decode_jpeg(
     encoded: bytes, mode: str, size: tuple[int, int], *, progressive: bool
-) -> Image.Image:
+) -> NDArray[np.uint8]:
     """Return the pixels of a JPEG of the mode (L, RGB or CMYK) and size that its header says.
 
     Padding between segments, and a missing end behind the last row, are what cameras and
@@ -58,15 +63,22 @@ def decode_jpeg(
     raise JpegDamageError(problem)
 
 
-def _pixels(encoded: bytes, mode: str, size: tuple[int, int], *, strict: bool) -> Image.Image:
+def is_complete(encoded: bytes) -> bool:
+    """Return whether libjpeg conceals nothing of a baseline JPEG of JFIF."""
+    try:
+        simplejpeg.decode_jpeg(encoded, strict=True, **_LEAST)
+    except ValueError:
+        return False
+    return True
+
+
+def _pixels(encoded: bytes, mode: str, size: tuple[int, int], *, strict: bool) -> NDArray[np.uint8]:
     height, width, *_ = simplejpeg.decode_jpeg_header(encoded, strict=strict)
     if (width, height) != size:
         raise ValueError(f"one header says {size[0]} x {size[1]}, another {width} x {height}")
-    pixels = simplejpeg.decode_jpeg(encoded, COLOURS[mode], strict=strict)
-    if mode == "CMYK":
-        # Stored inverted, as browsers and Pillow read every JPEG of four colours.
-        pixels = np.invert(pixels)
-    return Image.fromarray(pixels[..., 0] if mode == "L" else pixels, mode)
+    pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(encoded, COLOURS[mode], strict=strict)
+    # Four colours are stored inverted, as browsers and Pillow read every JPEG of them.
+    return np.invert(pixels) if mode == "CMYK" else pixels[..., 0] if mode == "L" else pixels
 
 
 def _repaired(encoded: bytes, problem: str, *, progressive: bool) -> bytes | None:

@@ -5,7 +5,7 @@ The header is read first: size and format are judged before a single pixel is de
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -15,7 +15,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
 from mm_runtime.images.colour import HdrError, refuse_hdr, to_srgb
-from mm_runtime.images.jpeg import decode_jpeg
+from mm_runtime.images.jpeg import decode_jpeg, is_complete
 from mm_runtime.images.kinds import kind_of
 from mm_runtime.images.orientation import orientation_of
 from mm_runtime.images.parts import PNG_SIGNATURE
@@ -132,12 +132,29 @@ def decode(encoded: bytes, *, max_pixels: int) -> Image.Image:
     return shown if method is None else shown.transpose(method)
 
 
+def checked_size(
+    encoded: bytes, max_pixels: int, wanted: Callable[[int, int], bool]
+) -> tuple[int, int] | None:
+    """Return width and height of a plain file that is complete; None: not wanted, or perhaps not.
+
+    Raises:
+        BadImageError: as `decode`.
+    """
+    with opened(encoded, max_pixels=max_pixels) as image:
+        if not wanted(*image.size):
+            return None
+        if isinstance(image, _Jpeg):
+            return image.size if is_complete(encoded) else None
+        _shown(image, encoded)
+        return image.size
+
+
 def _shown(image: ImageFile, encoded: bytes) -> Image.Image:
     profile = image.info.get("icc_profile") or b""
     if isinstance(image, _Jpeg):
         progressive = "progressive" in image.info
         pixels = decode_jpeg(encoded, image.mode, image.size, progressive=progressive)
-        return to_rgb(pixels, profile)
+        return to_rgb(Image.fromarray(pixels, image.mode), profile)
     drawn = image.tile[0].extents if image.format == "GIF" else None
     image.load()
     if isinstance(image, _Png):

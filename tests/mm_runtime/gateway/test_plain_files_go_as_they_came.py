@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
@@ -13,6 +14,7 @@ from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
 from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.gateway.media.decoding.jobs import image_job
 from mm_runtime.gateway.media.decoding.wire import HEADER, Decoded, array_header, read_header
+from mm_runtime.images.media import BadImageError, decode
 from support.cases import cases
 from support.families.expected import noise_image
 from support.unreduced import UNREDUCED
@@ -31,7 +33,7 @@ def saved(image: Image.Image, **how: Any) -> bytes:
 
 
 def typed(file: bytes) -> Decoded:
-    found = image_job(UNREDUCED.reduced, 1, 10_000, typed=True)(file)
+    found = image_job(UNREDUCED.reduced, 1, 10_000, lambda *_: True)(file)
     assert isinstance(found, Decoded)
     header = array_header(found)[HEADER.size :]
     read = read_header(header, found.array.nbytes)
@@ -60,7 +62,9 @@ def test_pixels_are_those_of_any_reader(how: dict[str, Any]) -> None:
     found = typed(file)
     assert found.media_type == (PNG if how["format"] == "PNG" else JPEG)
     with Image.open(io.BytesIO(file)) as read:
-        assert np.array_equal(np.asarray(read.convert("RGB")), found.array)
+        shown = decode(file, max_pixels=10_000)
+        assert np.array_equal(np.asarray(read.convert("RGB")), np.asarray(shown))
+        assert found.array.shape == (*shown.size[::-1], 3)
 
 
 @cases(
@@ -85,8 +89,14 @@ def test_others_are_sent_as_pixels(file: bytes) -> None:
 
 
 def test_a_resized_image_is_sent_as_pixels() -> None:
-    job = image_job(lambda image, _: image.resize((28, 28)), 1, 10_000, typed=True)
+    job = image_job(lambda image, _: image.resize((28, 28)), 1, 10_000, lambda *_: False)
     assert not job(saved(IMAGE, format="PNG")).media_type  # type: ignore[union-attr]
+
+
+@cases("cut", {"png": saved(IMAGE, format="PNG"), "jpeg": saved(IMAGE, format="JPEG")})
+def test_a_damaged_file_goes_nowhere(cut: bytes) -> None:
+    with pytest.raises(BadImageError):
+        typed(cut[:600] + cut[640:])
 
 
 def test_vllm_gets_the_file() -> None:

@@ -119,7 +119,8 @@ class OpenAiServerEngine:
         Closing the iterator closes the connection, which is how upstream detects a cancellation:
         it checks once a second.
         """
-        if self._dialect.waits or _size_of(request) > _AT_ONCE_BYTES:
+        is_small = _size_of(request) <= _AT_ONCE_BYTES
+        if self._dialect.waits or not is_small:
             making = asyncio.ensure_future(asyncio.to_thread(self._dialect.body, request))
             try:
                 body = await asyncio.shield(making)
@@ -130,14 +131,16 @@ class OpenAiServerEngine:
             body = self._dialect.body(request)
         answered = False
         try:
-            async with aclosing(self._answered(body)) as events:
+            async with aclosing(self._answered(body, is_small=is_small)) as events:
                 async for event in events:
                     answered = isinstance(event, Ended)
                     yield event
         finally:
             body.release(answered)
 
-    async def _answered(self, body: ChatBody) -> AsyncGenerator[Text | Ended, None]:
+    async def _answered(
+        self, body: ChatBody, *, is_small: bool
+    ) -> AsyncGenerator[Text | Ended, None]:
         """Yield what the server answers to a body.
 
         Raises:
@@ -145,6 +148,9 @@ class OpenAiServerEngine:
         """
         for file, _ in body.files:
             self._memory.check(file.memory_bytes)
+        at_once = not body.files or (
+            is_small and not any(file.memory_bytes for file, _ in body.files)
+        )
         headers = {"content-type": "application/json"}
         try:
             async with (
@@ -152,7 +158,7 @@ class OpenAiServerEngine:
                 aclosing(self._sent(body)) as content,
                 self._session.post(
                     _PATH,
-                    data=content if body.files else io.BytesIO(body.first),
+                    data=io.BytesIO(_joined(body)) if at_once else content,
                     headers=headers,
                     allow_redirects=False,
                 ) as answer,
@@ -224,6 +230,14 @@ class OpenAiServerEngine:
         if reason := self._dialect.refusal(data.decode()):
             raise InvalidRequestError(reason)
         raise engine_failed()
+
+
+def _joined(body: ChatBody) -> bytes:
+    """Return a body of text and small files, which the server is sent together with its head."""
+    parts = [body.first]
+    for file, behind in body.files:
+        parts += pybase64.b64encode(file.encode().getbuffer()), behind
+    return b"".join(parts)
 
 
 def _size_of(request: EngineRequest) -> int:

@@ -135,6 +135,8 @@ class _Claims:
     body: BodyClaim
     fetching: FetchClaim
     key: KeyClaim
+    is_small: bool
+    """Its body was so small that its texts take no thread, either."""
 
 
 class Endpoint:
@@ -228,6 +230,7 @@ class Endpoint:
                 limit=self._limits.max_body_bytes,
                 upload=self._limits.upload,
             )
+            is_small = len(body) <= _PARSED_AT_ONCE_BYTES
             request = await self._parsed(body, headers.get("content-type", ""))
             # The request holds the same once more, while its files wait for a decoder.
             del body
@@ -238,7 +241,7 @@ class Endpoint:
                     request.prompts * request.choices, "n" if request.prompts == 1 else "prompt"
                 ),
             ):
-                claims = _Claims(claim, fetching, key)
+                claims = _Claims(claim, fetching, key, is_small)
                 work = self._answer(request, claims, reply, record)
                 del request
                 await until_disconnect(work, receive, lambda: reply.complete)
@@ -255,7 +258,9 @@ class Endpoint:
         places = places_of(request.original) if isinstance(request, ResponsesChat) else None
         try:
             async with asyncio.timeout(left), self._kept_alive(request, reply):
-                prepared = await self._service.prepare(request, claims.key.name)
+                prepared = await self._service.preparation.prepare(
+                    request, claims.key.name, is_small=claims.is_small
+                )
                 shapes = shapes_of(request, self._service.model, record.request_id, prepared.echoes)
                 streamed, form = bool(request.stream), _form_of(request)
                 model = request.model

@@ -259,7 +259,8 @@ class ImageLoader:
             return sought.known
         setting = (count, processor)
         most = self._limits.max_pixels
-        job = image_job(processor.reduced, count, most, typed=self._keeps_files)
+        keeps = processor.keeps if self._keeps_files else None
+        job = image_job(processor.reduced, count, most, keeps)
 
         async def decoded(run: Run, url: str, encoded: bytes | None) -> Pixels:
             if sought.file is not None:

@@ -151,7 +151,7 @@ class WarmUp:
             await self._warm_up(probe)
             sent += 1
         self._current = "the question that shows that it answers"
-        await self._answered(await self.service.prepare(self._question()))
+        await self._answered(await self.service.preparation.prepare(self._question()))
         if self._comparison is not None:
             await self._evaluate(self._comparison)
         took = time.monotonic() - began
@@ -179,7 +179,7 @@ class WarmUp:
     async def _warm_up(self, probe: Probe) -> None:
         self._current = probe.name
         try:
-            request = await self.service.prepare(probe.request)
+            request = await self.service.preparation.prepare(probe.request)
         except InvalidRequestError as error:
             # What the gateway itself refuses reaches no engine.
             _log.info("%s is not sent: %s", probe.name, error)

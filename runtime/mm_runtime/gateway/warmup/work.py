@@ -146,7 +146,7 @@ class WorkBenchmark:
     async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
         """Answer a question; return its tokens of images, of text, and of the answer."""
         output = 0
-        request = await self._service.prepare(question)
+        request = await self._service.preparation.prepare(question)
         request = request.with_each(lambda chat: replace(chat, ticket=UNCOUNTED))
         answer = self._service.answer(request, request_id=f"work-{uuid4().hex}")
         async with aclosing(answer) as events:

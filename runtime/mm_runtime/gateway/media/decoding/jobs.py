@@ -7,15 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mm_runtime.gateway.media.as_sent import no_values
 from mm_runtime.gateway.media.audio import decode_audio
 from mm_runtime.gateway.media.decoding.wire import Decoded, Job
 from mm_runtime.gateway.media.frames import Clip
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
-from mm_runtime.images.media import decode
+from mm_runtime.images.media import checked_size, decode
 from mm_runtime.images.plain import plain_type
 
 Reduce = Callable[[Image.Image, int], Image.Image]
 """An image and the number of images of its request -> the image as the engine needs it."""
+
+Keeps = Callable[[int, int], bool]
+"""Width and height of an image -> whether it is surely not reduced."""
 
 ReduceFrame = Callable[[Image.Image], Image.Image]
 
@@ -29,12 +33,12 @@ AUDIO_SECONDS = 10
 """Half a minute of audio takes a tenth of one."""
 
 
-def image_job(reduce: Reduce, count: int, max_pixels: int, *, typed: bool = False) -> Job:
+def image_job(reduce: Reduce, count: int, max_pixels: int, keeps: Keeps | None = None) -> Job:
     """Return the job of an image; `count` is of its request. It gives uint8[height, width, 3].
 
-    `typed`: and the type of a file that every reader shows so.
+    `keeps`: of a file that every reader shows so, and that is not reduced, the type and no values.
     """
-    return partial(_image, reduce, count, max_pixels, typed)
+    return partial(_image, reduce, count, max_pixels, keeps)
 
 
 def video_job(keep: ReduceFrame, limits: VideoLimits, *, is_url: bool) -> Job:
@@ -50,11 +54,15 @@ def audio_job(most_samples: int) -> Job:
     return partial(_audio, most_samples)
 
 
-def _image(reduce: Reduce, count: int, max_pixels: int, typed: bool, encoded: bytes) -> Decoded:  # noqa: FBT001 (a job's)
+def _image(
+    reduce: Reduce, count: int, max_pixels: int, keeps: Keeps | None, encoded: bytes
+) -> Decoded:
+    media_type = plain_type(encoded) if keeps else ""
+    if media_type and keeps and (size := checked_size(encoded, max_pixels, keeps)):
+        return Decoded(no_values((*size[::-1], 3), np.dtype(np.uint8)), media_type=media_type)
     shown = decode(encoded, max_pixels=max_pixels)
     made = reduce(shown, count)
-    same = made is shown or (made.size == shown.size and made.tobytes() == shown.tobytes())
-    return Decoded(np.asarray(made), media_type=plain_type(encoded) if typed and same else "")
+    return Decoded(np.asarray(made), media_type=media_type if made is shown else "")
 
 
 def _video(keep: ReduceFrame, limits: VideoLimits, encoded: bytes) -> Decoded:

@@ -147,8 +147,7 @@ class DecoderProcess:
 
     async def _run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded | tuple[str, str]:
         pickled = pickle.dumps(job)
-        await self._write(TASK.pack(len(pickled), len(content), cpu_seconds) + pickled)
-        await self._write(content)
+        await self._write(TASK.pack(len(pickled), len(content), cpu_seconds) + pickled, content)
         (length,) = HEADER.unpack(await self._read(bytearray(HEADER.size)))
         if length > MAX_HEADER_BYTES:
             raise BrokenAnswerError(f"a header of {length} bytes")
@@ -161,17 +160,19 @@ class DecoderProcess:
     def _most_bytes(self) -> int:
         return self._limits.memory_bytes
 
-    async def _write(self, content: bytes) -> None:
-        left = memoryview(content)
-        while left:
+    async def _write(self, head: bytes, content: bytes) -> None:
+        """Write both, together: the decoder wakes up once for them."""
+        left, rest = memoryview(head), memoryview(content)
+        while left or rest:
             try:
-                left = left[os.write(self._tasks, left) :]
+                count = os.writev(self._tasks, [left, rest])
             except BlockingIOError:
                 # A decoder that ends leaves its pipe without a reader: that is an event, too.
                 loop = asyncio.get_running_loop()
                 await _event(self._tasks, loop.add_writer, loop.remove_writer)
                 continue
-            if left:
+            left, rest = left[count:], rest[max(0, count - len(left)) :]
+            if rest:
                 await asyncio.sleep(0)  # as below
 
     async def _read(self, into: bytearray | memoryview) -> bytearray | memoryview:

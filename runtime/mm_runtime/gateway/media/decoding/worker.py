@@ -82,6 +82,8 @@ def _answer(job: bytes, content: bytes) -> tuple[bytes, Array | None]:
     try:
         found = pickle.loads(job)(content)  # noqa: S301  # our gateway's own
         decoded = found if isinstance(found, Decoded) else Decoded(found)
+        if decoded.media_type:
+            return array_header(decoded), None
         array = np.ascontiguousarray(decoded.array)
     except Exception as error:  # noqa: BLE001  # the gateway decides what becomes of it
         for kind, name in _REFUSALS:
@@ -89,8 +91,7 @@ def _answer(job: bytes, content: bytes) -> tuple[bytes, Array | None]:
                 return error_header(name, str(error)), None
         traceback.print_exc()
         return error_header("failure", f"{type(error).__name__}: {error}"), None
-    is_sent = array.size and not decoded.media_type
-    return array_header(replace(decoded, array=array)), array if is_sent else None
+    return array_header(replace(decoded, array=array)), array if array.size else None
 
 
 def _bound_processor_time(seconds: int) -> None:

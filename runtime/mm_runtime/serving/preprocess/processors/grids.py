@@ -121,6 +121,16 @@ class GridProcessor(ImageProcessor):
         del count  # each is cut by itself
         return self._resized(image) or bounded(image, self.most_pixels)
 
+    def keeps(self, width: int, height: int) -> bool:
+        """Return whether the server's own processor resizes an image of that size as `prepare`."""
+        most = self.shown_pixels or self.most_pixels
+        size = self._within(height, width, self.least_pixels, most)
+        return (
+            self.resized_there
+            and width * height <= self.most_pixels
+            and size == self._within(height, width, 0, maxsize)
+        )
+
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the merged patches of every two frames."""
         if not self.video:
@@ -136,14 +146,10 @@ class GridProcessor(ImageProcessor):
 
     def _resized(self, image: Image.Image) -> Image.Image | None:
         """Return the image as `prepare` leaves it; None: it would resize that again."""
+        if self.keeps(*image.size):
+            return image
         most = self.shown_pixels or self.most_pixels
         size = self._within(image.height, image.width, self.least_pixels, most)
-        if (
-            self.resized_there
-            and image.width * image.height <= self.most_pixels
-            and size == self._within(image.height, image.width, 0, maxsize)
-        ):
-            return image
         if self.rounded(*size) == size:
             return image.resize(size[::-1], resample=self.colours.resample)
         if most != self.most_pixels:

@@ -71,6 +71,11 @@ class ImageProcessor(Protocol):
     def reduced(self, image: Image.Image, count: int) -> Image.Image:
         """Return an RGB image from which `prepare` makes the same, no larger than it needs."""
 
+    def keeps(self, width: int, height: int) -> bool:
+        """Return whether `reduced` surely returns an RGB image of that size itself."""
+        del width, height
+        return False
+
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the rows that so many frames of one size become."""
         del frames, size

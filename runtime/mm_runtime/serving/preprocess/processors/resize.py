@@ -62,14 +62,15 @@ class ImagePreprocessor:
         millisecond of an image of 336 x 336 pixels.
         """
         if isinstance(image, np.ndarray):
-            if image.shape[:2] == (self.crop,) * 2 and self._keeps_squares:
+            if self.keeps(*image.shape[:2]):
                 return image
             image = Image.fromarray(image)
         return np.asarray(self.resize_and_crop(image))
 
-    @property
-    def _keeps_squares(self) -> bool:
-        return self.squeezes or self.shortest_edge == self.crop
+    def keeps(self, width: int, height: int) -> bool:
+        """Return whether an RGB image of that size is the square itself."""
+        side = self.crop
+        return width == height == side and (self.squeezes or self.shortest_edge == side)
 
     def square(self, image: Image.Image) -> Image.Image:
         """Return the smallest square image of which `resize_and_crop` makes the same.
@@ -97,7 +98,7 @@ class ImagePreprocessor:
 
         The gateway sends images that are one already: nothing of them is copied.
         """
-        if image.mode == "RGB" and image.size == (self.crop,) * 2 and self._keeps_squares:
+        if image.mode == "RGB" and self.keeps(*image.size):
             return image
         image = _rgb(image)
         if self.squeezes:

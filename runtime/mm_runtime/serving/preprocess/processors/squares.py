@@ -53,6 +53,9 @@ class SquareProcessor(ImageProcessor):
         del count  # one square each
         return self.preprocessor.square(image)
 
+    def keeps(self, width: int, height: int) -> bool:
+        return self.preprocessor.keeps(width, height)
+
     def prepare(self, images: list[Image.Image]) -> Prepared:
         """Return `PIXEL_VALUES` [images, 3, side, side]."""
         pixels = self.preprocessor(images, np.float16)
