@@ -7,6 +7,7 @@ Helm are values of the chart, and manifests are judged as the API server judges 
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def _commands(program: str) -> list[Any]:
         pytest.param(words[1:], id=f"{name}: {' '.join(words[1:4])}")
         for name, block in _blocks("sh", "bash", "")
         for line in block.replace("\\\n", " ").splitlines()
-        for command in re.split(r" (?:\||&&) ", line.removeprefix("$ "))
+        for command in re.split(r" (?:\||&&|>) ", line.removeprefix("$ "))
         if command.startswith(f"{program} ")
         for words in [shlex.split(command, comments=True)]
     ]
@@ -86,7 +87,7 @@ def test_targets_exist(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("arguments", _commands("helm"))
 def test_options_of_helm_are_values(arguments: list[str]) -> None:
-    for option, pair in zip(arguments, arguments[1:], strict=False):
+    for option, pair in pairwise(arguments):
         if option.startswith("--set"):
             value: Any = VALUES
             for key in re.split(r"(?<!\\)\.", re.sub(r"\[\d+\]", "", pair.partition("=")[0])):
