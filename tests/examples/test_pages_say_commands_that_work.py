@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from mm_api.v1alpha1.validation import validate
-from mm_ctl import cli as mmctl
-from mm_lab import cli as mm_lab
+from mm_ctl import cli as ctl
+from mm_lab import cli as lab
 from mm_lab.commands import bench, simulate
 from support.scripts import ROOT
 
@@ -35,8 +35,8 @@ MINIMAL: dict[str, Any] = {
     "spec": {"model": {"source": {"persistentVolumeClaim": {"claimName": "claim"}}}},
 }
 PROGRAMS = {
-    "mmctl": (mmctl.main, tuple(mmctl.COMMANDS.values())),
-    "mm-lab": (mm_lab.main, (bench, simulate)),
+    "mmctl": (ctl.main, tuple(ctl.COMMANDS.values())),
+    "mm-lab": (lab.main, (bench, simulate)),
 }
 VALUES = yaml.safe_load((ROOT / "charts" / "multimodal-operator" / "values.yaml").read_text())
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
