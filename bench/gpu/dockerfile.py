@@ -17,6 +17,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -120,8 +121,9 @@ class Build:
 
         programs = scratch / "stand-ins" / "usr" / "local" / "bin"
         programs.mkdir(parents=True)
+        text = STAND_IN.read_text(encoding="utf-8")
         for name in STOOD_IN:
-            shutil.copy(STAND_IN, programs / name)
+            (programs / name).write_text(f"#!{sys.executable} -IS\n{text}", encoding="utf-8")
             (programs / name).chmod(0o755)
         # Interpreters of a developer's machine lie in root's home.
         (scratch / "stand-ins" / "root").mkdir(mode=0o755)

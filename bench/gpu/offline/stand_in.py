@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Stands in for apt-get, pip, uv and an engine's interpreter in bench/gpu/dockerfile.py.
 
 It installs nothing: it fails where it does not know what it is to install, and writes what this
