@@ -138,9 +138,18 @@ def install(session: Session, seconds: Seconds) -> None:
         installation.install_operator(session, lambda _: None)
 
 
-def follow(target: Target, seconds: Seconds, name: str, timeout: float) -> None:
+BUILT = ("Planned", "EngineBuilt")
+
+
+def follow(
+    target: Target,
+    seconds: Seconds,
+    name: str,
+    timeout: float,
+    conditions: Sequence[str] = (*BUILT, "Ready"),
+) -> None:
     """Take the time until each condition of a model holds."""
-    for condition in ("Planned", "EngineBuilt", "Ready"):
+    for condition in conditions:
         with seconds.of(condition):
             until(f"{condition} of {name}", lambda: holds(target, name, condition), timeout)  # noqa: B023
 

@@ -33,6 +33,7 @@ from cluster_shapes import (
     url_of,
 )
 from cluster_stages import (
+    BUILT,
     Driver,
     Seconds,
     add_options,
@@ -178,8 +179,8 @@ def disaggregated(bench: Bench, first: list[str]) -> None:
     with bench.seconds.of("encoder and server Ready"):
         for condition in ("Ready", "EncodersReady"):
             until(condition, lambda: holds(target, DISAGGREGATED, condition), options.timeout)  # noqa: B023
-    (server,) = serving_pods(target, DISAGGREGATED)
-    (encoder,) = serving_pods(target, DISAGGREGATED, "encoder")
+    server = serving_pods(target, DISAGGREGATED)[-1]
+    encoder = serving_pods(target, DISAGGREGATED, "encoder")[-1]
     if options.gpu != "none":
         record.add("cards_disaggregated", cards(target, {"server": server, "encoder": encoder}))
     unit = Unit(url_of(server), DISAGGREGATED)
@@ -219,10 +220,11 @@ def run(session: Session, options: argparse.Namespace, seconds: Seconds, record:
                 put_into_claim(target, options.checkpoints / shape)
             build = {"evaluation": options.evaluation}
             target.apply(manifest(ALIKE, shape, on_gpu=on_gpu, build=build, replicas=2))
-            until("EngineBuilt", lambda: holds(target, ALIKE, "EngineBuilt"), options.timeout)
-            vision = {"placement": "Disaggregated", "resources": {"limits": {"memory": "32Gi"}}}
+            follow(target, seconds, ALIKE, options.timeout, BUILT)
+            resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "16Gi"}}
+            vision = {"placement": "Disaggregated", "resources": resources}
             target.apply(manifest(DISAGGREGATED, shape, on_gpu=on_gpu, build=build, vision=vision))
-            follow(target, seconds, ALIKE, options.timeout)
+            follow(target, seconds, ALIKE, options.timeout, ("Ready",))
             record.add("planned", planned(target, ALIKE))
             bench = Bench(target, record, seconds, questions(shape), options)
             disaggregated(bench, alike(bench))

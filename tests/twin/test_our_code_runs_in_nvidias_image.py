@@ -1,6 +1,8 @@
 """What runs beside TensorRT-LLM runs with exactly the packages that its image holds."""
 
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,8 +57,8 @@ def test_a_twin_holds_its_list_and_nothing_else(twin: Twin) -> None:
     assert set(found) - set(expected) - set(added) == set()
 
 
-def site_of(twin: Twin) -> str:
-    return str(next((twin.folder / "engine" / "lib").glob("python3.*")) / "site-packages")
+def site_of(twin: Twin, environment: str = "engine") -> str:
+    return str(next((twin.folder / environment / "lib").glob("python3.*")) / "site-packages")
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if name != "tensorrt_llm"])
@@ -109,3 +111,15 @@ def test_engines_are_built_with_the_recorded_tools(twin: Twin, family: str, tmp_
     own = pinned(ROOT / "tools" / "twins" / f"{twin.version}.txt")
     assert manifest.versions["tensorrt_llm"] == twin.version
     assert manifest.versions.get("transformers", own["transformers"]) == own["transformers"]
+
+
+@pytest.mark.root
+def test_the_steps_of_the_dockerfile_run_on_a_twin(twin: Twin) -> None:
+    """COPY, RUN and USER are as the file has them, its last checks too; no package is fetched."""
+    command: list[str | Path] = [sys.executable, ROOT / "bench" / "gpu" / "dockerfile.py"]
+    command += ["--file", ROOT / "runtime" / "Dockerfile.trtllm", "--engine", twin.python("engine")]
+    command += ["--packages", site_of(twin, "supervisor"), twin.folder / "packages"]
+    command += ["--argument", "TRITON_IMAGE=twin", "ENGINE_PYTHON=/usr/local/bin/engine-python"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=580, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "\n65532:65532 /opt/multimodal/venv/bin/mm-runtime " in done.stdout

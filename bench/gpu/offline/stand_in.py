@@ -74,18 +74,20 @@ def packages() -> dict[str, tuple[str, Path]]:
     return found
 
 
-def environment(folder: Path) -> Path:
-    """Return the folder of packages of an environment.
+def environment(folder: Path, python: str = "") -> Path:
+    """Return the folder of packages of an environment, which is made for an interpreter.
 
-    It is made where it is not there: by hand, since Ubuntu's interpreter may lack what venv needs.
+    By hand, since Ubuntu's interpreter may lack what venv needs.
     """
     site = folder / "lib" / "python3.12" / "site-packages"
-    if not site.is_dir():
+    if python:
+        if Path(python).name == "engine-python":
+            python = str(Path(os.environ["MM_ENGINE"]).resolve())
         site.mkdir(parents=True)
         (folder / "bin").mkdir()
-        (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        (folder / "pyvenv.cfg").write_text(f"home = {Path(python).parent}\n")
         for name in ("python3.12", "python3", "python"):
-            (folder / "bin" / name).symlink_to("/usr/bin/python3.12")
+            (folder / "bin" / name).symlink_to(python)
     return site
 
 
@@ -141,7 +143,7 @@ def uv() -> None:
     if ARGUMENTS[:1] == ["venv"]:
         if not os.access(option("--python"), os.X_OK):
             fail(f"no interpreter {option('--python')}")
-        environment(Path(ARGUMENTS[-1]))
+        environment(Path(ARGUMENTS[-1]), option("--python"))
     elif ARGUMENTS[:2] == ["pip", "install"]:
         if "--target" in ARGUMENTS:
             site = Path(option("--target"))
