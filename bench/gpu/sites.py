@@ -24,8 +24,8 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.plan import Refusal, plan_engine
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import gpu_of
-from mm_operator.plan.engine.target import Inputs
 from support.tiny_llava import BuiltEngine
 
 BUILD_SECONDS = 540

@@ -45,8 +45,7 @@ from mm_operator.servers.routers import Routers
 from mm_operator.settings import Settings
 from mm_operator.shutdown import leave_late, stop_on_signal
 from mm_operator.telemetry.builds import count_builds
-from mm_operator.telemetry.collector import freeze_growth
-from mm_operator.telemetry.lag import watch_loop
+from mm_operator.telemetry.event_loop import freeze_growth, watch_loop
 from mm_operator.telemetry.logs import current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve

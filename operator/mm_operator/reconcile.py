@@ -13,7 +13,7 @@ from typing import Any
 from mm_api.conditions import Reason
 from mm_api.documents.server_state import ServerState
 from mm_operator.children.all import build, unwanted
-from mm_operator.cluster.apply import Applier, OutdatedError
+from mm_operator.cluster.apply import Applier, OutdatedError, prune
 from mm_operator.cluster.claims import ClaimModes
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.events import EventPoster
@@ -25,7 +25,6 @@ from mm_operator.cluster.namespaces import (
 )
 from mm_operator.cluster.observe import Observer
 from mm_operator.cluster.pod_diagnostics import PodDiagnostics
-from mm_operator.cluster.prune import prune
 from mm_operator.cluster.refusals import stage_error
 from mm_operator.cluster.resources import MODEL
 from mm_operator.cluster.rollout_turns import RolloutTurns

@@ -15,8 +15,8 @@ from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.plan import plan_engine
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import gpu_of, version_of
-from mm_operator.plan.engine.target import Inputs
 from mm_runtime.inspect.checkpoint import InspectOptions
 from real_models import RealModel, real_models
 from support.models import spec_of

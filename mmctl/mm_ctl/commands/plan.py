@@ -24,8 +24,8 @@ from mm_ctl.documents import UsageError, name_of, read_model, read_text
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.gpu import choose_gpu, computes_on_gpu
 from mm_operator.plan.engine.model_plan import model_plan
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import gpu_names, gpu_of
-from mm_operator.plan.engine.target import Inputs
 from mm_operator.settings import BUILDER_VERSION
 from mm_runtime.inspect.checkpoint import InspectOptions
 

@@ -1,4 +1,8 @@
-"""How many full replicas the arriving work would keep busy, now and when a new one could help."""
+"""How many full replicas the arriving work would keep busy, now and when a new one could help.
+
+Clients that send in bursts are no crowd: their bursts are over before a replica starts. What a
+model's load always does (its jitter) is therefore not followed; what it never did before is.
+"""
 
 import math
 from dataclasses import dataclass
@@ -13,6 +17,26 @@ from mm_operator.autoscaling.observation import (
 )
 from mm_operator.autoscaling.queue import Queue, work
 from mm_operator.autoscaling.state import DEMAND_STEP_SECONDS, Sample
+
+_HALF_SECONDS = 2 * STEADY_WINDOW_SECONDS
+"""Half of what is known is of so long: some twenty ticks, and a burst every few minutes is not
+forgotten before the next."""
+
+
+def jitter_of(newest: float, steady: float, at: float, before: Sample | None) -> Sample | None:
+    """Return the usual deviation after one more interval, as a share of the steady work.
+
+    A root of a mean of squares that forgets. `None` while there was no interval to compare.
+    """
+    if steady <= 0:
+        return before
+    # All of the work at the most: a crowd must not make the next one usual.
+    deviation = min(1.0, abs(newest / steady - 1))
+    if before is None:
+        return Sample(at, deviation)
+    kept = 0.5 ** (max(0.0, at - before.at) / _HALF_SECONDS)
+    return Sample(at, math.sqrt(kept * before.value**2 + (1 - kept) * deviation**2))
+
 
 TREND_WINDOW_SECONDS = 300.0
 """A trend is the rise over this long: shorter, and the noise of a few hundred requests is one."""

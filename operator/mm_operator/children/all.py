@@ -7,18 +7,18 @@ from mm_operator.children.deployment import build_deployment, pod_template
 from mm_operator.children.device_claims import build_claim_templates
 from mm_operator.children.disruption_budget import build_disruption_budget
 from mm_operator.children.encoders import build_encoders, encoder_template
-from mm_operator.children.engine_config import (
+from mm_operator.children.config_maps import (
     build_engine_config,
+    build_facts_config,
     build_released_configs,
+    build_serving_config,
     other_owners,
 )
-from mm_operator.children.facts_config import build_facts_config
 from mm_operator.children.inspect_job import build_inspect_job
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.raw_triton import build_raw_triton
 from mm_operator.children.scaled_object import build_scaled_object
 from mm_operator.children.service import build_service
-from mm_operator.children.serving_config import build_serving_config
 from mm_operator.children.store_claim import build_store_claim
 from mm_operator.children.sweep_job import build_sweep_job
 from mm_operator.model import EngineState, JobPhase, JobState, Plan, Ref, Snapshot

@@ -20,12 +20,11 @@ from mm_api import labels
 from mm_api.conditions import Reason
 from mm_operator.cluster.cache import Address, Cache, Cached
 from mm_operator.cluster.client import Client
-from mm_operator.cluster.drift import is_in_sync
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between, owners_in
-from mm_operator.cluster.ownership import is_ours, why_taken
+from mm_operator.cluster.ownership import is_in_sync, is_ours, why_taken
 from mm_operator.cluster.refusals import growth_refused, stage_error
 from mm_operator.cluster.resources import BY_KIND
 from mm_operator.errors import ClusterError
@@ -236,3 +235,34 @@ def _has_its_owners(live: Cached, intent: Intent) -> bool:
     if intent.shared:
         return not change_between(live, intent)
     return intent.owners.keys() == live.owner_uids
+
+
+async def prune(
+    client: Client, cache: Cache, key: Key, unwanted: Iterable[Ref]
+) -> tuple[list[Ref], list[StageError]]:
+    """Delete objects of a model; return what was deleted and what was refused.
+
+    Each delete names the uid that was seen, so that an object that was created again under the same
+    name stays; what models share is only deleted as it was seen, so that one that joins wins.
+
+    Raises:
+        OutdatedError: an object changed or was created again since the decision.
+    """
+    deleted: list[Ref] = []
+    errors: list[StageError] = []
+    for ref in sorted(unwanted):
+        held = cache.find(ref.kind, key.namespace, ref.name)
+        if held is None or held.deleting:
+            continue
+        version = "" if held.model else str(held.version)
+        try:
+            await client.delete(
+                BY_KIND[ref.kind], key.namespace, ref.name, uid=held.uid, version=version
+            )
+        except ClusterError as error:
+            if error.status == CONFLICT:
+                raise OutdatedError from error
+            errors.append(stage_error("prune", error))
+        else:
+            deleted.append(ref)
+    return deleted, errors

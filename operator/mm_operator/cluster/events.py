@@ -3,24 +3,94 @@
 Conditions say the same and are always written. When 1,000 models start at once, Events would be
 half of all writes: while models wait for a worker only a few a second are posted, warnings first.
 What is not posted is counted and summed up in a line of the log, never logged one by one.
+
+A stage that a model has left before its Event was posted is of no interest any more: the Event of
+the next stage of the same condition supersedes it.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 from mm_api import labels
 from mm_operator.cluster.client import Client, WritesForbiddenError
-from mm_operator.cluster.event_queue import EventQueue, Waiting
 from mm_operator.cluster.models import ModelRecord
-from mm_operator.cluster.packed import pack
+from mm_operator.cluster.packed import Packed, pack
 from mm_operator.cluster.resources import EVENT
 from mm_operator.errors import ClusterError
 from mm_operator.status.events import Event, transitions
+
+LIMIT = 5000
+"""Events in memory at most: 4 MB; five for each of 1,000 models."""
+
+Subject = tuple[str, str, str]
+"""Uid of the model, reason, message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One Event, and where it belongs."""
+
+    subject: Subject
+    warns: bool
+    namespace: str
+    body: Packed
+    condition: tuple[str, str] = ("", "")
+    """Uid of the model and type of the condition; empty for what is no condition's."""
+    passing: bool = False
+    """The condition waits for something, as in every ordinary life."""
+
+
+class EventQueue:
+    """Hands out warnings before ordinary Events, the oldest of each first.
+
+    `dropped`: called with the reason of each that is given up: `Repeated`, `Superseded`,
+    `QueueFull`.
+    """
+
+    def __init__(self, dropped: Callable[[str], None], limit: int = LIMIT) -> None:
+        self._dropped = dropped
+        self._limit = limit
+        self._warnings: dict[Subject, Waiting] = {}
+        self._ordinary: dict[Subject, Waiting] = {}
+        self._passing: dict[tuple[str, str], Subject] = {}
+
+    def __len__(self) -> int:
+        return len(self._warnings) + len(self._ordinary)
+
+    def put(self, waiting: Waiting) -> None:
+        """Take an Event: in place of the same one that still waits, or of the least important."""
+        alike = self._warnings if waiting.warns else self._ordinary
+        stage = self._passing.pop(waiting.condition, waiting.subject)
+        if stage != waiting.subject:
+            del self._ordinary[stage]
+            self._dropped("Superseded")
+        if alike.pop(waiting.subject, None) is not None:
+            self._dropped("Repeated")
+        elif len(self) >= self._limit:
+            self._dropped("QueueFull")
+            if not self._ordinary and not waiting.warns:
+                return
+            self._remove_first(self._ordinary or self._warnings)
+        alike[waiting.subject] = waiting
+        if waiting.passing and not waiting.warns:
+            self._passing[waiting.condition] = waiting.subject
+
+    def take(self) -> Waiting:
+        """Return the next one; there must be one."""
+        return self._remove_first(self._warnings or self._ordinary)
+
+    def _remove_first(self, waiting: dict[Subject, Waiting]) -> Waiting:
+        first = waiting.pop(next(iter(waiting)))
+        if self._passing.get(first.condition) == first.subject:
+            del self._passing[first.condition]
+        return first
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +104,7 @@ _SUMMARY_SECONDS = 60.0
 class EventPoster:
     """Takes transitions and posts them one after the other, where no models wait (`busy`).
 
-    `on_drop`: as of `mm_operator.cluster.event_queue`, and `Refused`.
+    `on_drop`: as of `mm_operator.cluster.events`, and `Refused`.
     """
 
     def __init__(

@@ -14,8 +14,10 @@ from mm_operator.model.decisions import (
     BuildPhase,
     GarbageCollection,
     InspectDecision,
+    Outcome,
     Plan,
     RolloutDecision,
+    StageError,
     Step,
 )
 from mm_operator.model.engine_plan import EnginePlan
@@ -37,10 +39,6 @@ from mm_operator.model.objects import (
     StoredEngine,
     VolumeFault,
     VolumeTrouble,
-)
-from mm_operator.model.outcome import (
-    Outcome,
-    StageError,
 )
 from mm_operator.model.rollout_turns import RolloutTurn, Turn
 from mm_operator.model.snapshot import (

@@ -166,3 +166,27 @@ class Plan:
         While the rollout is held, the recorded one is used instead.
         """
         return self.engine.serving_plan if self.engine and not self.problem else None
+
+
+@dataclass(frozen=True, slots=True)
+class StageError:
+    """An error of one stage of the reconcile: observe, plan, apply, prune, status.
+
+    `reason` says what `mm_operator.cluster.refusals` recognises, or NameTaken for an object that is
+    not ours; else ClusterError. `message` is a sentence without generated names or times.
+    """
+
+    stage: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the edge did with the children of one plan."""
+
+    applied: tuple[Ref, ...] = ()
+    """Objects that were wanted; those that needed no write included."""
+    changed: tuple[Ref, ...] = ()
+    deleted: tuple[Ref, ...] = ()
+    errors: tuple[StageError, ...] = ()

@@ -23,9 +23,8 @@ from mm_operator.model import (
 from mm_operator.plan.damage import REST, Damage, built_at, damage_of, is_news, read_damage, written
 from mm_operator.plan.engine_plan import WantedEngine
 from mm_operator.plan.failures import Failure, build_failure, cause_of, failure_so_far
-from mm_operator.plan.jobs import JobInputs, attempt_of, is_of, latest, waits
+from mm_operator.plan.jobs import BUILD, RETRIED, JobInputs, attempt_of, is_of, latest, waits
 from mm_operator.plan.records import RESULT_KEY, read_builder, successful
-from mm_operator.plan.retry import BUILD, RETRIED
 
 _NO_PLAN = BuildDecision(Step.WAITING, Reason.WAITING_FOR_PLAN, "the plan comes first")
 _UNWRITTEN = BuildDecision(Step.WAITING, Reason.BUILD_PENDING, "the build plan is being written")

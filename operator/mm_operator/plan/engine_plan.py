@@ -7,11 +7,11 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.errors import SpecError
-from mm_operator.model import EnginePlan, Snapshot
-from mm_operator.plan.engine.gpu import choose_gpu, computes_on_gpu
+from mm_operator.model import EnginePlan, GpuNode, Snapshot
+from mm_operator.plan.engine.gpu import admitted, choose_gpu, computes_on_gpu
+from mm_operator.plan.engine.gpu_resource import is_shared, resource_of
 from mm_operator.plan.engine.plan import Refusal, plan_engine
-from mm_operator.plan.engine.target import Inputs
-from mm_operator.plan.gpu_nodes import node_problem
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.records import read_gpu
 from mm_operator.plan.store import store_of
 from mm_operator.plan.store_access import with_store_access
@@ -116,3 +116,39 @@ def _too_big(planned: EnginePlan) -> str:
     if planned.gpu is None:
         return fit.message
     return f"{fit.message}; no smaller limits, quantization or GPUs in parallel would fit"
+
+
+_PATH = "spec.engine.parallelism"
+
+
+def node_problem(
+    spec: MultimodalModelSpec, nodes: tuple[GpuNode, ...] | None, planned: EnginePlan
+) -> SpecError | None:
+    """Return why the ranks of a pod have no node; None: one may have room, or is not known yet.
+
+    Nodes without a count, and a product that no node has today, prove nothing: an autoscaler may
+    bring one.
+    """
+    ranks = len(planned.memory.per_gpu)
+    if planned.gpu is None or ranks < 2:  # noqa: PLR2004  # a GPU of its own is on every such node
+        return None
+    product, resource = planned.gpu.product, resource_of(spec)
+    having = [node for node in admitted(spec, nodes) if node.product == product]
+    if any(is_shared(resource, node) for node in having):
+        return SpecError(
+            Reason.NOT_SUPPORTED,
+            f"{ranks} ranks need {ranks} GPUs, and those of {product} are shared: two of one pod "
+            "may be turns of the same GPU. Use nodes whose GPUs are not shared "
+            "(spec.runtime.nodeSelector), or 1 rank",
+            _PATH,
+        )
+    counts = [node.count for node in having if node.count is not None]
+    if not counts or len(counts) < len(having) or max(counts) >= ranks:
+        return None
+    return SpecError(
+        Reason.NOT_SUPPORTED,
+        f"{ranks} ranks run in one pod, and no node has more than {max(counts)} GPUs of {product} "
+        "(label nvidia.com/gpu.count): lower tensor x pipeline to that, or add a larger node; a "
+        "spec.runtime.nodeSelector that only nodes to come have allows for those",
+        _PATH,
+    )

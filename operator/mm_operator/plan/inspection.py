@@ -12,9 +12,8 @@ from mm_operator import names
 from mm_operator.digests import digest, stated
 from mm_operator.model import InspectDecision, JobPhase, JobState, Snapshot, Step
 from mm_operator.plan.failures import cause_of, failure_so_far, inspect_failure
-from mm_operator.plan.jobs import attempt_of, job_inputs, latest, waits
+from mm_operator.plan.jobs import INSPECT, RETRIED, attempt_of, job_inputs, latest, waits
 from mm_operator.plan.records import read_inspect_result, read_inspection
-from mm_operator.plan.retry import INSPECT, RETRIED
 
 _INSPECTED = "the checkpoint was inspected"
 

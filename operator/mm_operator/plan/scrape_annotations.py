@@ -11,7 +11,7 @@ from typing import Any
 from mm_api import labels
 from mm_api.contract import METRICS_PATH
 from mm_operator.model import RolloutDecision, Snapshot
-from mm_operator.plan.revision import recorded_revision
+from mm_operator.plan.records import recorded_revision
 
 _SCRAPE = "prometheus.io/scrape"
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from mm_api.v1alpha1 import StartStatus
 from mm_operator.model import Plan, RolloutDecision, Snapshot
-from mm_operator.plan.revision import LEAST_SECONDS, MOST_SECONDS, recorded_revision
+from mm_operator.plan.records import LEAST_SECONDS, MOST_SECONDS, recorded_revision
 
 LEAST_START_SECONDS = 1800
 """Bound of a start that was never measured, after which the container is started again: what a

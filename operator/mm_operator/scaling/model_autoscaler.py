@@ -18,9 +18,8 @@ from mm_operator.autoscaling import (
 from mm_operator.autoscaling import Sample as Moment
 from mm_operator.autoscaling.observation import OUTPUT_WINDOW_SECONDS
 from mm_operator.model import ScalingView
-from mm_operator.scaling.cold_starts import ColdStarts
 from mm_operator.scaling.costs import believed
-from mm_operator.scaling.pods import ScaledPod
+from mm_operator.scaling.pods import ColdStarts, ScaledPod
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import (
     MOST_CHANGES,

@@ -24,7 +24,7 @@ from mm_operator.cluster.observe import parse_spec
 from mm_operator.cluster.resources import MODEL, POD, SCALED_OBJECT
 from mm_operator.errors import ClusterError
 from mm_operator.model import ScalingView
-from mm_operator.scaling import movers
+from mm_operator.scaling import engines
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
@@ -442,7 +442,7 @@ class Scaler:
     def _trouble(self, evaluation: _Evaluation, now: float) -> str:
         key = evaluation.record.key
         found = self._cache.find(SCALED_OBJECT.kind, key.namespace, names.autoscaler(key.name))
-        return movers.trouble(found.parse(), now) if found is not None else ""
+        return engines.trouble(found.parse(), now) if found is not None else ""
 
     def _may_take_over(self, evaluation: _Evaluation, now: float) -> bool:
         name = names.autoscaler(evaluation.record.key.name)

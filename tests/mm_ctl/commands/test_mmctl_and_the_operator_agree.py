@@ -13,7 +13,7 @@ from mm_api.documents.model_facts import InspectResult
 from mm_api.documents.model_plan import ModelPlan
 from mm_ctl.cli import main as mmctl
 from mm_operator.plan.engine.model_plan import model_plan
-from mm_operator.plan.engine.target import Inputs
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.settings import BUILDER_VERSION
 from mm_runtime.cli import main as runtime
 from support.broken_checkpoints import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mm_operator.autoscaling import RequestRate, Sample, State, Traffic, decide, fresh
-from mm_operator.autoscaling.jitter import jitter_of
+from mm_operator.autoscaling.demand import jitter_of
 from support.cases import cases
 from support.ticks import COST, SIMPLE, START, TICK_SECONDS, tick, traffic
 

@@ -13,9 +13,9 @@ from mm_operator.plan.engine.container_memory import (
     TRTLLM_PROCESS_BYTES,
     memory_limit,
 )
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import gpu_of
-from mm_operator.plan.engine.target import Inputs
-from mm_operator.status.plan_summary import plan_summary
+from mm_operator.status.derive import plan_summary
 from support.cases import cases
 from support.model_configs import facts_of, inputs_of, planned_engine, reference_inputs
 from support.models import tiny_facts

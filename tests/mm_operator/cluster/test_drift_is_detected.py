@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mm_operator.cluster.drift import is_in_sync
+from mm_operator.cluster.ownership import is_in_sync
 
 CASES = [
     pytest.param({"a": 1, "b": 2}, {"a": 1}, True, id="additions-of-others-stay"),

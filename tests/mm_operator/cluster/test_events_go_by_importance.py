@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mm_operator.cluster.client import WritesForbiddenError
-from mm_operator.cluster.event_queue import EventQueue, Waiting
-from mm_operator.cluster.events import EventPoster
+from mm_operator.cluster.events import EventPoster, EventQueue, Waiting
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import FieldManager, ModelRecord
 from mm_operator.cluster.packed import pack

@@ -12,7 +12,7 @@ from mm_operator.model import JobPhase, JobState, Observed, Outcome, PodEnd, Sna
 from mm_operator.plan import decide
 from mm_operator.plan.failures import build_failure, inspect_failure
 from mm_operator.plan.inspection import inputs_hash
-from mm_operator.plan.retry import BUILD, INSPECT, Backoff
+from mm_operator.plan.jobs import BUILD, INSPECT, Backoff
 from mm_operator.status.derive import derive
 from support.cases import cases
 from support.golden import Golden

@@ -1,6 +1,6 @@
 """A server may take as long to start as its engine needs: by bytes first, then as was measured."""
 
-from mm_operator.plan.revision import MOST_SECONDS
+from mm_operator.plan.records import MOST_SECONDS
 from mm_operator.plan.starts import LEAST_START_SECONDS, start_seconds
 from support.cases import cases
 

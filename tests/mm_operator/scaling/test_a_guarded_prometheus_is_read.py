@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from mm_operator.scaling.answers import MetricsError, read_vector
+from mm_operator.scaling.endpoints import trust
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
-from mm_operator.scaling.trust import trust
 from support.cases import cases
 from support.certificates import signed_by_itself
 from support.ports import free_ports

@@ -4,8 +4,7 @@ from typing import Any
 
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.model import KedaSettings
-from mm_operator.scaling.engines import engine_problem
-from mm_operator.scaling.movers import PATIENCE_SECONDS, trouble
+from mm_operator.scaling.engines import PATIENCE_SECONDS, engine_problem, trouble
 from support.cases import cases
 
 MADE = "2026-01-01T00:00:00Z"

@@ -10,13 +10,12 @@ from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.endpoints import Endpoints
+from mm_operator.scaling.endpoints import Endpoints, trust
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.queries import PART
 from mm_operator.scaling.reader import read_all
 from mm_operator.scaling.scaler import Scaler
-from mm_operator.scaling.trust import trust
 from support.answering_api import answered_by
 from support.cases import cases
 from support.model_documents import document

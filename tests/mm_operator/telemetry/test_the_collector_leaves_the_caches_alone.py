@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm_operator.telemetry.collector import freeze_growth
+from mm_operator.telemetry.event_loop import freeze_growth
 from support.cases import cases
 from support.eventually import eventually_async
 

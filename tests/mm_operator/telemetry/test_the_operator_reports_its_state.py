@@ -14,7 +14,7 @@ import pytest
 
 from mm_api.metrics import OPERATOR_METRICS
 from mm_operator.status.series import Sample
-from mm_operator.telemetry.lag import INTERVAL_SECONDS, watch_loop
+from mm_operator.telemetry.event_loop import INTERVAL_SECONDS, watch_loop
 from mm_operator.telemetry.logs import KeyedFormatter, current_key
 from mm_operator.telemetry.metrics import Metrics
 from mm_operator.telemetry.server import serve

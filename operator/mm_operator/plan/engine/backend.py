@@ -14,8 +14,7 @@ from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
-from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import PlanRequest, Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from math import floor
 from mm_api.documents.build_plan import EngineLimits
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Kind
-from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.units import ceil_to
 
 FRACTION_STEPS = 1000

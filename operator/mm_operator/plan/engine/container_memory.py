@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mm_api.documents.model_plan import HostMemory
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import Target
 
 PROCESS_BYTES = 704 << 20
 """What the processes take beside the plan's terms: measured 43 MB for the server, 38 MB for each of

@@ -16,7 +16,7 @@ from mm_operator.plan.engine.evaluation import with_evaluation
 from mm_operator.plan.engine.fingerprint import engine_fingerprint
 from mm_operator.plan.engine.guided import with_guided_decoding
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import Target
 
 ONNX_OPSET = 18
 """Lowest that torch's exporter writes without converting."""

@@ -11,7 +11,7 @@ from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import Target
 
 _VISION_DTYPE_BYTES = 4
 _BLOCK_MATRICES = 12

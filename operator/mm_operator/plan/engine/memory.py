@@ -16,9 +16,8 @@ from mm_operator.plan.engine.encoder_memory import vision_activation_bytes, visi
 from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES, Pools
-from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.stored import weights_format
-from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.weights import Split, weights_bytes
 
 PROCESS_BYTES = 768 << 20

@@ -7,8 +7,8 @@ from mm_api.trtllm_layout import engine_folder
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.commands import scripts
 from mm_operator.plan.engine.plan import Refusal, plan_engine
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import table, version_of
-from mm_operator.plan.engine.target import Inputs
 
 _TYPES = {"float16": "TYPE_FP16", "bfloat16": "TYPE_BF16", "float32": "TYPE_FP32"}
 

@@ -15,8 +15,8 @@ from mm_operator.plan.engine.encoders import check_vision
 from mm_operator.plan.engine.evaluation import class_warnings, evaluation_warnings
 from mm_operator.plan.engine.family import family_of
 from mm_operator.plan.engine.plan_warnings import container_limit_warnings, exposure_warnings
+from mm_operator.plan.engine.request import Inputs, Target
 from mm_operator.plan.engine.sizes import size
-from mm_operator.plan.engine.target import Inputs, Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.limits import Limits
-from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.units import CUDA_ROUNDING_BYTES, MIB, ceil_to
 
 _MEL_BYTES = 2

@@ -32,7 +32,7 @@ from mm_operator.plan.engine.host_memory import (
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import PROCESS_BYTES
 from mm_operator.plan.engine.pools import Pools
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import Target
 from mm_operator.plan.engine.weights import text_parameters
 
 SERVER_BYTES = 528 << 20

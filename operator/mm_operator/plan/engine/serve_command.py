@@ -13,9 +13,9 @@ from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.families.upstream_classes import pytorch_of
 from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.guided import SERVE_BACKEND, serves_forms
+from mm_operator.plan.engine.request import Target
 from mm_operator.plan.engine.serve_options import merged
 from mm_operator.plan.engine.tables import version_of
-from mm_operator.plan.engine.target import Target
 
 
 def folded(argv: list[str]) -> str:

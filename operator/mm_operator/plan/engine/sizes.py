@@ -3,8 +3,7 @@
 from mm_operator.plan.engine.backend import Backend, Sizes
 from mm_operator.plan.engine.limits import plan_limits
 from mm_operator.plan.engine.pools import plan_pools
-from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import PlanRequest, Target
 
 
 def size(target: Target, request: PlanRequest, backend: Backend) -> Sizes:

@@ -12,9 +12,8 @@ from mm_api.documents.model_plan import Change, Fit, Suggestion
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import Backend, Sizes
 from mm_operator.plan.engine.fit import fullest
-from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.sizes import size
-from mm_operator.plan.engine.target import Target
 
 MOST = 5
 """Suggestions shown: one of each kind is enough to choose from."""

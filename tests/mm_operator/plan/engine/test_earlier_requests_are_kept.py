@@ -11,9 +11,8 @@ from mm_api.families import FAMILIES
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.backends.reference import _check_reuse
 from mm_operator.plan.engine.plan import Refusal, plan_engine
-from mm_operator.plan.engine.request import request_of
+from mm_operator.plan.engine.request import Inputs, request_of
 from mm_operator.plan.engine.tables import gpu_of
-from mm_operator.plan.engine.target import Inputs
 from support.cases import cases
 from support.model_configs import facts_of, planned, planned_on_pytorch
 from support.model_documents import merged

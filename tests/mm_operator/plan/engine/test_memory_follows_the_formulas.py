@@ -20,8 +20,8 @@ from mm_operator.plan.engine.fit import TERMS
 from mm_operator.plan.engine.host_memory import host_vision_bytes
 from mm_operator.plan.engine.plan import plan_engine
 from mm_operator.plan.engine.pools import bound_of, cuda_pool_bytes, shm_bytes
+from mm_operator.plan.engine.request import Inputs, Target
 from mm_operator.plan.engine.tables import gpu_of
-from mm_operator.plan.engine.target import Inputs, Target
 from mm_operator.plan.engine.units import MIB
 from mm_operator.plan.engine.weights import Attention, Linear, Split, Stack, stacks
 from support.cases import cases

@@ -3,8 +3,8 @@
 from typing import Any
 
 from mm_operator.plan.engine.model_plan import model_plan
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import gpu_of
-from mm_operator.plan.engine.target import Inputs
 from support.cases import cases
 from support.model_configs import facts_of, reference_plan
 from support.models import spec_of

@@ -8,8 +8,8 @@ from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.children.hardware import building_gpu, encoder_gpu, planned_gpu
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.plan import Refusal, plan_engine
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import gpu_of
-from mm_operator.plan.engine.target import Inputs
 from support.golden import Golden
 from support.model_documents import merged
 from support.models import llava_7b_facts, spec_of, tiny_facts

@@ -15,8 +15,8 @@ from mm_operator.plan.engine.backends.tensorrt import TensorRT
 from mm_operator.plan.engine.backends.vllm import Vllm, vllm_version
 from mm_operator.plan.engine.backends.vllm_on_cpu import NO_GPU, VllmOnCpu
 from mm_operator.plan.engine.gpu import PATH, computes_on_gpu
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import trtllm_version
-from mm_operator.plan.engine.target import Inputs
 
 
 def backend_of(inputs: Inputs) -> Backend:

@@ -19,11 +19,10 @@ from mm_operator.plan.engine.gpu_support import gpu_warnings
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import MemoryInputs, plan_memory
 from mm_operator.plan.engine.pools import BLS_COPIES, ENSEMBLE_COPIES, Pools
-from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.stored import cache_format
 from mm_operator.plan.engine.suggestions import suggested
 from mm_operator.plan.engine.tables import era, table, version_of
-from mm_operator.plan.engine.target import Target
 
 
 @dataclass(frozen=True, slots=True)

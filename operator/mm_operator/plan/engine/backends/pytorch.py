@@ -15,13 +15,12 @@ from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_servers
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools, image_side
-from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.reuse_checks import check_reuse_of_images
 from mm_operator.plan.engine.serve_checks import check_served_images, check_serving
 from mm_operator.plan.engine.serve_command import serve
 from mm_operator.plan.engine.serve_option_checks import check_options
 from mm_operator.plan.engine.stored import check_stored_for_servers
-from mm_operator.plan.engine.target import Target
 
 _ESTIMATE = PlanWarning(
     code="PyTorchEstimate",

@@ -19,9 +19,8 @@ from mm_operator.plan.engine.family import check_served
 from mm_operator.plan.engine.host_memory import host_memory, kept_bytes, stored_scores
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
-from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.stored import unreadable
-from mm_operator.plan.engine.target import Target
 
 _FRAMES_BY_DEFAULT = 32
 """LLaVA-OneVision's papers evaluate videos with as many."""

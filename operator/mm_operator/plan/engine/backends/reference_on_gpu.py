@@ -19,9 +19,8 @@ from mm_operator.plan.engine.reference_memory import (
     computes_on_gpu,
     plan_reference_memory,
 )
-from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.suggestions import suggested
-from mm_operator.plan.engine.target import Target
 
 _NO_PINNED_POOL = "a full CUDA pool would give out features that were never copied"
 

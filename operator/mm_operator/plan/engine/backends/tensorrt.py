@@ -17,11 +17,10 @@ from mm_operator.plan.engine.encoder_memory import is_one_sequence
 from mm_operator.plan.engine.encoders import gpu_sharing
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_engines, tokenizer_info
-from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.reuse_checks import check_reuse
 from mm_operator.plan.engine.stored import check_stored_for_engines
 from mm_operator.plan.engine.tables import table, version_of
-from mm_operator.plan.engine.target import Target
 
 _DEPRECATED_SINCE = "1.2.0"
 

@@ -42,10 +42,9 @@ from mm_operator.plan.engine.encoders import is_disaggregated, server_cache_byte
 from mm_operator.plan.engine.fit import verdict
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
-from mm_operator.plan.engine.request import PlanRequest, request_of
+from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.stored import check_stored_for_servers
 from mm_operator.plan.engine.suggestions import suggested
-from mm_operator.plan.engine.target import Target
 
 HOST: Final = "127.0.0.1"
 """Only the gateway beside it connects: vLLM fetches any URL that it is given."""

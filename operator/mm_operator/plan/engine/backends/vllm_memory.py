@@ -25,9 +25,8 @@ from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import PROCESS_BYTES, reduce_bytes, sampling_bytes, width_of
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.reference_memory import encoder_of
-from mm_operator.plan.engine.request import PlanRequest
+from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.stored import weights_format
-from mm_operator.plan.engine.target import Target
 from mm_operator.plan.engine.units import GIB, MIB, ceil_to
 from mm_operator.plan.engine.weights import Split, weights_bytes
 

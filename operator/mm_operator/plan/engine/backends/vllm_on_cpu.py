@@ -17,8 +17,7 @@ from mm_operator.plan.engine.backends.vllm_memory import plan_cpu_memory
 from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
-from mm_operator.plan.engine.request import PlanRequest
-from mm_operator.plan.engine.target import Target
+from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.units import GIB
 
 NO_GPU: Final = GpuModel(product="a processor", memory_bytes=1, compute_capability="0.0")
