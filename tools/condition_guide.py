@@ -326,7 +326,7 @@ SCALING: Final[dict[str, Advice]] = {
         "[observability.md](../tasks/observability.md).",
     ),
     Reason.CAPACITY_LIMITED: Advice(
-        "More replicas are needed; no node has room for them.",
+        "More replicas are needed; no node can take them.",
         "Add nodes, or lower `autoscaling.maxReplicas`.",
     ),
     Reason.REPLICAS_CONTESTED: Advice(

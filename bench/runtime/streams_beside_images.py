@@ -63,7 +63,7 @@ MOST_IMAGES_A_SECOND = 4
 SETTLED_SECONDS = 3.0
 """Until prompts of images and the next images come in turn: the first ones come together."""
 
-APART_WITHIN_SECONDS = 120
+SPREAD_WITHIN_SECONDS = 120
 """Usually 12."""
 
 SPOILED_SECONDS = 1.0
@@ -192,7 +192,7 @@ async def _measured(
     seen: list[tuple[Phase, Phase]] = []
     streams = Streams(pair.url, pair.model)
     async with running(*(streams.stream(number) for number in range(STREAMS))):
-        await asyncio.wait_for(streams.apart.wait(), APART_WITHIN_SECONDS)
+        await asyncio.wait_for(streams.apart.wait(), SPREAD_WITHIN_SECONDS)
         for _ in range(rounds):
             alone = await phase(streams, seconds)
             clients.begin()

@@ -128,7 +128,7 @@ FEATURE_CACHE_LOOKUPS = Metric(
     ("result",),
 )
 FEATURE_CACHE_EVICTIONS = Metric(
-    "mm_feature_cache_evictions_total", _C, "Features that made room for others."
+    "mm_feature_cache_evictions_total", _C, "Features that were evicted for others."
 )
 FEATURE_CACHE_BYTES = Metric("mm_feature_cache_bytes", _G, "Bytes of the features that are kept.")
 
@@ -183,7 +183,7 @@ KV_REUSE_TOKENS = Metric(
 KV_REUSE_EVICTIONS = Metric(
     "mm_kv_reuse_evicted_blocks_total",
     _C,
-    "Blocks of 16 tokens of earlier requests that made room for others.",
+    "Blocks of 16 tokens of earlier requests that were evicted for others.",
 )
 KV_REUSE_BYTES = Metric(
     "mm_kv_reuse_bytes", _G, "Bytes of keys and values of earlier requests that are kept."

@@ -18,7 +18,7 @@ MAX_LENGTH = 512
 STOP_SECONDS = 60.0
 """The model is shared: no engine may still run on it when the next one starts."""
 
-ROOMY = EngineOptions(
+AMPLE_OPTIONS = EngineOptions(
     limits=EngineLimits(
         max_batch_size=SLOTS,
         max_input_len=400,
@@ -36,7 +36,7 @@ ROOMY = EngineOptions(
 
 def changed(**changes: Any) -> EngineOptions:
     limits = {name: changes.pop(name) for name in EngineLimits.model_fields if name in changes}
-    return replace(ROOMY, limits=ROOMY.limits.model_copy(update=limits), **changes)
+    return replace(AMPLE_OPTIONS, limits=AMPLE_OPTIONS.limits.model_copy(update=limits), **changes)
 
 
 class StartEngine(Protocol):

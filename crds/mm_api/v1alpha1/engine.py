@@ -192,8 +192,9 @@ class EngineSpec(ApiModel):
         list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=64)
     ] = Field(
         default=[],
-        description="Backend VLLM: arguments added at the end of `vllm serve`'s, names and values "
-        "apart. Those of the plan, and those that the image's version lacks, are refused by name.",
+        description="Backend VLLM: arguments added at the end of `vllm serve`'s, a name and its "
+        "value as two items. Those of the plan, and those that the image's version lacks, are "
+        "refused by name.",
     )
     extra_llm_api_options: Annotated[dict[str, Any], AfterValidator(_bounded)] | None = Field(
         default=None,

@@ -48,7 +48,7 @@ class KeyLimit(ApiModel):
         ge=1,
         le=1_000_000_000,
         description="Tokens of prompts, image features and answers within a minute; a request "
-        "needs room for its longest answer. Absent: no limit.",
+        "is admitted with its longest answer. Absent: no limit.",
     )
     weight: int = Field(
         default=1,

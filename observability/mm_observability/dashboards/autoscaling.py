@@ -1,90 +1,80 @@
 """Autoscaling: why are there as many replicas as there are?"""
 
-from mm_observability.dashboards.dashboard import FULL, HALF, THIRD, Dashboard, Panel, Query, Row
+from mm_observability.dashboards.dashboard import FULL, HALF, THIRD, Dashboard, Query, panel, row
 from mm_observability.dashboards.shared import BOUNDS, WHO, WITHIN_BOUNDS
 from mm_observability.queries import autoscaling, latency
 from mm_observability.queries.select import CHOSEN
 
-_OBJECTIVES = Row(
+_OBJECTIVES = row(
     "Objectives",
-    (
-        Panel(
-            "SLO attainment and objective",
-            "Share of requests within each objective; dashed: the percentile of the spec.",
-            (
-                Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),
-                Query(latency.wanted_share(CHOSEN), f"{WHO} {{{{objective}}}} objective"),
-            ),
-            "percentunit",
-            dashed=".* objective",
-            most=1,
-            runbook="MultimodalLatencyBudgetBurnsFast",
-        ),
+    panel(
+        "SLO attainment and objective",
+        "Share of requests within each objective; dashed: the percentile of the spec.",
+        Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),
+        Query(latency.wanted_share(CHOSEN), f"{WHO} {{{{objective}}}} objective"),
+        unit="percentunit",
+        dashed=".* objective",
+        most=1,
+        runbook="MultimodalLatencyBudgetBurnsFast",
     ),
     width=FULL,
 )
 
-_DECISIONS = Row(
+_DECISIONS = row(
     "Decisions",
-    (
-        Panel(
-            "Replicas: recommended, requested, ready",
-            "The policy's number, the spec's number, pods that answer, and the bounds.",
-            (
-                Query(autoscaling.desired(CHOSEN), f"{WHO} recommended by the policy"),
-                Query(autoscaling.applied(CHOSEN), f"{WHO} requested"),
-                *WITHIN_BOUNDS,
-            ),
-            width=HALF,
-            dashed=BOUNDS,
-            runbook="MultimodalAtMaxAndSlow",
-        ),
-        Panel(
-            "Vetoes",
-            "Ticks per second at which something forbade a change.",
-            (Query(autoscaling.vetoes(CHOSEN), f"{WHO} {{{{veto}}}}"),),
-            "ops",
-            width=HALF,
-            stacked=True,
-        ),
-        Panel(
-            "Scaling changes, last hour",
-            "Changes of the last hour by direction.",
-            (Query(autoscaling.changes(CHOSEN), f"{WHO} {{{{direction}}}}"),),
-        ),
-        Panel(
-            "Reversals, last hour",
-            "Changes of the last hour that undid the one before: every one is a waste.",
-            (Query(autoscaling.reversals(CHOSEN), WHO),),
-            runbook="MultimodalReplicasFlap",
-        ),
-        Panel(
-            "Cold start by phase",
-            "Median of the last starts by phase: what scaling up has to look ahead.",
-            (Query(autoscaling.cold_start(CHOSEN), f"{WHO} {{{{phase}}}}"),),
-            "s",
-            runbook="MultimodalColdStartSlow",
-        ),
+    panel(
+        "Replicas: recommended, requested, ready",
+        "The policy's number, the spec's number, pods that answer, and the bounds.",
+        Query(autoscaling.desired(CHOSEN), f"{WHO} recommended by the policy"),
+        Query(autoscaling.applied(CHOSEN), f"{WHO} requested"),
+        *WITHIN_BOUNDS,
+        width=HALF,
+        dashed=BOUNDS,
+        runbook="MultimodalAtMaxAndSlow",
+    ),
+    panel(
+        "Vetoes",
+        "Ticks per second at which something forbade a change.",
+        Query(autoscaling.vetoes(CHOSEN), f"{WHO} {{{{veto}}}}"),
+        unit="ops",
+        width=HALF,
+        stacked=True,
+    ),
+    panel(
+        "Scaling changes, last hour",
+        "Changes of the last hour by direction.",
+        Query(autoscaling.changes(CHOSEN), f"{WHO} {{{{direction}}}}"),
+    ),
+    panel(
+        "Reversals, last hour",
+        "Changes of the last hour that undid the one before: every one is a waste.",
+        Query(autoscaling.reversals(CHOSEN), WHO),
+        runbook="MultimodalReplicasFlap",
+    ),
+    panel(
+        "Cold start by phase",
+        "Median of the last starts by phase: what scaling up has to look ahead.",
+        Query(autoscaling.cold_start(CHOSEN), f"{WHO} {{{{phase}}}}"),
+        unit="s",
+        runbook="MultimodalColdStartSlow",
     ),
     width=THIRD,
 )
 
-_LOOP = Row(
+_LOOP = row(
     "Inputs",
-    (
-        Panel(
-            "Work per request and token",
-            "As the pods measured it before they were Ready; nothing: slots are counted.",
-            (Query(autoscaling.work(CHOSEN), f"{WHO} {{{{unit}}}}"),),
-            "s",
-        ),
-        Panel(
-            "Age of the last decision",
-            "Grows while Prometheus gives nothing; replicas are held meanwhile.",
-            (Query(autoscaling.decision_age(CHOSEN), WHO),),
-            "s",
-            runbook="MultimodalAutoscalerBlind",
-        ),
+    panel(
+        "Work per request and token",
+        "As the pods measured it before they were Ready; nothing: slots are counted.",
+        Query(autoscaling.work(CHOSEN), f"{WHO} {{{{unit}}}}"),
+        unit="s",
+    ),
+    panel(
+        "Age of the last decision",
+        "Grows while Prometheus gives nothing; replicas are held meanwhile.",
+        Query(autoscaling.decision_age(CHOSEN), WHO),
+        unit="s",
+        runbook="MultimodalAutoscalerBlind",
     ),
 )
 

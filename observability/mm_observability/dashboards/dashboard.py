@@ -1,7 +1,7 @@
 """A dashboard as plain values: rows of panels, each with its queries."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["timeseries", "stat", "table", "state"]
 FULL, HALF, THIRD, QUARTER = 24, 12, 8, 6
@@ -50,6 +50,15 @@ class Row:
     kind: Kind = "timeseries"
     collapsed: bool = False
     """Opened by who needs it: the first screen has what everyone looks at."""
+
+
+def panel(title: str, description: str, *queries: Query, **options: Any) -> Panel:
+    """Return a panel; `options`: its other fields."""
+    return Panel(title, description, queries, **options)
+
+
+def row(title: str, *panels: Panel, **options: Any) -> Row:
+    return Row(title, panels, **options)
 
 
 @dataclass(frozen=True, slots=True)

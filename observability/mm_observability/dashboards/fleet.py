@@ -8,112 +8,104 @@ from mm_observability.dashboards.dashboard import (
     QUARTER,
     THIRD,
     Dashboard,
-    Panel,
     Query,
-    Row,
+    panel,
+    row,
 )
 from mm_observability.dashboards.shared import FINISHED_REQUESTS, WHO
 from mm_observability.queries import latency, models, server, traffic
 from mm_observability.queries.select import CHOSEN
 
-_COUNTS = Row(
+_COUNTS = row(
     "Overview",
-    (
-        Panel(
-            "Models ready",
-            "Models that can serve now.",
-            (Query(models.count_that_hold("Ready", CHOSEN)),),
-        ),
-        Panel(
-            "Models not ready",
-            "Models that cannot; the table says why.",
-            (Query(models.count_that_fail("Ready", CHOSEN)),),
-            steps=NONE_IS_GOOD,
-            runbook="MultimodalModelUnavailable",
-        ),
-        Panel(
-            "Models degraded",
-            "Models that need a person.",
-            (Query(f"{models.count_that_hold('Degraded', CHOSEN)}"),),
-            steps=NONE_IS_GOOD,
-        ),
-        Panel(
-            "Lowest SLO attainment",
-            "The worst share of requests within an objective, over all models.",
-            (Query(f"min({latency.met_share(CHOSEN)})"),),
-            "percentunit",
-            steps=GOOD_ABOVE,
-            most=1,
-            runbook="MultimodalLatencyBudgetBurnsFast",
-        ),
+    panel(
+        "Models ready",
+        "Models that can serve now.",
+        Query(models.count_that_hold("Ready", CHOSEN)),
+    ),
+    panel(
+        "Models not ready",
+        "Models that cannot; the table says why.",
+        Query(models.count_that_fail("Ready", CHOSEN)),
+        steps=NONE_IS_GOOD,
+        runbook="MultimodalModelUnavailable",
+    ),
+    panel(
+        "Models degraded",
+        "Models that need a person.",
+        Query(f"{models.count_that_hold('Degraded', CHOSEN)}"),
+        steps=NONE_IS_GOOD,
+    ),
+    panel(
+        "Lowest SLO attainment",
+        "The worst share of requests within an objective, over all models.",
+        Query(f"min({latency.met_share(CHOSEN)})"),
+        unit="percentunit",
+        steps=GOOD_ABOVE,
+        most=1,
+        runbook="MultimodalLatencyBudgetBurnsFast",
     ),
     width=QUARTER,
     kind="stat",
 )
 
-_MODELS = Row(
+_MODELS = row(
     "Models",
-    (
-        Panel(
-            "Conditions",
-            "Whether each model is Ready, and the reason; its name leads to its dashboard.",
-            (Query(models.condition("Ready", CHOSEN), "Ready"),),
-            kind="table",
-        ),
-        Panel(
-            "Replicas",
-            "Desired and ready replicas of each model.",
-            (
-                Query(models.replicas("desired", CHOSEN), f"{WHO} desired"),
-                Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
-            ),
-            dashed=".* desired",
-        ),
-        Panel(
-            "SLO attainment",
-            "Share of the last 5 minutes' requests within each objective.",
-            (Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),),
-            "percentunit",
-            most=1,
-            runbook="MultimodalLatencyBudgetBurnsFast",
-        ),
-        Panel(
-            "Error budget burn rate",
-            "1 is exactly what the objective allows; above it for long, the objective is lost.",
-            (Query(latency.budget_burn("1h", CHOSEN), f"{WHO} {{{{objective}}}}"),),
-            runbook="MultimodalLatencyBudgetBurnsSlowly",
-        ),
+    panel(
+        "Conditions",
+        "Whether each model is Ready, and the reason; its name leads to its dashboard.",
+        Query(models.condition("Ready", CHOSEN), "Ready"),
+        kind="table",
+    ),
+    panel(
+        "Replicas",
+        "Desired and ready replicas of each model.",
+        Query(models.replicas("desired", CHOSEN), f"{WHO} desired"),
+        Query(models.replicas("ready", CHOSEN), f"{WHO} ready"),
+        dashed=".* desired",
+    ),
+    panel(
+        "SLO attainment",
+        "Share of the last 5 minutes' requests within each objective.",
+        Query(latency.met_share(CHOSEN), f"{WHO} {{{{objective}}}}"),
+        unit="percentunit",
+        most=1,
+        runbook="MultimodalLatencyBudgetBurnsFast",
+    ),
+    panel(
+        "Error budget burn rate",
+        "1 is exactly what the objective allows; above it for long, the objective is lost.",
+        Query(latency.budget_burn("1h", CHOSEN), f"{WHO} {{{{objective}}}}"),
+        runbook="MultimodalLatencyBudgetBurnsSlowly",
     ),
 )
 
-_TRAFFIC = Row(
+_TRAFFIC = row(
     "Traffic",
-    (
-        FINISHED_REQUESTS,
-        Panel(
-            "Failed requests",
-            "Share of requests that ended with a status of 500 or above.",
-            (Query(traffic.failed_share(CHOSEN), WHO),),
-            "percentunit",
-            runbook="MultimodalRequestsFail",
-        ),
-        Panel(
-            "Pinned memory pool",
-            "Of the fullest pod of each model.",
-            (Query(server.pinned_pool_share(CHOSEN), WHO),),
-            "percentunit",
-            steps=FULL_IS_BAD,
-            most=1,
-            runbook="MultimodalPoolExhausted",
-        ),
-        Panel(
-            "Generated tokens",
-            "Tokens per second of each model.",
-            (Query(traffic.output_tokens(CHOSEN), WHO),),
-            "tokens/s",
-            width=FULL,
-            stacked=True,
-        ),
+    FINISHED_REQUESTS,
+    panel(
+        "Failed requests",
+        "Share of requests that ended with a status of 500 or above.",
+        Query(traffic.failed_share(CHOSEN), WHO),
+        unit="percentunit",
+        runbook="MultimodalRequestsFail",
+    ),
+    panel(
+        "Pinned memory pool",
+        "Of the fullest pod of each model.",
+        Query(server.pinned_pool_share(CHOSEN), WHO),
+        unit="percentunit",
+        steps=FULL_IS_BAD,
+        most=1,
+        runbook="MultimodalPoolExhausted",
+    ),
+    panel(
+        "Generated tokens",
+        "Tokens per second of each model.",
+        Query(traffic.output_tokens(CHOSEN), WHO),
+        unit="tokens/s",
+        width=FULL,
+        stacked=True,
     ),
     width=THIRD,
 )

@@ -6,135 +6,129 @@ from mm_observability.dashboards.dashboard import (
     HALF,
     QUARTER,
     Dashboard,
-    Panel,
     Query,
-    Row,
+    panel,
+    row,
 )
 from mm_observability.dashboards.shared import percentiles
 from mm_observability.queries import router
 
 _MODEL = "{{model}}"
 
-_REQUESTS = Row(
+_REQUESTS = row(
     "Requests",
-    (
-        Panel(
-            "Routed requests by status",
-            "Requests per second; 499 is a client that left.",
-            (Query(router.requests(), f"{_MODEL} {{{{code}}}}"),),
-            "reqps",
-            width=HALF,
-            stacked=True,
-        ),
-        Panel(
-            "Failed requests",
-            "Share of requests that ended with 500 or above, lost replicas among them.",
-            (Query(router.failed_share(), _MODEL),),
-            "percentunit",
-            steps=FEW_IS_GOOD,
-            runbook="MultimodalRouterRequestsFail",
-        ),
-        Panel(
-            "Requests in flight",
-            "Requests that replicas answer now.",
-            (Query(router.outstanding(), _MODEL),),
-        ),
-        Panel(
-            "Time to first byte",
-            "Time from a request's head to the first byte of its answer: median and 95 %.",
-            percentiles(router.first_byte, f"{_MODEL} ", 0.5, 0.95),
-            "s",
-        ),
-        Panel(
-            "Tokens in flight",
-            "Estimated tokens of the requests that replicas answer now: prompts until the "
-            "first token, images, answers.",
-            (Query(router.outstanding_tokens(), _MODEL),),
-        ),
-        Panel(
-            "Affinity hit rate",
-            "Share of placements at the first replica of their key: its cache may have the "
-            "image, or the beginning of the conversation.",
-            (Query(router.affinity_share(), _MODEL),),
-            "percentunit",
-        ),
-        Panel(
-            "Routing decisions",
-            "Placements per second: affinity, spill (the first had too much to do), load (no key).",
-            (Query(router.placements(), "{{by}}"),),
-            "ops",
-            stacked=True,
-        ),
-        Panel(
-            "Requests by split",
-            "Requests per second by the name of a split and by model; fallback: the model "
-            "answers for one without replicas.",
-            (Query(router.splits(), f"{{{{split}}}}: {_MODEL} {{{{by}}}}"),),
-            "reqps",
-            width=FULL,
-            stacked=True,
-        ),
+    panel(
+        "Routed requests by status",
+        "Requests per second; 499 is a client that left.",
+        Query(router.requests(), f"{_MODEL} {{{{code}}}}"),
+        unit="reqps",
+        width=HALF,
+        stacked=True,
+    ),
+    panel(
+        "Failed requests",
+        "Share of requests that ended with 500 or above, lost replicas among them.",
+        Query(router.failed_share(), _MODEL),
+        unit="percentunit",
+        steps=FEW_IS_GOOD,
+        runbook="MultimodalRouterRequestsFail",
+    ),
+    panel(
+        "Requests in flight",
+        "Requests that replicas answer now.",
+        Query(router.outstanding(), _MODEL),
+    ),
+    panel(
+        "Time to first byte",
+        "Time from a request's head to the first byte of its answer: median and 95 %.",
+        *percentiles(router.first_byte, f"{_MODEL} ", 0.5, 0.95),
+        unit="s",
+    ),
+    panel(
+        "Tokens in flight",
+        "Estimated tokens of the requests that replicas answer now: prompts until the "
+        "first token, images, answers.",
+        Query(router.outstanding_tokens(), _MODEL),
+    ),
+    panel(
+        "Affinity hit rate",
+        "Share of placements at the first replica of their key: its cache may have the "
+        "image, or the beginning of the conversation.",
+        Query(router.affinity_share(), _MODEL),
+        unit="percentunit",
+    ),
+    panel(
+        "Routing decisions",
+        "Placements per second: affinity, spill (the first had too much to do), load (no key).",
+        Query(router.placements(), "{{by}}"),
+        unit="ops",
+        stacked=True,
+    ),
+    panel(
+        "Requests by split",
+        "Requests per second by the name of a split and by model; fallback: the model "
+        "answers for one without replicas.",
+        Query(router.splits(), f"{{{{split}}}}: {_MODEL} {{{{by}}}}"),
+        unit="reqps",
+        width=FULL,
+        stacked=True,
     ),
     width=QUARTER,
 )
 
-_REPLICAS = Row(
+_REPLICAS = row(
     "Replicas",
-    (
-        Panel(
-            "Ready replicas",
-            "As the router sees them that sees the fewest.",
-            (Query(router.replicas(), _MODEL),),
-        ),
-        Panel(
-            "Ejected replicas",
-            "Share of a model's replicas that get no requests for a while.",
-            (Query(router.ejected_share(), _MODEL),),
-            "percentunit",
-            steps=FEW_IS_GOOD,
-            runbook="MultimodalRouterReplicasEjected",
-        ),
-        Panel(
-            "Ejections",
-            "Replicas per second that could not be reached, broke off, or failed.",
-            (Query(router.ejections(), f"{_MODEL} {{{{reason}}}}"),),
-            "ops",
-        ),
-        Panel(
-            "Retries",
-            "Requests per second that another replica got, before their first byte.",
-            (Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),),
-            "ops",
-        ),
-        Panel(
-            "Oldest held request",
-            "How long the oldest request that the router holds has waited.",
-            (Query(router.held_seconds(), _MODEL),),
-            "s",
-            width=FULL,
-            runbook="MultimodalRequestsHeldTooLong",
-        ),
+    panel(
+        "Ready replicas",
+        "As the router sees them that sees the fewest.",
+        Query(router.replicas(), _MODEL),
+    ),
+    panel(
+        "Ejected replicas",
+        "Share of a model's replicas that get no requests for a while.",
+        Query(router.ejected_share(), _MODEL),
+        unit="percentunit",
+        steps=FEW_IS_GOOD,
+        runbook="MultimodalRouterReplicasEjected",
+    ),
+    panel(
+        "Ejections",
+        "Replicas per second that could not be reached, broke off, or failed.",
+        Query(router.ejections(), f"{_MODEL} {{{{reason}}}}"),
+        unit="ops",
+    ),
+    panel(
+        "Retries",
+        "Requests per second that another replica got, before their first byte.",
+        Query(router.retries(), f"{_MODEL} {{{{reason}}}}"),
+        unit="ops",
+    ),
+    panel(
+        "Oldest held request",
+        "How long the oldest request that the router holds has waited.",
+        Query(router.held_seconds(), _MODEL),
+        unit="s",
+        width=FULL,
+        runbook="MultimodalRequestsHeldTooLong",
     ),
     width=QUARTER,
 )
 
-_KEYS = Row(
+_KEYS = row(
     "Key limits",
-    (
-        Panel(
-            "Rejected requests by key",
-            "Requests per second that were refused for the limits of their key: key_requests "
-            "(a minute's), key_concurrent (at one time).",
-            (Query(router.key_rejected(), "{{key}} {{reason}}"),),
-            "reqps",
-        ),
-        Panel(
-            "Requests by key",
-            "Requests per second of keys with limits that were admitted.",
-            (Query(router.key_requests(), "{{key}}"),),
-            "reqps",
-            stacked=True,
-        ),
+    panel(
+        "Rejected requests by key",
+        "Requests per second that were refused for the limits of their key: key_requests "
+        "(a minute's), key_concurrent (at one time).",
+        Query(router.key_rejected(), "{{key}} {{reason}}"),
+        unit="reqps",
+    ),
+    panel(
+        "Requests by key",
+        "Requests per second of keys with limits that were admitted.",
+        Query(router.key_requests(), "{{key}}"),
+        unit="reqps",
+        stacked=True,
     ),
     collapsed=True,
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mm_observability.dashboards.dashboard import THIRD, Panel, Query
+from mm_observability.dashboards.dashboard import THIRD, Query, panel
 from mm_observability.queries import models, traffic
 from mm_observability.queries.select import CHOSEN
 
@@ -24,11 +24,11 @@ WITHIN_BOUNDS = (
 )
 """The replicas that answer, and the bounds of the requested ones."""
 
-FINISHED_REQUESTS = Panel(
+FINISHED_REQUESTS = panel(
     "Requests",
     "Finished requests per second by status.",
-    (Query(traffic.requests(CHOSEN), f"{WHO} {{{{code}}}}"),),
-    "reqps",
+    Query(traffic.requests(CHOSEN), f"{WHO} {{{{code}}}}"),
+    unit="reqps",
     width=THIRD,
     stacked=True,
 )

@@ -267,7 +267,7 @@ def _step_down(situation: Situation, need: _Recommendation) -> _Recommendation:
         fewest = max(fewest, min(observation.ready, current - 1))
     text = (
         f"{replicas(fewest)} {verb(fewest, 'carry', 'carries')} the highest load of the last "
-        f"minutes, {replicas(situation.demand.peak, 'full')}, with room to spare."
+        f"minutes, {replicas(situation.demand.peak, 'full')}, with headroom."
     )
     return _Recommendation(fewest, ScalingReason.CONSOLIDATION, text)
 

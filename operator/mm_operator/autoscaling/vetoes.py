@@ -19,7 +19,7 @@ def scale_down_blockers(situation: Situation) -> tuple[Vetoed, ...]:
 
 
 def retained_replicas(situation: Situation) -> int:
-    """Return the fewest replicas that carry the peak of the last minutes with room to spare."""
+    """Return the fewest replicas that carry the peak of the last minutes with headroom."""
     demand = situation.demand
     return _carrying(demand.long_peak if _is_small(situation) else demand.peak, situation)
 
@@ -47,8 +47,8 @@ def _settle_seconds(situation: Situation) -> float:
 
 def _carrying(peak: float, situation: Situation) -> int:
     objectives = situation.objectives
-    room = fair_share(situation) * objectives.tuning.margin
-    return rounded_up(peak / room) + objectives.warm_replicas
+    share = fair_share(situation) * objectives.tuning.margin
+    return rounded_up(peak / share) + objectives.warm_replicas
 
 
 def capacity_limited(observation: Observation) -> bool:
@@ -119,5 +119,5 @@ def _consolidation(situation: Situation) -> Iterator[Vetoed]:
         yield Vetoed(
             Veto.CONSOLIDATION,
             f"The highest load of the last minutes, {replicas(situation.demand.peak, 'full')}, "
-            f"needs {replicas(fewest)} with room to spare.",
+            f"needs {replicas(fewest)} with headroom.",
         )

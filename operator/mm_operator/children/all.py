@@ -3,10 +3,6 @@
 from collections.abc import Iterable
 
 from mm_operator.children.build_job import build_build_job
-from mm_operator.children.deployment import build_deployment, pod_template
-from mm_operator.children.device_claims import build_claim_templates
-from mm_operator.children.disruption_budget import build_disruption_budget
-from mm_operator.children.encoders import build_encoders, encoder_template
 from mm_operator.children.config_maps import (
     build_engine_config,
     build_facts_config,
@@ -14,6 +10,10 @@ from mm_operator.children.config_maps import (
     build_serving_config,
     other_owners,
 )
+from mm_operator.children.deployment import build_deployment, pod_template
+from mm_operator.children.device_claims import build_claim_templates
+from mm_operator.children.disruption_budget import build_disruption_budget
+from mm_operator.children.encoders import build_encoders, encoder_template
 from mm_operator.children.inspect_job import build_inspect_job
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.raw_triton import build_raw_triton

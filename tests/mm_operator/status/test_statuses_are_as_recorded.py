@@ -158,7 +158,7 @@ def autoscaled(view: ScalingView | None, status: dict[str, Any]) -> Stage:
 SERVING = serving()
 MPS = ServerState(sharing_problem="no daemon starts")
 BIG_POOL = {"runtime": {"memoryPools": {"cuda": "256Mi"}}}
-APART = {"vision": {"placement": "Disaggregated", "replicas": 2}}
+DISAGGREGATED = {"vision": {"placement": "Disaggregated", "replicas": 2}}
 TO_ZERO = {"autoscaling": {"minReplicas": 0}}
 ASLEEP = {
     "conditions": [
@@ -201,7 +201,10 @@ STAGES: Mapping[str, Stage] = {
     "full pool, a larger one is planned": found_full(full(), changes=BIG_POOL),
     "full pools, pinned too": found_full(full(), full("pinned")),
     "full pools of encoders": found_full(
-        full("pinned", role=Role.ENCODER), full(role=Role.ENCODER), changes=APART, encoders=2
+        full("pinned", role=Role.ENCODER),
+        full(role=Role.ENCODER),
+        changes=DISAGGREGATED,
+        encoders=2,
     ),
     "time slices in place of MPS": found_full(MPS),
     "servers without trouble": found_full(

@@ -182,7 +182,7 @@ async def test_requests_at_one_time_are_bounded(tmp_path: Path) -> None:
 
 
 async def test_tokens_are_bounded(tmp_path: Path) -> None:
-    """A request needs room for its longest answer, and pays for the tokens that there were."""
+    """A request is admitted with its longest answer, and pays for the tokens that there were."""
     limit = KeyLimitPlan(name="alice", tokens_per_minute=100)
     async with _serving(tmp_path, limit) as (_, client, _tokens):
         short = await _post(client, "sk-a", max_tokens=80)

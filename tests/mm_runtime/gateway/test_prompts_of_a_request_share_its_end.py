@@ -18,7 +18,7 @@ from support.scripted_engine import ScriptedEngine
 
 PATH = "/v1/completions"
 BODY: dict[str, Any] = {"model": MODEL, "prompt": ["a", "b", "c"], "n": 2, "max_tokens": 9}
-ROOM = {"max_concurrency": 4, "max_queue_size": 4}
+LIMITS = {"max_concurrency": 4, "max_queue_size": 4}
 """Fewer slots than answers: some wait while others are generated."""
 
 
@@ -26,12 +26,12 @@ async def test_a_client_that_leaves_ends_all(tmp_path: Path) -> None:
     """Those that are generated, and those that wait for a slot."""
     engine = ScriptedEngine(gate=asyncio.Event())
     async with (
-        serve(toy_gateway(tmp_path, engine, **ROOM)) as running,
+        serve(toy_gateway(tmp_path, engine, **LIMITS)) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         async with client.stream("POST", PATH, json={**BODY, "stream": True}) as answer:
             await anext(answer.aiter_lines())
-            await eventually_async(lambda: engine.running == ROOM["max_concurrency"])
+            await eventually_async(lambda: engine.running == LIMITS["max_concurrency"])
             assert running.gateway.admission.inside == 6
         await eventually_async(lambda: running.gateway.admission.inside == 0)
         assert (engine.running, engine.cancelled, len(engine.requests)) == (0, 4, 4)
@@ -53,7 +53,7 @@ async def test_a_failure_ends_the_others(tmp_path: Path) -> None:
 
     engine = Breaks(gate=asyncio.Event())
     async with (
-        serve(toy_gateway(tmp_path, engine, **ROOM)) as running,
+        serve(toy_gateway(tmp_path, engine, **LIMITS)) as running,
         httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         answer = await client.post(PATH, json=BODY)
@@ -74,7 +74,7 @@ async def test_nothing_of_a_bad_request_is_sent(
     tmp_path: Path, fields: dict[str, Any], param: str
 ) -> None:
     engine = ScriptedEngine()
-    gateway = toy_gateway(tmp_path, engine, **ROOM)
+    gateway = toy_gateway(tmp_path, engine, **LIMITS)
     async with client_of(gateway) as client:
         answer = await client.post(PATH, json={**BODY, **fields})
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
@@ -85,7 +85,7 @@ async def test_nothing_of_a_bad_request_is_sent(
 async def test_what_is_counted(tmp_path: Path) -> None:
     """Places and ids of each answer are its own; a prompt's tokens count once."""
     engine = ScriptedEngine()
-    async with client_of(toy_gateway(tmp_path, engine, **ROOM)) as client:
+    async with client_of(toy_gateway(tmp_path, engine, **LIMITS)) as client:
         answer = (await client.post(PATH, json={**BODY, "seed": 5})).json()
         page = (await client.get("/metrics")).text
     assert answer["usage"] == {"prompt_tokens": 6, "completion_tokens": 18, "total_tokens": 24}

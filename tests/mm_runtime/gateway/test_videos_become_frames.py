@@ -67,7 +67,7 @@ def test_refusals(make: Callable[[], str], words: str) -> None:
 
 
 MOST = 8
-ROOM = (9_000_000, 10_000, MOST)
+AMPLE = (9_000_000, 10_000, MOST)
 
 
 @cases(
@@ -96,7 +96,7 @@ def test_seconds_of_files(container: str, codec: str) -> None:
     """Two seconds of 25 frames each, at 2 and at 3 frames a second."""
     content = video(50, container, codec)
     found = [
-        len(decode_video(content, VideoLimits(*ROOM, FrameChoice(fps=fps))).frames)
+        len(decode_video(content, VideoLimits(*AMPLE, FrameChoice(fps=fps))).frames)
         for fps in (2, 3)
     ]
     assert found == [4, 6]
@@ -107,5 +107,5 @@ def test_rows_of_frames_have_no_times() -> None:
     frames = [base64.b64encode(encode(plain_image((8, 8), (at, 0, 0)))).decode() for at in range(6)]
     row = "data:video/jpeg;base64," + ",".join(frames)
     with pytest.raises(BadImageError, match="`fps` cannot be honoured"):
-        read_video(row, VideoLimits(*ROOM, FrameChoice(fps=2)))
-    assert len(read_video(row, VideoLimits(*ROOM, FrameChoice(num_frames=2))).frames) == 2
+        read_video(row, VideoLimits(*AMPLE, FrameChoice(fps=2)))
+    assert len(read_video(row, VideoLimits(*AMPLE, FrameChoice(num_frames=2))).frames) == 2

@@ -21,7 +21,7 @@ from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
 from mm_runtime.serving.tensors import Tensors
 from support.cases import cases
 from support.collecting_sink import CollectingSink, answers_of, outcomes
-from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine, engine_starter, started
+from support.engines import AMPLE_OPTIONS, MAX_LENGTH, SLOTS, StartEngine, engine_starter, started
 from support.families import texts
 from support.families.pipeline import build
 from support.fused_models import fused_model
@@ -134,7 +134,7 @@ def test_steps_that_cannot_be_counted(language_model: LanguageModel) -> None:
     def fail(_: Mapping[int, int]) -> NoReturn:
         raise OSError("the port is closed")
 
-    with started(Engine(language_model, ROOMY), fail) as engine:
+    with started(Engine(language_model, AMPLE_OPTIONS), fail) as engine:
         for _ in range(2):
             assert [len(one) for one in answers_of(engine, [_request(5)])] == [5]
 

@@ -19,7 +19,7 @@ from mm_runtime.reference_engine.options import Ending
 from mm_runtime.serving.errors import GpuLostError, MemoryFullError, for_client
 from mm_runtime.serving.generate.request import Piece, Request, Sampling
 from support.collecting_sink import CollectingSink, outcomes
-from support.engines import ROOMY, SLOTS, engine_starter, started
+from support.engines import AMPLE_OPTIONS, SLOTS, engine_starter, started
 from support.families.texts import write
 from support.families.words import END
 
@@ -176,7 +176,7 @@ def test_a_lost_gpu_ends_the_process(language_model: LanguageModel) -> None:
     model = Narrow(language_model, answers=1)
     model.repeatable = False
     ending = Ending(lost=lambda error: isinstance(error, torch.OutOfMemoryError), end=ended.append)
-    with started(Engine(model, ROOMY), ending=ending) as engine:
+    with started(Engine(model, AMPLE_OPTIONS), ending=ending) as engine:
         found = outcomes(engine, [*questions(), *questions(), *questions()])
         with pytest.raises(Exception, match="send the request again"):
             engine.submit(questions()[0], CollectingSink())
@@ -193,7 +193,7 @@ def test_a_request_that_finds_the_gpu_lost(language_model: LanguageModel) -> Non
         sampling=Sampling(min_tokens=2),
     )
     ending = Ending(lost=lambda error: isinstance(error, ValueError), end=ended.append)
-    with started(Engine(language_model, ROOMY), ending=ending) as engine:
+    with started(Engine(language_model, AMPLE_OPTIONS), ending=ending) as engine:
         assert set(outcomes(engine, [*questions(), broken])) == {GpuLostError}
     assert [type(one) for one in ended] == [ValueError]
 

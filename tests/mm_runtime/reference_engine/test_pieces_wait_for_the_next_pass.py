@@ -12,7 +12,7 @@ from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.serving.generate.request import Piece, Request, Rows, Sampling
 from support.collecting_sink import CollectingSink, submitted
-from support.engines import ROOMY, SLOTS, changed, started, tiny_checkpoint
+from support.engines import AMPLE_OPTIONS, SLOTS, changed, started, tiny_checkpoint
 from support.tiny_llava import VOCABULARY
 
 PROMPTS = [tuple(range(10 + 3 * at, 40 + 5 * at)) for at in range(SLOTS + 2)]
@@ -75,7 +75,7 @@ def test_each_prompt_is_made_once(launching: Launching) -> None:
 
 
 def test_pieces_of_a_step_are_given_out_beside_the_next(launching: Launching) -> None:
-    engine = Engine(launching, ROOMY)
+    engine = Engine(launching, AMPLE_OPTIONS)
     sinks = [CollectingSink(), CollectingSink()]
     for ids, sink in zip(PROMPTS, sinks, strict=False):
         engine.submit(request(ids), sink)
@@ -99,7 +99,7 @@ def test_a_sink_that_fails_ends_its_own_request(launching: Launching, broken_at:
         if count == broken_at + 1:
             raise ConnectionError("gone")
 
-    engine = Engine(launching, ROOMY)
+    engine = Engine(launching, AMPLE_OPTIONS)
     broken, well = CollectingSink(break_it), [CollectingSink() for _ in range(2)]
     for ids, sink in zip(PROMPTS, [well[0], broken, well[1]], strict=False):
         engine.submit(request(ids), sink)
@@ -110,7 +110,7 @@ def test_a_sink_that_fails_ends_its_own_request(launching: Launching, broken_at:
 
 
 def test_a_cancelled_request_has_what_was_chosen(launching: Launching) -> None:
-    engine = Engine(launching, ROOMY)
+    engine = Engine(launching, AMPLE_OPTIONS)
     leaving, staying = CollectingSink(), CollectingSink()
     engine.submit(request(PROMPTS[0]), leaving)
     engine.submit(request(PROMPTS[1]), staying)

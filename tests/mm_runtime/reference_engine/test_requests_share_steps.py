@@ -16,7 +16,7 @@ from mm_runtime.serving.errors import EngineStoppedError, QueueFullError, Reques
 from mm_runtime.serving.generate.request import Finish, Piece, Request
 from support.cases import cases
 from support.collecting_sink import DEADLINE_SECONDS, CollectingSink
-from support.engines import MAX_LENGTH, ROOMY, SLOTS, StartEngine, started
+from support.engines import AMPLE_OPTIONS, MAX_LENGTH, SLOTS, StartEngine, started
 from support.eventually import eventually
 from support.tiny_llava import VOCABULARY
 
@@ -87,7 +87,7 @@ def test_steps_are_reported_by_their_size(language_model: LanguageModel) -> None
         if reported.total() == 49:
             idle.set()
 
-    with started(Engine(language_model, ROOMY), report) as engine:
+    with started(Engine(language_model, AMPLE_OPTIONS), report) as engine:
         engine.submit(_request(50), CollectingSink())
         assert idle.wait(DEADLINE_SECONDS), reported
     assert reported == {1: 49}
@@ -224,7 +224,7 @@ def test_impossible_requests_are_refused(
 
 
 def test_a_burst_fills_free_slots_before_the_queue(language_model: LanguageModel) -> None:
-    engine = Engine(language_model, replace(ROOMY, max_queue_size=1))
+    engine = Engine(language_model, replace(AMPLE_OPTIONS, max_queue_size=1))
     for _ in range(SLOTS + 1):
         engine.submit(_request(1), CollectingSink())
     with pytest.raises(QueueFullError, match="1 requests wait already"):

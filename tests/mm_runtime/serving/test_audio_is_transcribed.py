@@ -149,7 +149,7 @@ def test_triton(ears: Ears, seconds: float) -> None:
 
 
 LONG_SECONDS = 3.7
-ROOM = 60
+ANSWER_TOKENS = 60
 """Tokens of an answer to one window; the longest prefix has four."""
 
 
@@ -185,7 +185,7 @@ def in_order(segments: Any) -> list[Any]:
 def test_longer_audio(ears: Ears, language: str) -> None:
     """Windows follow each other as in transformers: segments, subtitles, a stream."""
     audio = written(5, LONG_SECONDS)
-    text, segments = long_form(ears, audio, language, max_new_tokens=ROOM + 1)
+    text, segments = long_form(ears, audio, language, max_new_tokens=ANSWER_TOKENS + 1)
     create = ears.openai.audio.transcriptions.create
     requested: dict[str, Any] = {
         "file": ("audio.flac", encode_audio(audio, "flac", "flac")),
@@ -219,9 +219,9 @@ def test_prompts(ears: Ears) -> None:
     audio, prompt = written(5, LONG_SECONDS), "red blue one"
     ids = words(f"{PREVIOUS} {prompt}", add_special_tokens=False)["input_ids"]
     expected, _ = long_form(
-        ears, audio, "en", max_new_tokens=ROOM - 3, prompt_ids=torch.tensor(ids)
+        ears, audio, "en", max_new_tokens=ANSWER_TOKENS - 3, prompt_ids=torch.tensor(ids)
     )
-    plain, _ = long_form(ears, audio, "en", max_new_tokens=ROOM - 3)
+    plain, _ = long_form(ears, audio, "en", max_new_tokens=ANSWER_TOKENS - 3)
     create = ears.openai.audio.transcriptions.create
     requested: dict[str, Any] = {"model": ears.pair.model, "language": "en"}
     prompted = create(file=encode_audio(audio), prompt=prompt, **requested).text

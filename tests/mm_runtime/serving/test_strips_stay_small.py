@@ -7,7 +7,7 @@ import sys
 import pytest
 
 SECONDS = 60
-ROOM = 768 << 20
+MEMORY_BYTES = 768 << 20
 """Bytes of address space beside what the imports took: the largest square takes 268 MB."""
 
 PROGRAM = """
@@ -64,7 +64,7 @@ STRIPS = [
 @pytest.fixture(scope="module", params=STRIPS)
 def outcomes(request: pytest.FixtureRequest) -> dict[str, str]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, (*request.param, ROOM))],
+        [sys.executable, "-c", PROGRAM, *map(str, (*request.param, MEMORY_BYTES))],
         capture_output=True,
         text=True,
         timeout=SECONDS,

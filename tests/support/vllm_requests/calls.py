@@ -258,7 +258,7 @@ ROWS = (
         "`reasoning.effort` of a response",
         Refused("reasoning", code="unsupported_parameter"),
         {"reasoning": {"effort": "low"}},
-        differs="no model here has answers that are taken apart into reasoning and text",
+        differs="no model here has answers that are split into reasoning and text",
     ),
     Row(
         (*SIMPLE, *BASIC),
@@ -300,15 +300,7 @@ ROWS = (
             ]
         },
     ),
-    _state(
-        "`background: true` with `store: false`",
-        Refused("background"),
-        {"background": True, "store": False},
-    ),
     _simple("a response", _said),
-    _simple(
-        "a response to messages", _said, {"input": [{"role": "user", "content": "Will it rain?"}]}
-    ),
     _basic(
         "`instructions`",
         lambda one, other: one["usage"]["input_tokens"] > other["usage"]["input_tokens"],

@@ -109,29 +109,9 @@ ROWS = (
         differs="fields that would be without effect are refused, not ignored",
     ),
     _vision(
-        "base64 that is none",
-        Refused("messages[0].content[0]"),
-        _seen("data:image/png;base64,!!!!"),
-    ),
-    _vision(
-        "a data URL of something else",
-        Refused("messages[0].content[0]"),
-        _seen(data_url(b"not an image")),
-    ),
-    _vision(
-        "an image that was cut short",
-        Refused("messages[0].content[0]"),
-        _seen(data_url(encode(plain_image((99, 99)), "JPEG")[:300], "image/jpeg")),
-    ),
-    _vision(
         "a file of the server",
         Refused("messages[0].content[0]", code="invalid_image_url"),
         _seen("file:///etc/hosts"),
-    ),
-    _vision(
-        "a private address",
-        Refused("messages[0].content[0]", code="invalid_image_url"),
-        _seen("http://127.0.0.1/image.png"),
     ),
     Row(
         SYSTEM,

@@ -13,7 +13,7 @@ from support.vllm_requests.recordings import (
     TOO_LARGE,
     TOO_LONG,
 )
-from support.vllm_requests.table import CHAT, TEXT, TRANSCRIPTION, TRANSLATION, Check, Refused, Row
+from support.vllm_requests.table import CHAT, TRANSCRIPTION, TRANSLATION, Check, Refused, Row
 
 _SPEECH = "entrypoints/speech_to_text/"
 WHISPER = (f"{_SPEECH}transcription/test_transcription_validation_whisper.py",)
@@ -88,9 +88,6 @@ ROWS = (
         lambda answer: (
             bool(answer["text"]) and answer["usage"] == {"type": "duration", "seconds": 1}
         ),
-    ),
-    Row(
-        PLAIN_TEXT, TRANSCRIPTION, "`response_format: json`", _same, {"response_format": "json"}, {}
     ),
     Row(
         PLAIN_TEXT,
@@ -262,9 +259,6 @@ ROWS = (
         differs=NO_BEAMS,
     ),
     _whisper("two beams", Refused("n"), {"n": 2}, differs=NO_BEAMS),
-    _whisper(
-        "a stream with beams", Refused("n"), {"stream": True, "use_beam_search": True, "n": 2}
-    ),
     _whisper("a file that is no audio", Refused("file", code="invalid_audio"), {"file": NO_AUDIO}),
     Row(
         (),
@@ -318,13 +312,6 @@ ROWS = (
         Refused(None, code="unsupported_endpoint", says="/v1/audio/transcriptions"),
         differs="with the path to use; there 404",
     ),
-    Row(
-        WHISPER,
-        TEXT,
-        "a completion of a model that transcribes",
-        Refused(None, code="unsupported_endpoint", says="/v1/audio/transcriptions"),
-        differs="with the path to use; there 404",
-    ),
     _translated("audio is translated", lambda answer: bool(answer["text"]), {"language": "de"}),
     _translated(
         "`to_language: en`", _same, {"language": "de", "to_language": "en"}, {"language": "de"}
@@ -336,27 +323,11 @@ ROWS = (
         differs="checkpoints here translate into English; there some know more",
     ),
     Row(
-        PLAIN_TEXT,
-        TRANSLATION,
-        "`response_format: text` of a translation is plain text",
-        lambda answer, other: answer.strip() == other["text"],
-        {"response_format": "text"},
-        {},
-    ),
-    Row(
         (*GRANULARITY, *NUMBER),
         TRANSLATION,
         "`response_format: verbose_json` of a translation",
         lambda answer: answer["duration"] == SHORT_SECONDS and len(answer["segments"]) > 0,
         {"response_format": "verbose_json"},
-    ),
-    _translated(
-        "a `prompt` of a translation",
-        lambda answer, other: (
-            _another(answer, other) and not answer["text"].startswith("red blue one")
-        ),
-        {"prompt": "red blue one"},
-        {},
     ),
     _translated(
         "a stream of a translation joins to the plain answer",
@@ -366,8 +337,5 @@ ROWS = (
         differs=EVENTS,
     ),
     _translated("longer audio is translated", _all_windows, {"file": LONGER}, TIMED),
-    _translated(
-        "`max_completion_tokens` cuts a translation", _cut(8), {"max_completion_tokens": 8}, {}
-    ),
 )
 """All of them."""

@@ -253,7 +253,7 @@ class PrefixCounts:
     """Positions that were found, and not computed."""
 
     evictions: int = 0
-    """Blocks that made room for others."""
+    """Blocks that were evicted for others."""
 
     used_bytes: int = 0
     """Bytes of the blocks that are kept now."""

@@ -56,7 +56,7 @@ LIMITED = {"runtime": {"resources": {"limits": {"memory": "1Gi"}}}}
 NO_GPU = {"runtime": {"gpu": {"count": 0}}}
 LARGE = {**TORCH, "engine": {"maxBatchSize": 64}}
 KEPT = {"featureCacheBytes": "512Mi"}
-APART = {"placement": "Disaggregated"}
+DISAGGREGATED = {"placement": "Disaggregated"}
 TINY: dict[str, dict[str, Any]] = {
     "encoder of ONNX": {},
     "encoder of Torch": TORCH,
@@ -65,9 +65,9 @@ TINY: dict[str, dict[str, Any]] = {
     "all features are kept": of_vision(featureCacheBytes="1Mi"),
     "features used last are kept": of_vision(**KEPT),
     "features of ONNX are kept": of_vision("ONNXRuntime", **KEPT),
-    "encoders apart": of_vision(**APART),
-    "encoders apart keep features": of_vision(**KEPT, **APART),
-    "encoders of ONNX apart": {"vision": APART},
+    "disaggregated encoders": of_vision(**DISAGGREGATED),
+    "disaggregated encoders keep features": of_vision(**KEPT, **DISAGGREGATED),
+    "disaggregated encoders of ONNX": {"vision": DISAGGREGATED},
     "two GPUs": {"runtime": {"gpu": {"count": 2}}},
     "pinned pool": {"runtime": {"memoryPools": {"pinned": "256Mi"}}},
     "nothing to share": {"vision": {"sharing": "MPS"}},
