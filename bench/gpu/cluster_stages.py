@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from cluster_models import POD, WAIT_SECONDS, WHERE, holds, model_of, pods, until
 from gpu_record import processes_on_gpu
 from machine_images import make_images
@@ -62,7 +63,7 @@ class Driver:
 
     def _follow(self) -> None:
         while not self._stop.wait(READ_SECONDS):
-            with suppress(OSError, subprocess.SubprocessError, DevClusterError):
+            with suppress(OSError, psutil.Error, subprocess.SubprocessError, DevClusterError):
                 now: Counter[str] = Counter()
                 for pid, used in processes_on_gpu().items():
                     container = self._name(pid)
