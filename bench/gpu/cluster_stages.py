@@ -63,14 +63,14 @@ class Driver:
 
     def _follow(self) -> None:
         while not self._stop.wait(READ_SECONDS):
-            with suppress(OSError, psutil.Error, subprocess.SubprocessError, DevClusterError):
+            with suppress(OSError, subprocess.SubprocessError):
                 now: Counter[str] = Counter()
                 for pid, used in processes_on_gpu().items():
-                    container = self._name(pid)
-                    now[container] += used
-                    peaks = self.processes.setdefault(container, {})
-                    process = process_name(pid)
-                    peaks[process] = max(used, peaks.get(process, 0))
+                    with suppress(OSError, psutil.Error, DevClusterError):  # it has ended
+                        container, process = self._name(pid), process_name(pid)
+                        now[container] += used
+                        peaks = self.processes.setdefault(container, {})
+                        peaks[process] = max(used, peaks.get(process, 0))
                 for name, used in now.items():
                     self.peak[name] = max(used, self.peak.get(name, 0))
 
