@@ -160,8 +160,8 @@ def _memory(result: dict[str, Any]) -> Iterator[str]:
     yield "prompts and answers, on servers that share the GPU and the processor with other"
     yield "measurements, which slows the times below."
     if result.get("earlier"):
-        rows = " and ".join(f"`{name}`" for name in result["earlier"])
-        yield f"The rows of {rows} are of an earlier run, with the plan of that version."
+        names = " and ".join(f"`{name}`" for name in result["earlier"])
+        yield f"The rows of {names} are of an earlier run, with the plan of that version."
     yield ""
     yield from table(
         ["size", "planned MiB", "nvidia-smi MiB", "planned over counted", "by process, MiB"],
@@ -179,6 +179,14 @@ def _memory(result: dict[str, Any]) -> Iterator[str]:
             for name, one in result["sizes"].items()
         ],
     )
+    rows = [
+        [name, ", ".join(f"{process} {more / MIB:+,.0f}" for process, more in found.items())]
+        for name, one in result["sizes"].items()
+        if (found := one.get("planned_less_counted"))
+    ]
+    if rows:
+        yield ""
+        yield from table(["size", "planned less counted by process, MiB"], rows)
     yield ""
     yield from table(
         ["size", "Ready after", "first text of one stream with an image", "GPU shared by"],

@@ -191,7 +191,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "memory.json")
     parser.add_argument("--device", default="CUDA")
     parser.add_argument("--shapes", nargs="+", default=CASES)
-    parser.add_argument("--add", action="store_true", help="keep other sizes of --out")
     parser.add_argument("--add", action="store_true", help="keep other rows of --out, as earlier")
     options = parser.parse_args()
     known = json.loads(options.out.read_text())["sizes"] if options.add else {}
