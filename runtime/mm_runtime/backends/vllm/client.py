@@ -4,6 +4,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -173,4 +174,5 @@ def _hand_over(
         processor,
         facts.text.vocabulary_size,
         threading.Semaphore(PARALLEL),
+        ThreadPoolExecutor(PARALLEL, "features") if folder.awaited else None,
     )
