@@ -41,7 +41,7 @@ MESSAGE_CHARACTERS = 300
 _DATA, _DONE = b"data:", b"[DONE]"
 _END_SECONDS = 0.05
 """From the last event until the answer's end: a connection that has seen it is used again."""
-_AT_ONCE_BYTES = 256 * 1024
+_AT_ONCE_BYTES = 512 * 1024
 """A body of so much media and text is made in half a millisecond, less than a thread costs."""
 _SENT_BYTES = 3 << 16
 """Bytes of a file at one time: base64 of them needs no filling, and the loop not a millisecond."""
