@@ -204,7 +204,7 @@ class Scaler:
     async def tick(self) -> None:
         """Look at every model once."""
         evaluations = await self._evaluations()
-        self._slots = self._members_of_slots()
+        self._slots = self._members_of_slots(evaluations)
         known = {evaluation.record.key: evaluation for evaluation in evaluations}
         for slot, keys in self._slots.items():
             self._take_turns(slot, [known[key] for key in sorted(keys & known.keys())])
@@ -277,13 +277,15 @@ class Scaler:
         autoscaler = self._autoscalers.get(record.uid)
         return autoscaler is not None and record.version < autoscaler.written_version
 
-    def _members_of_slots(self) -> dict[Slot, set[Key]]:
+    def _members_of_slots(self, evaluations: Sequence[_Evaluation]) -> dict[Slot, set[Key]]:
         found: dict[Slot, set[Key]] = defaultdict(set)
-        for key in self._models:
-            record = self._models.find(key)
-            spec = self._spec(record) if record else None
-            if spec is not None and (slot := _slot_of(key, spec)):
-                found[slot].add(key)
+        for one in evaluations:
+            if one.slot:
+                found[one.slot].add(one.record.key)
+        for slot, keys in (self._slots or {}).items():
+            records = [record for key in keys if (record := self._models.find(key))]
+            if behind := {one.key for one in records if self._is_behind(one)}:
+                found[slot] |= behind
         return dict(found)
 
     def _members(self, slot: Slot) -> list[_Evaluation]:
