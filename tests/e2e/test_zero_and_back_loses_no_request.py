@@ -15,7 +15,15 @@ import pytest
 from mm_devcluster.demo import monitoring, settings
 from support.clusters import read
 from support.eventually import eventually
-from support.installed import ROUTER, Installed, Space, model_space, operator_pods, with_router
+from support.installed import (
+    RESOURCES,
+    ROUTER,
+    Installed,
+    Space,
+    model_space,
+    operator_pods,
+    with_router,
+)
 from support.outside import kill_container
 from support.service_clients import is_answered
 from support.tiny_llava import CHECKPOINT, samples
@@ -25,6 +33,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1500)]
 MODEL = "sleeper"
 ASLEEP_SECONDS = 300.0
 """A minute without a request, the windows of the metrics, and the drain of a pod."""
+CPU = "300m"
+"""Of the server: its start takes longer than the 10 s after which a stream gets a comment."""
 PODS = ("pods", "--selector", f"serving.multimodal.dev/model={MODEL}")
 
 
@@ -44,7 +54,9 @@ def space_of_a_sleeper(installed: Installed, address: str) -> Iterator[Space]:
         space.upload(CHECKPOINT, "tiny")
         scaling = {"minReplicas": 0, "maxReplicas": 1, "scaleToZeroAfter": "1m"}
         scaling["prometheus"] = {"addresses": [prometheus]}
-        space.apply(space.model(MODEL, "tiny", autoscaling=scaling))
+        resources = {**RESOURCES, "limits": {**RESOURCES["limits"], "cpu": CPU}}
+        runtime = {"resources": resources}
+        space.apply(space.model(MODEL, "tiny", autoscaling=scaling, runtime=runtime))
         space.wait_ready(MODEL, 400)
         yield space
 
