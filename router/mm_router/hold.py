@@ -252,7 +252,6 @@ class Place:
                     await comment()
         finally:
             self.line.turns[self] = None
-        holds.expect(self._model.key)
 
 
 def not_ready(what: str, seconds: int) -> RetryLaterError:

@@ -6,6 +6,7 @@ from typing import Any
 
 from mm_operator.model import DeploymentState
 from support.cases import cases
+from support.model_documents import in_slot
 from support.staged import children, inspected
 
 
@@ -32,6 +33,14 @@ def test_servers_and_encoders_alike(rollout: Mapping[str, Any], expected: dict[s
     made = children(inspected(spec, built=True))
     for component in ("server", "encoder"):
         assert made[f"Deployment/{component}"]["spec"]["strategy"] == expected
+
+
+def test_a_slot_changes_no_pod() -> None:
+    snapshot, plan = inspected(in_slot(), built=True)
+    alone = children(inspected(in_slot(runtime={}), built=True))
+    assert children((snapshot, plan))["Deployment/server"] == alone["Deployment/server"]
+    assert plan.engine is not None
+    assert "runtime.gpu.slot" in {one.field for one in plan.engine.reasons}
 
 
 @cases("replicas encoders", {"asleep": (0, 0), "one": (1, 3), "two": (2, 3)})

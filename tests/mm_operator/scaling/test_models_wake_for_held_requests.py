@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from support.absent_kubelet import get
-from support.eventually import eventually, eventually_async
+from support.eventually import eventually
 from support.gateways import MODEL
 from support.model_namespace import Api
 from support.sleeping_models import Sleeping, sleeping_model
@@ -86,22 +86,3 @@ async def test_two_hundred_models_wake_under_kills(api: Api, tmp_path: Path) -> 
     async with sleeping_model(api, tmp_path) as site:
         for number in range(200):
             await wake(site, kills[number % 4], stream=bool(number % 3))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-async def test_no_replica_is_left_after_its_time(
-    api: Api, tmp_path: Path, prometheus: Any, gateways: Any
-) -> None:
-    """A real minute without a request: from one to zero, and back by a request."""
-    named = {"scaleToZeroAfter": "1m", "prometheus": {"addresses": [prometheus.address]}}
-    async with sleeping_model(api, tmp_path, **named) as site:
-        (pod,) = api.names("pods", "-l", f"serving.multimodal.dev/model={MODEL}")
-        gateways.serve_only(api.namespace, pod, requests_running=0)
-
-        await asyncio.to_thread(
-            eventually, lambda: (1, 0, "ScaledToZero") in history(api), seconds=300
-        )
-        await asyncio.to_thread(api.reaches, MODEL, "Ready", "ScaledToZero")
-        assert await query(site, stream=True) == "a red square"
-        await eventually_async(lambda: history(api)[0][:2] == (0, 1), pause_seconds=0.5)
