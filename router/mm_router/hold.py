@@ -233,7 +233,8 @@ class Place:
             ClientGoneError: the client has stopped reading.
         """
         holds = self._holds
-        holds.expect(self._model.key)
+        if self.line is None or not refused:
+            holds.expect(self._model.key)
         if self.line is None:
             self.line = holds.enter(self._model, self, self._size)
             self.began = self._spoke = holds.clock()
