@@ -24,9 +24,12 @@ lock runtime-cpu "${debian[@]}" --extra runtime-cpu
 lock runtime-cuda "${ubuntu[@]}" --extra runtime-cpu
 lock trtllm-supervisor "${ubuntu[@]}" --extra supervisor
 lock trtllm-engine "${ubuntu[@]}" --extra engine
-lock dev "${debian[@]}" --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx \
+lock dev "${debian[@]}" --extra operator --extra mmctl --extra runtime-cpu --extra vision-tensorrt-rtx \
   --group test --group lint --group chart --group dev --group build --group dashboards --group gateway-api
 lock release "${debian[@]}" --group release
+# On any system, with any Python that mmctl runs on.
+"$UV" pip compile --quiet pyproject.toml --extra mmctl "${upgrade[@]}" --universal --python-version 3.11 \
+  --generate-hashes --no-emit-index-url --no-annotate --no-header --output-file requirements/mmctl.txt >/dev/null
 lock docs "${debian[@]}" --group docs
 tools/vllm.sh --lock
 

@@ -31,6 +31,7 @@ from mm_devcluster.images import base
 from mm_devcluster.images.catalogue import OPERATOR, RUNTIME, compose
 from mm_devcluster.images.environment import environment_layers
 from mm_devcluster.images.oci import write_layout
+from mmctl_wheel import build_plugin, build_wheel
 from release_documents import Source, Subject, checksums, notes, provenance, sbom
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -85,6 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         release.out.mkdir(parents=True)
         digests = {name: build_image(release, name) for name in options.images}
         package_chart(release, digests)
+        wheel = build_wheel(release.out)
+        url = f"{release.source.repository}/releases/download/v{version()}/kubectl-mm.tar.gz"
+        build_plugin(release.out, wheel, version(), url)
         write_documents(release, digests)
         if options.push:
             push(release, digests)

@@ -7,7 +7,11 @@ import argparse
 from collections.abc import Sequence
 
 from mm_ctl.cli import run_command
-from mm_lab.commands import bench, simulate
+
+COMMANDS = {
+    "bench": "load an OpenAI endpoint with texts and images; report latencies, goodput and errors",
+    "simulate": "show what the autoscaling of a spec would have done with a trace of requests",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -15,4 +19,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="mm-lab", description="Loads OpenAI endpoints and simulates the autoscaling of specs."
     )
-    return run_command(parser, {"bench": bench, "simulate": simulate}, arguments)
+    return run_command(parser, "mm_lab.commands", COMMANDS, arguments)

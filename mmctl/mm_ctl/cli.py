@@ -1,37 +1,36 @@
 """`mmctl`, also `kubectl mm`: parses the command line, runs one command, returns its exit code.
 
 Exit codes: 0 success, 1 the cluster or the work failed, 2 the request or the document is invalid,
-3 the plan does not fit, 4 the model is not ready, 5 it differs from its checkpoint.
+3 the plan does not fit, 4 the model is not ready, 5 it differs from its checkpoint. A command's
+module is imported when it is the one that runs: help and completion need none.
 """
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from mm_ctl.commands import (
-    compare,
-    plan,
-    query,
-    scaling,
-    status,
-    upload,
-    validate,
-)
 from mm_ctl.documents import UsageError
 from mm_operator.errors import ClusterError
 
 COMMANDS = {
-    "validate": validate,
-    "plan": plan,
-    "status": status,
-    "ask": query,
-    "compare": compare,
-    "scaling": scaling,
-    "upload": upload,
+    "validate": "check resources in a file without a cluster: schema, rules, unsupported fields",
+    "plan": "compute limits, memory, pools and build commands of a resource from its checkpoint",
+    "status": "show the state of a model: its conditions as sentences, its plan, its address",
+    "ask": "query a model about text, images, a video or audio",
+    "compare": "compare a running model with transformers in float32, by 20 prompts",
+    "scaling": "explain the replicas of a model",
+    "upload": "copy a local checkpoint into a PersistentVolumeClaim",
+    "completion": "print the completion script of a shell",
+    "version": "print the version of mmctl",
 }
+MODULES = {"ask": "query"}
+"""Command -> the name of its module, where it has another one."""
+
 FAILED = 1
 WRONG = 2
 INTERRUPTED = 130
@@ -44,25 +43,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="kubectl mm" if called == "kubectl-mm" else "mmctl",
         description="Plans, validates, uploads for and explains MultimodalModel resources.",
     )
-    return run_command(parser, COMMANDS, arguments)
+    return run_command(parser, "mm_ctl.commands", COMMANDS, arguments)
+
+
+def complete_for_kubectl() -> None:
+    """Print what may follow `kubectl mm`, as kubectl reads it from `kubectl_complete-mm`."""
+    line = " ".join(["mmctl", *sys.argv[1:]])
+    os.environ |= {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    os.environ |= {"_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_STDOUT_FILENAME": "/dev/stdout"}
+    main(sys.argv[1:])
 
 
 def run_command(
     parser: argparse.ArgumentParser,
-    modules: Mapping[str, ModuleType],
+    package: str,
+    helps: Mapping[str, str],
     arguments: Sequence[str] | None,
 ) -> int:
     """Run the one of some commands that the arguments name, and return its exit code.
 
-    Each module has `HELP`, `configure` and `run`.
+    Args:
+        parser: Of the program.
+        package: Its modules have the names of the commands, and `configure` and `run`.
+        helps: Command -> what it is for.
+        arguments: None: those of the process.
     """
+    completed = os.environ.get("COMP_LINE") if "_ARGCOMPLETE" in os.environ else None
+    given = completed.split()[1:] if completed else sys.argv[1:] if arguments is None else arguments
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, module in modules.items():
-        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
-        module.configure(command)
+    for name, text in helps.items():
+        command = commands.add_parser(name, help=text, description=text)
+        if name in given:
+            _module(package, name).configure(command)
+    if "_ARGCOMPLETE" in os.environ:
+        import_module("argcomplete").autocomplete(parser)
     options = parser.parse_args(arguments)
     try:
-        outcome = modules[options.command].run(options)
+        outcome = _module(package, options.command).run(options)
         return asyncio.run(outcome) if asyncio.iscoroutine(outcome) else int(outcome)
     except UsageError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
@@ -74,3 +91,7 @@ def run_command(
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe went away; nothing is left to say
         return FAILED
+
+
+def _module(package: str, command: str) -> ModuleType:
+    return import_module(f"{package}.{MODULES.get(command, command)}")

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,21 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--namespace", help="default: the context's, else default")
     parser.add_argument("--kubeconfig", help="path; default: KUBECONFIG, else ~/.kube/config")
     parser.add_argument("--context", help="default: the kubeconfig's current context")
+
+
+def add_model_option(parser: argparse.ArgumentParser) -> None:
+    """Add the name of a model, and those of a connection."""
+    name = parser.add_argument("name", help="name of the MultimodalModel")
+    name.completer = _names  # type: ignore[attr-defined]  # argcomplete's
+    add_connection_options(parser)
+
+
+def _names(parsed_args: argparse.Namespace, **_: object) -> list[str]:
+    command = ["kubectl", "get", "multimodalmodels", "-o", "name", "--request-timeout=2s"]
+    done = subprocess.run(
+        [*command, *kubectl_options(parsed_args)], capture_output=True, text=True, check=False
+    )
+    return [line.partition("/")[2] for line in done.stdout.splitlines()]
 
 
 def kubectl_options(options: argparse.Namespace) -> list[str]:

@@ -28,7 +28,6 @@ from mm_lab.loadtest.scenarios import DEFAULTS, Scenario, requests_of
 from mm_lab.loadtest.side_by_side import as_lines, ratios
 from mm_lab.loadtest.trace import TraceError, read_trace
 
-HELP = "load an OpenAI endpoint with texts and images; report latencies, goodput and errors"
 WELL, FAILED = 0, 1
 
 TOKEN_VARIABLE = "MM_LAB_TOKEN"  # noqa: S105  # the variable's name

@@ -24,7 +24,6 @@ from mm_operator.autoscaling import LatencyMetric, Objectives
 from mm_operator.autoscaling.wording import replicas
 from mm_operator.scaling.objectives import objectives_of
 
-HELP = "show what the autoscaling of a spec would have done with a trace of requests"
 COLUMNS = ("at", "image_tokens", "text_tokens", "output_tokens")
 _LONGEST: Final = 31 * 86400.0
 """Seconds of a trace. Every second is simulated: a month takes minutes, a date none ends."""

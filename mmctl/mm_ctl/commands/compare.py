@@ -18,12 +18,11 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
 from mm_ctl.comparing.run import CompareFailedError, run_to_end
-from mm_ctl.connection import Connection, add_connection_options, connection
+from mm_ctl.connection import Connection, add_model_option, connection
 from mm_ctl.documents import UsageError
 from mm_operator import names
 from mm_operator.cluster.resources import DEPLOYMENT, MODEL
 
-HELP = "compare a running model with transformers in float32, by 20 prompts"
 AGREES, FAILED, NOT_READY, DIFFERS = 0, 1, 4, 5
 _LEAST_BYTES = 2 << 30
 """Torch and transformers take 0.7 GiB before anything is loaded."""
@@ -33,7 +32,6 @@ _MIB = 1 << 20
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("name", help="name of the MultimodalModel")
     parser.add_argument(
         "--reference",
         action="store_true",
@@ -47,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--timeout", default="30m", help="to the end; default 30m")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    add_connection_options(parser)
+    add_model_option(parser)
 
 
 async def run(options: argparse.Namespace) -> int:

@@ -29,7 +29,6 @@ from mm_operator.plan.engine.tables import gpu_names, gpu_of
 from mm_operator.settings import BUILDER_VERSION
 from mm_runtime.inspect.checkpoint import InspectOptions
 
-HELP = "compute limits, memory, pools and build commands of a resource from its checkpoint"
 FITS, INVALID, DOES_NOT_FIT = 0, 2, 3
 _GPU_OPTIONS = ("gpu", "gpu_memory", "compute_capability")
 _UNCOMPARED = (

@@ -14,20 +14,18 @@ from typing import Any
 import aiohttp
 
 from mm_api.contract import GATEWAY_PORT, HTTP_PORT
-from mm_ctl.connection import add_connection_options, kubectl_options
+from mm_ctl.connection import add_model_option, kubectl_options
 from mm_ctl.documents import UsageError
 from mm_ctl.question import NUMBERS, TRITON_MODELS, read_file, request_of, text_of
 from mm_operator import names
 from mm_operator.errors import ClusterError
 
-HELP = "query a model about text, images, a video or audio"
 OPENAI = "openai"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command: those of client.py by its names."""
     add = parser.add_argument
-    add("name", help="name of the MultimodalModel")
     add("--text", default="", help="the question; --audio without one is transcribed")
     add("--image", action="append", default=[], help="files or URLs, separated by commas")
     add("--video", help="file or URL")
@@ -43,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add(*flags, type=kind, default=1 if name == "top_k" else None)
     add("--address", help="of a gateway, router or Triton; default: a pod, by kubectl port-forward")
     add("--timeout", type=float, default=300.0, help="seconds for the answer")
-    add_connection_options(parser)
+    add_model_option(parser)
 
 
 async def run(options: argparse.Namespace) -> int:

@@ -4,9 +4,8 @@ import argparse
 import json
 
 from mm_ctl.commands.scaling_explanation import explain
-from mm_ctl.connection import add_connection_options, read_model
+from mm_ctl.connection import add_model_option, read_model
 
-HELP = "explain the replicas of a model"
 EXPLAIN = "explain why a model has the replicas it has, and what would change that"
 WELL, NOT_THERE = 0, 1
 
@@ -14,9 +13,8 @@ WELL, NOT_THERE = 0, 1
 def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="scaling_command", required=True, metavar="COMMAND")
     words = commands.add_parser("explain", help=EXPLAIN, description=EXPLAIN)
-    words.add_argument("name", help="name of the MultimodalModel")
     words.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    add_connection_options(words)
+    add_model_option(words)
 
 
 async def run(options: argparse.Namespace) -> int:

@@ -5,16 +5,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mm_ctl.connection import add_connection_options, read_model
+from mm_ctl.connection import add_model_option, read_model
 
-HELP = "show the state of a model: its conditions as sentences, its plan, its address"
 READY, NOT_THERE, NOT_READY = 0, 1, 4
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="name of the MultimodalModel")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    add_connection_options(parser)
+    add_model_option(parser)
 
 
 async def run(options: argparse.Namespace) -> int:

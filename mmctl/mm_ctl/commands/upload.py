@@ -17,7 +17,6 @@ from mm_ctl.uploading.in_pod import run_receiver
 from mm_ctl.uploading.pod import MOUNT, start, upload_pod, user_ids_of
 from mm_operator.cluster.resources import POD
 
-HELP = "copy a local checkpoint into a PersistentVolumeClaim"
 COPIED, FAILED = 0, 1
 
 

@@ -16,7 +16,6 @@ from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backends.vllm import vllm_version
 from mm_operator.plan.engine.tables import check_images
 
-HELP = "check resources in a file without a cluster: schema, rules, unsupported fields"
 VALID, INVALID = 0, 2
 
 
