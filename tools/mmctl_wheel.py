@@ -197,10 +197,10 @@ def _manifest(archive: Path, version: str, url: str) -> dict[str, Any]:
         "metadata": {"name": "mm"},
         "spec": {
             "version": f"v{version}",
-            "shortDescription": "Plan, explain and ask MultimodalModels",
+            "shortDescription": "Plan, explain and query MultimodalModels",
             "description": (
                 "Plans the GPU memory of a multimodal model from its checkpoint, validates and "
-                "explains MultimodalModel resources, and asks the models that they serve.\n"
+                "explains MultimodalModel resources, and queries their models.\n"
             ),
             "caveats": "Needs Python 3.11, 3.12 or 3.13. The first run installs mmctl with pip.\n",
             "platforms": [

@@ -68,9 +68,9 @@ def test_words_are_completed(
     words: str, expected: set[str], installed: Path, tmp_path: Path
 ) -> None:
     found = tmp_path / "found"
-    asked = {"COMP_LINE": words, "COMP_POINT": str(len(words)), "_ARGCOMPLETE": "1"}
-    asked |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(found), "_ARGCOMPLETE_IFS": "\n"}
-    _run(installed / "bin" / "mmctl", **asked)
+    variables = {"COMP_LINE": words, "COMP_POINT": str(len(words)), "_ARGCOMPLETE": "1"}
+    variables |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(found), "_ARGCOMPLETE_IFS": "\n"}
+    _run(installed / "bin" / "mmctl", **variables)
 
     assert {word.strip() for word in found.read_text().split("\n")} == expected
 
