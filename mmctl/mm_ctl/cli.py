@@ -18,6 +18,7 @@ from mm_ctl.documents import UsageError
 from mm_operator.errors import ClusterError
 
 COMMANDS = {
+    "init": "write a manifest with comments for a checkpoint, planned for a GPU that holds it",
     "validate": "check resources in a file without a cluster: schema, rules, unsupported fields",
     "plan": "compute limits, memory, pools and build commands of a resource from its checkpoint",
     "status": "show the state of a model: its conditions as sentences, its plan, its address",

@@ -2,7 +2,7 @@
 
 import argparse
 
-import argcomplete
+from argcomplete.shell_integration import shellcode
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,5 +13,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    print(argcomplete.shellcode(["mmctl"], shell=options.shell))  # type: ignore[no-untyped-call]
+    print(shellcode(["mmctl"], shell=options.shell))
     return 0

@@ -1,0 +1,224 @@
+"""`mmctl init PLACE`: a manifest with comments for a checkpoint, planned for a GPU that holds it.
+
+Backends and GPUs are tried in an order, and the first that fits is written. What no GPU holds as it
+is gets the planner's cheapest change.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mm_api import labels
+from mm_api.backends import BACKENDS, REFERENCE, VLLM
+from mm_api.contract import VLLM_IMAGE
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import ModelPlan
+from mm_api.documents.trtllm_build import GpuModel
+from mm_api.families import FAMILIES
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint, facts_of_folder
+from mm_ctl.connection import add_connection_options, connection
+from mm_ctl.documents import UsageError
+from mm_operator.cluster.nodes import gpu_node
+from mm_operator.cluster.resources import NODE
+from mm_operator.errors import SpecError
+from mm_operator.plan.engine.gpu import choose_gpu
+from mm_operator.plan.engine.model_plan import model_plan
+from mm_operator.plan.engine.tables import gpu_names, gpu_of
+from mm_operator.plan.engine.target import Inputs
+from mm_operator.settings import BUILDER_VERSION
+from mm_runtime.errors import PermanentError
+from mm_runtime.inspect.checkpoint import InspectOptions
+from mm_runtime.sources.address import BucketAddress, HubAddress, parse_address
+
+WRITTEN, DOES_NOT_FIT = 0, 3
+NO_GPU = "none"
+_REQUESTS = 8
+_LONGEST_NAME = 40
+_GIB = 1 << 30
+
+Candidate = tuple[dict[str, Any], ModelPlan]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("place", help="hf://ORG/NAME[@REVISION], s3://BUCKET/PREFIX, or a folder on this machine")
+    add("--facts", type=Path, help="a folder of config.json and its neighbours, instead of reading")
+    add("--gpu", help=f"{', '.join(gpu_names())} or {NO_GPU}; default: the cluster's nodes say")
+    add(
+        "--backend", choices=sorted(BACKENDS), help="default: VLLM where it serves it, else another"
+    )
+    add("--name", help="of the model; default: the checkpoint's")
+    add("--claim", default="checkpoints", help="PersistentVolumeClaim that a folder is copied to")
+    add("--image", help="of the server, to plan for; default: the chart's")
+    add_connection_options(parser)
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Print the manifest; exit code 3, and the reason, where nothing fits."""
+    source, name = _source(options)
+    allowed = InspectOptions()
+    facts = (
+        facts_of_folder(options.facts, allowed)
+        if options.facts
+        else facts_of_checkpoint(options.place, allowed)
+    )
+    served = FAMILIES[facts.family].backends
+    usual = [one.name for one in (VLLM, REFERENCE) if one.name in served]
+    backends = [options.backend] if options.backend else usual
+    gpus = await _gpus(options, source)
+    draft = _Draft(facts, source, name, options.image)
+    tried: list[ModelPlan] = []
+    for document, plan in _candidates(draft, backends, gpus):
+        if not plan.errors and plan.fit and plan.fit.verdict == "Fits":
+            print(manifest(document, plan, options, served))
+            return WRITTEN
+        tried.append(plan)
+    for plan in tried:
+        why = [one.message for one in plan.errors] or [plan.fit.message if plan.fit else ""]
+        where = plan.gpu.product if plan.gpu else "processors"
+        print(f"{plan.backend} on {where}: {'; '.join(why)}", file=sys.stderr)
+    return DOES_NOT_FIT
+
+
+def _source(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Return `spec.model.source`, and a name for the model."""
+    try:
+        address = parse_address(options.place)
+    except PermanentError as error:
+        raise UsageError(str(error)) from error
+    source: dict[str, Any]
+    match address:
+        case HubAddress(repository, revision):
+            source = {"huggingFace": {"repo": repository, "revision": revision}}
+            last = repository
+        case BucketAddress():
+            source = {"s3": {"uri": str(address)}}
+            last = address.prefix or address.bucket
+        case folder:
+            last = folder.resolve().name
+            source = {"persistentVolumeClaim": {"claimName": options.claim, "path": last}}
+    made = re.sub(r"[^a-z0-9]+", "-", last.rpartition("/")[2].lower()).strip("-")
+    return source, options.name or made[:_LONGEST_NAME].strip("-")
+
+
+async def _gpus(options: argparse.Namespace, source: dict[str, Any]) -> Sequence[GpuModel | None]:
+    """Return the GPUs to try, the smallest first; None: processors."""
+    if options.gpu == NO_GPU:
+        return [None]
+    if options.gpu:
+        try:
+            return [gpu_of(options.gpu)]
+        except SpecError as error:
+            raise UsageError(str(error)) from error
+    async with connection(options) as there:
+        found = [
+            gpu_node(item)
+            async for page, _ in there.client.list(NODE, None, selector=labels.GPU_PRODUCT)
+            for item in page
+        ]
+    described: list[GpuModel] = []
+    for product in sorted({node.product for node in found}):
+        runtime = {"gpu": {"count": 1, "product": product}}
+        spec = MultimodalModelSpec.model_validate({"model": {"source": source}, "runtime": runtime})
+        described.append(choose_gpu(spec, tuple(found), None))
+    if not described:
+        raise UsageError(
+            f"no node has the label {labels.GPU_PRODUCT}: give --gpu, or --gpu {NO_GPU} to serve "
+            "on processors"
+        )
+    described.sort(key=lambda gpu: gpu.memory_bytes)
+    return described
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What all manifests that are tried have in common."""
+
+    facts: ModelFacts
+    source: dict[str, Any]
+    name: str
+    image: str | None
+
+    def plan(self, spec: dict[str, Any], gpu: GpuModel | None) -> ModelPlan:
+        known = MultimodalModelSpec.model_validate(spec)
+        usual = None if known.engine.traits.supervised else VLLM_IMAGE
+        image = self.image or usual
+        return model_plan(
+            Inputs(self.name, known, self.facts, BUILDER_VERSION, gpu=gpu, image=image)
+        )
+
+
+def _candidates(
+    draft: _Draft, backends: Sequence[str], gpus: Sequence[GpuModel | None]
+) -> Iterator[Candidate]:
+    """Yield what may be written, with its plan: first as it is, then with changes that fit."""
+    changed: list[Candidate] = []
+    for backend in backends:
+        for gpu in gpus:
+            if gpu is None and BACKENDS[backend].needs_gpu:
+                continue
+            engine: dict[str, Any] = {"backend": backend, "maxBatchSize": _REQUESTS}
+            if FAMILIES[draft.facts.family].sees:
+                engine["maxImagesPerRequest"] = 1
+            spec: dict[str, Any] = {"model": {"source": draft.source}, "engine": engine}
+            if gpu is not None:
+                spec["runtime"] = {"gpu": {"count": 1, "product": gpu.product}}
+            plan = draft.plan(spec, gpu)
+            yield spec, plan
+            if plan.fit and plan.fit.suggestions:
+                other = yaml.safe_load(yaml.safe_dump(spec))
+                suggestion = plan.fit.suggestions[0]
+                for change in suggestion.changes:
+                    _set(other, change.path, change.suggested)
+                if gpu is not None:
+                    other["runtime"]["gpu"]["count"] = suggestion.gpus
+                changed.append((other, draft.plan(other, gpu)))
+    yield from changed
+
+
+def _set(spec: dict[str, Any], path: str, value: str) -> None:
+    *parents, last = path.removeprefix("spec.").split(".")
+    for parent in parents:
+        spec = spec.setdefault(parent, {})
+    spec[last] = yaml.safe_load(value)
+
+
+def manifest(
+    spec: dict[str, Any], plan: ModelPlan, options: argparse.Namespace, served: Sequence[str]
+) -> str:
+    """Return the manifest's text, with a comment where the plan says why."""
+    others = ", ".join(one for one in served if one != plan.backend) or "no other one"
+    notes = {
+        "revision": "a commit never changes; a branch is pinned when the model is planned",
+        "path": f"mmctl upload {options.place} --claim {options.claim} --path PATH --image IMAGE",
+        "backend": f"this checkpoint is also served by {others}",
+        "maxBatchSize": "requests that are computed at the same time",
+        "maxImagesPerRequest": "each more takes memory and a part of maxSeqLen",
+        "tensor": "the model is split over so many GPUs",
+        "quantization": "compare answers before you rely on it: mmctl compare",
+        "product": "label nvidia.com/gpu.product of the nodes",
+    }
+    if plan.limits and plan.memory:
+        held = plan.memory.full_length_sequences
+        length = plan.limits.max_seq_len
+        notes["maxBatchSize"] += f"; the KV cache holds {held} of {length:,} tokens"
+    head = f"# {options.place}: {plan.family} on {plan.backend}"
+    if plan.gpu and plan.memory:
+        taken = max(one.total_bytes for one in plan.memory.per_gpu) / _GIB
+        head += f", {taken:.1f} of {plan.gpu.memory_bytes / _GIB:.1f} GiB of {plan.gpu.product}"
+    document = {"apiVersion": labels.API_VERSION, "kind": labels.KIND}
+    text = yaml.safe_dump(
+        {**document, "metadata": {"name": plan.model}, "spec": spec}, sort_keys=False
+    )
+    lines = [head, "# mmctl plan -f FILE --checkpoint PLACE has every byte; kubectl apply -f FILE"]
+    for line in text.splitlines():
+        note = notes.get(line.strip().partition(":")[0])
+        lines.append(f"{line}  # {note}" if note else line)
+    return "\n".join(lines)
