@@ -30,8 +30,8 @@ from mm_operator.cluster.resources import NODE
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.gpu import choose_gpu
 from mm_operator.plan.engine.model_plan import model_plan
+from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import gpu_names, gpu_of
-from mm_operator.plan.engine.target import Inputs
 from mm_operator.settings import BUILDER_VERSION
 from mm_runtime.errors import PermanentError
 from mm_runtime.inspect.checkpoint import InspectOptions
