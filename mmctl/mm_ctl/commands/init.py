@@ -47,6 +47,7 @@ Candidate = tuple[dict[str, Any], ModelPlan]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
     add = parser.add_argument
     add("place", help="hf://ORG/NAME[@REVISION], s3://BUCKET/PREFIX, or a folder on this machine")
     add("--facts", type=Path, help="a folder of config.json and its neighbours, instead of reading")
