@@ -51,7 +51,8 @@ def pods(result: dict[str, Any]) -> Iterator[str]:
         yield from table(["ratio to one card", "measured", "goal", ""], rows)
         yield ""
     for name in ("one", "disaggregated"):
-        if one := result.get(name):
+        one = result.get(name) or {"streams": None}
+        if all(one.values()):
             first, streams = one["first_text_ms"], one["streams"]
             said = [
                 f"- {name}: first text of a new image {first['p50']} ms (p95 {first['p95']}),",

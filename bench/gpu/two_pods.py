@@ -48,7 +48,7 @@ from cluster_stages import (
 )
 from gpu_record import RESULTS, processes_on_gpu, write
 from placed import Unit
-from two import beside_images, first_texts, images_a_second
+from two import beside_images, first_texts, images_a_second, tried
 
 from mm_devcluster import cluster
 from mm_devcluster.demo import settings
@@ -111,9 +111,7 @@ def measured(
     found: dict[str, Any] = {}
 
     def taken(what: str, call: Callable[[], object]) -> None:
-        began = time.monotonic()
-        found[what] = call()
-        print(f"{time.monotonic() - began:7.1f} s  {name}: {what}", flush=True)
+        found[what] = tried(f"{name}: {what}", call)
         record.add(name, found)
 
     taken("first_text_ms", lambda: first_texts({name: unit}, side, options.requests)[name])
@@ -168,7 +166,7 @@ def alike(bench: Bench) -> list[str]:
     )
     measured(record, "one", units[0], side, options)
     with bench.seconds.of("two units"):
-        record.add("two_units", images_a_second(units, side, options))
+        record.add("two_units", tried("images", lambda: images_a_second(units, side, options)))
     return here["unary"]
 
 
@@ -229,7 +227,7 @@ def run(session: Session, options: argparse.Namespace, seconds: Seconds, record:
             bench = Bench(target, record, seconds, questions(shape), options)
             disaggregated(bench, alike(bench))
             record.add("planned_disaggregated", planned(target, DISAGGREGATED))
-            record.add("compared", compared(record.found))
+            record.add("compared", tried("compared", lambda: compared(record.found)))
             with seconds.of("uninstall"):
                 record.add("processes_on_gpu_after_the_models", uninstalled(target))
         except Exception:
