@@ -11,7 +11,6 @@ from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import HeldScores, TokenScore
 from mm_runtime.gateway.api.segments import Segment
-from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.api.stops import StopCutter
 from mm_runtime.gateway.backends.engine import (
     Ended,
@@ -83,10 +82,6 @@ class ChatService:
         self.engine = engine
         self.admission = admission
 
-    @property
-    def model(self) -> ServedModel:
-        return self.preparation.model
-
     def answer(self, request: PreparedRequest, *, request_id: str) -> AsyncGenerator[Event, None]:
         """Wait for a slot, generate, and yield what happens; `Finished` comes last.
 
@@ -103,7 +98,7 @@ class ChatService:
         self, request: PreparedRequest, request_id: str
     ) -> AsyncGenerator[Event, None]:
         """Yield what happens to all choices, in slots of their own; those of a prompt in a row."""
-        each = request.choices_each
+        each = request.chats[0].choices
         choices = [
             self._one(chat, request_id, prompt * each + sample, sample)
             for prompt, chat in enumerate(request.chats)

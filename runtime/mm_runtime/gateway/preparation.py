@@ -90,7 +90,7 @@ class Preparation:
         self.model = model
         self.audio_reader = audio_reader
         self._images = images
-        self._layout = layout
+        self.layout = layout
         self._chat_prompt = chat_prompt
 
     @property
@@ -106,20 +106,9 @@ class Preparation:
     def text_tokens(self, request: ChatRequest | CompletionRequest) -> int:
         """Return the tokens of a request's complete prompts without the features of their media."""
         return sum(
-            self._layout.text_tokens(parsed.prompt, parsed.marks, video=bool(parsed.chat.videos))
+            self.layout.text_tokens(parsed.prompt, parsed.marks, video=bool(parsed.chat.videos))
             for parsed in self._write(request, self._split(request))
         )
-
-    def rows(self, sizes: Sequence[Size]) -> int:
-        """Return the prompt tokens that the images of one request become."""
-        return self._layout.rows(sizes)
-
-    def video_rows(self, frames: int, size: Size) -> int:
-        return self._layout.video_rows(frames, size)
-
-    def features(self, sizes: Sequence[Size]) -> int:
-        """Return the features of the images of one request, in the prompt or beside it."""
-        return self._layout.rows(sizes) + self._layout.cross_attention_rows(sizes)
 
     async def prepare(
         self, request: AnyRequest, key: str = "", *, is_small: bool = False
@@ -140,7 +129,7 @@ class Preparation:
         salt = salt_of(key if self._isolates_salts else "", request.cache_salt or "")
         beside = partial(asyncio.get_running_loop().run_in_executor, self._writer)
         chat = self._split(request) if is_small else await beside(self._split, request)
-        processors = detailed(self._layout.image_processor, chat.images)
+        processors = detailed(self.layout.image_processor, chat.images)
         ahead = self._images.ahead(chat.images, processors, salt)
         async with ahead if chat.images else nullcontext(_no_images) as load:
             prompts = await beside(self._write, request, chat)
@@ -173,13 +162,13 @@ class Preparation:
         chat = parsed.chat
         text_tokens = await self._count(parsed.prompt, parsed.marks, video=bool(chat.videos))
         # What can be refused before anything is fetched: exact where images' tokens are known.
-        least = self._layout.least_rows(len(chat.images)) + len(chat.videos)
+        least = self.layout.least_rows(len(chat.images)) + len(chat.videos)
         budget = self._budget(request, parsed, text_tokens, least)
         images = await load()
         videos = await self._videos(parsed)
-        if videos or not self._layout.rows_are_fixed:
-            rows = self._layout.rows([(image.shape[0], image.shape[1]) for image in images])
-            rows += sum(self._layout.video_rows(*_frames(video)) for video in videos)
+        if videos or not self.layout.rows_are_fixed:
+            rows = self.layout.rows([(image.shape[0], image.shape[1]) for image in images])
+            rows += sum(self.layout.video_rows(*_frames(video)) for video in videos)
             check_features(self.model, rows)
             budget = self._budget(request, parsed, text_tokens, rows)
         recordings = await self._recordings(chat.recordings)
@@ -187,7 +176,7 @@ class Preparation:
             # Each has one token in the text, which its features take the place of.
             features = sum(map(self.model.audio_features, map(len, recordings))) - len(recordings)
             budget = self._budget(request, parsed, text_tokens, budget.image_tokens + features)
-        cross_attention_rows = self._layout.cross_attention_rows(
+        cross_attention_rows = self.layout.cross_attention_rows(
             [(image.shape[0], image.shape[1]) for image in images]
         )
         stop_ids = frozenset(request.stop_token_ids or ())
@@ -218,7 +207,7 @@ class Preparation:
 
     async def _videos(self, parsed: _Parsed) -> tuple[Video, ...]:
         """Return the frames of each video, one after another: each takes memory to decode."""
-        processor, most = self._layout.image_processor, self.model.max_video_frames
+        processor, most = self.layout.image_processor, self.model.max_video_frames
         if processor is None:
             return ()
         load = partial(self._images.load_video, processor=processor, most_frames=most)
@@ -358,7 +347,7 @@ class Preparation:
         return [_Parsed(chat_prompt.write(chat), "messages", chat)]
 
     async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
-        count = partial(self._layout.text_tokens, prompt, marks, video=video)
+        count = partial(self.layout.text_tokens, prompt, marks, video=video)
         return count() if len(prompt) <= _THREAD_CHARACTERS else await asyncio.to_thread(count)
 
     def _budget(

@@ -40,10 +40,6 @@ class PreparedChat:
     """For each choice: how it waits for a slot."""
 
     @property
-    def image_count(self) -> int:
-        return len(self.request.images)
-
-    @property
     def media_bytes(self) -> int:
         """Memory of pixels and samples, held until the answer ends."""
         sent = self.request
@@ -63,17 +59,13 @@ class PreparedRequest:
         return sum(chat.choices for chat in self.chats)
 
     @property
-    def choices_each(self) -> int:
-        return self.chats[0].choices
-
-    @property
     def echoes(self) -> list[str]:
         """The prompts that the answers begin with; empty: none."""
         return [chat.echo for chat in self.chats if chat.echo is not None]
 
     @property
     def image_count(self) -> int:
-        return sum(chat.image_count for chat in self.chats)
+        return sum(len(chat.request.images) for chat in self.chats)
 
     @property
     def held_bytes(self) -> int:

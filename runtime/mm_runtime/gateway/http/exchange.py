@@ -261,7 +261,9 @@ class Endpoint:
                 prepared = await self._service.preparation.prepare(
                     request, claims.key.name, is_small=claims.is_small
                 )
-                shapes = shapes_of(request, self._service.model, record.request_id, prepared.echoes)
+                shapes = shapes_of(
+                    request, self._service.preparation.model, record.request_id, prepared.echoes
+                )
                 streamed, form = bool(request.stream), _form_of(request)
                 model = request.model
                 # Up to tens of megabytes that are not needed while the request waits and runs.

@@ -48,6 +48,10 @@ class PromptLayout:
             0 if self.image_processor is None else self.image_processor.cross_attention_rows(sizes)
         )
 
+    def features(self, sizes: Sequence[Size]) -> int:
+        """Return the features of the images of one request, in the prompt or beside it."""
+        return self.rows(sizes) + self.cross_attention_rows(sizes)
+
     def video_rows(self, frames: int, size: Size) -> int:
         """Return the tokens that so many frames of one size become.
 

@@ -48,12 +48,14 @@ def probes(preparation: Preparation, *, most_pixels: int) -> Iterator[Probe]:
 
 def _image_sizes(preparation: Preparation, most_side: int) -> dict[str, Sequence[Size]]:
     """Return the images of each request: the question that follows has a small one."""
-    by_features = sorted(_sizes(most_side), key=lambda one: (preparation.features([one]), -one[0]))
+    by_features = sorted(
+        _sizes(most_side), key=lambda one: (preparation.layout.features([one]), -one[0])
+    )
     fitting = [size for size in by_features if _fits(preparation, [size])]
     if not fitting:
         return {}
     found: dict[str, Sequence[Size]] = {}
-    if preparation.features([fitting[0]]) < preparation.features([fitting[-1]]):
+    if preparation.layout.features([fitting[0]]) < preparation.layout.features([fitting[-1]]):
         found["the largest image"] = [fitting[-1]]
     for count in range(preparation.model.max_images, 1, -1):
         sizes = [size for size in by_features if _fits(preparation, [size] * count)]
@@ -80,7 +82,7 @@ def _largest_frame(preparation: Preparation, frames: int, most_side: int) -> Siz
     """Return the size with the most tokens that fit, the smallest of those; None: none does."""
     blank = _with_video(preparation, [(1, 1)] * frames)
     left = _rows_left(preparation, blank)
-    rows = {size: preparation.video_rows(frames, size) for size in _sizes(most_side)}
+    rows = {size: preparation.layout.video_rows(frames, size) for size in _sizes(most_side)}
     fitting = (size for size in rows if rows[size] <= left)
     return max(fitting, key=lambda one: (rows[one], -one[0]), default=None)
 
@@ -99,7 +101,7 @@ def _sizes(most_side: int) -> Iterator[Size]:
 
 def _fits(preparation: Preparation, sizes: Sequence[Size]) -> bool:
     blank = _with_images(preparation, [(1, 1)] * len(sizes))
-    return preparation.rows(sizes) <= _rows_left(preparation, blank)
+    return preparation.layout.rows(sizes) <= _rows_left(preparation, blank)
 
 
 def _rows_left(preparation: Preparation, blank: PromptRequest) -> int:

@@ -220,8 +220,8 @@ class WarmUp:
         if not preparation.chats:
             return question(preparation, _TEXT, max_tokens=_MAX_TOKENS)
         media: list[Part] = []
-        if self.service.model.max_images:
+        if self.service.preparation.model.max_images:
             media.append(image_part(Image.fromarray(sample_image())))
-        if self.service.model.audio is not None:
+        if self.service.preparation.model.audio is not None:
             media.append(audio_part(sample_audio()))
         return question(preparation, "What is in the image?", *media, max_tokens=_MAX_TOKENS)

@@ -119,9 +119,9 @@ class WorkBenchmark:
     async def _round(self) -> dict[str, Timed]:
         probes = probes_of(
             slots=self._slots,
-            max_input_len=self._service.model.limits.max_input_len,
-            max_seq_len=self._service.model.limits.max_seq_len,
-            images=self._service.model.max_images > 0,
+            max_input_len=self._service.preparation.model.limits.max_input_len,
+            max_seq_len=self._service.preparation.model.limits.max_seq_len,
+            images=self._service.preparation.model.max_images > 0,
         )
         return {
             name: await self._quiet.run(partial(self._time, probe))
