@@ -107,10 +107,13 @@ def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
     for kind, server in PYTORCH_CLASSES.items() if not family.architectures else ():
         reads = "text, image" if server.images else "text"
         rows.append((f"PyTorch, {kind}", reads, f"TensorRT-LLM {server.since or pytorch} or newer"))
-    if (vllm := vllm_since(family.architectures, chats=family.chats)) or not family.architectures:
+    if (vllm := vllm_since(family.architectures)) or not family.architectures:
         by_class = "" if vllm else ", by its registry"
-        reads = _reads(family, video=False)
+        videos = family.vllm_videos_since
+        reads = _reads(family, video=videos is None)
         rows.append((VLLM.name, reads, f"vLLM {vllm or VERSIONS[0]} or newer{by_class}"))
+        if videos:
+            rows.append((VLLM.name, _reads(family, video=True), f"vLLM {videos} or newer"))
     for one in rows or [("none", "-", "-")]:
         yield (family.name, *one)
 

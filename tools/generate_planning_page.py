@@ -231,7 +231,7 @@ def _backends(family: Family) -> str:
     found = [one for one in ("Reference", "TensorRT") if family.is_served(one)]
     if family.pytorch:
         found.append("PyTorch" if family.pytorch.images else "PyTorch (text only)")
-    if vllm_since(family.architectures, chats=family.chats):
+    if vllm_since(family.architectures):
         found.append("VLLM")
     return ", ".join(found) or "none: planned only"
 

@@ -29,10 +29,9 @@ def classes_of(architecture: str) -> tuple[VllmClass, ...]:
     return tuple(VllmClass(first, last, tuple(supports)) for first, last, supports in rows)
 
 
-def vllm_since(architectures: Iterable[str], *, chats: bool) -> str | None:
-    """Return the first version that answers a family's chats; None: none is known."""
-    found = (row.first for name in architectures for row in classes_of(name))
-    return next(found, None) if chats else None
+def vllm_since(architectures: Iterable[str]) -> str | None:
+    """Return the first version that has a class of a family; None: none is known."""
+    return next((row.first for name in architectures for row in classes_of(name)), None)
 
 
 def supported(architecture: str, version: str) -> tuple[str, ...] | None:

@@ -24,6 +24,7 @@ from mm_api.documents.vllm_serve import (
     VllmServe,
     ec_transfer_config,
 )
+from mm_api.families import FAMILIES
 from mm_api.families.family import MOST_RECORDINGS
 from published_layout import published
 from support.build_plans import build_plan, serving_plan
@@ -122,7 +123,9 @@ def real_vllm(
         command += ["--ec-transfer-config", ec_transfer_config(features)]
     serve = VllmServe(version=VERSION, port=server_port, argv=command, features=features)
     serving = serving_plan(plan.fingerprint, backend="VLLM", vllm_serve=serve)
-    limited = serving.gateway.model_copy(update={"request_timeout_seconds": ANSWER_SECONDS})
+    videos = FAMILIES[plan.engine.family].layout.video_features is not None
+    bounds = {"request_timeout_seconds": ANSWER_SECONDS, "max_video_frames": 4 * videos}
+    limited = serving.gateway.model_copy(update=bounds)
     serving = serving.model_copy(update={"gateway": limited})
     documents = ("--manifest", str(staged / "manifest.json"))
     more = ("--serving", str(folder / "serving.json"), "--server-metrics", "")
@@ -214,12 +217,12 @@ def _command(plan: BuildPlan, checkpoint: Path, port: int) -> list[str]:
         "max-model-len": length,
         "max-num-seqs": limits.max_batch_size,
         "limit-mm-per-prompt": json.dumps(
-            {"image": limits.max_images_per_request, "audio": MOST_RECORDINGS}
+            {"image": limits.max_images_per_request, "audio": MOST_RECORDINGS, "video": 1}
         ),
         "override-generation-config": json.dumps({"max_new_tokens": length}),
         "shutdown-timeout": 30,
         "distributed-executor-backend": "uni",
     }
     words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    flags = ("--enforce-eager", "--trust-request-chat-template")
+    flags = ("--enforce-eager", "--trust-request-chat-template", "--trust-request-mm-kwargs")
     return [str(PROGRAM), "serve", str(checkpoint), *words, *flags]

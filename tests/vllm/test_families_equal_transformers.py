@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from support.families.vllm import FAMILIES, Upstream, answer_of, questions, write_for_vllm
+from support.families.recordings import noise
+from support.families.vllm import (
+    FAMILIES,
+    Upstream,
+    Whisper,
+    answer_of,
+    questions,
+    transcribed,
+    write_for_vllm,
+    write_whisper,
+)
 from support.real_vllm import real_vllm
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -14,7 +24,7 @@ LIMITS = {"max_input_len": 448, "max_seq_len": 512}
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
-    """Of questions without media, with one and with two; in float32, drawn greedily."""
+    """Of questions without media, with one, with two and a video; in float32, drawn greedily."""
     checkpoint = write_for_vllm(family, tmp_path / "checkpoint")
     with real_vllm(checkpoint, tmp_path, limits=LIMITS) as served:
         upstream = Upstream(family, tmp_path / "published")
@@ -23,3 +33,15 @@ def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
         assert all(one.text != wanted[0].text for one in wanted[1:]), (
             "answers do not show the media"
         )
+
+
+def test_recordings_are_written_down(tmp_path: Path) -> None:
+    """In two languages, and translated: each answer is transformers', and none is another's."""
+    checkpoint = write_whisper(tmp_path / "checkpoint")
+    samples = noise(0.8, seed=3)
+    with real_vllm(checkpoint, tmp_path, limits={"max_input_len": 8, "max_seq_len": 64}) as served:
+        upstream = Whisper(checkpoint)
+        asked = [("en", "transcribe"), ("de", "transcribe"), ("de", "translate")]
+        wanted = [upstream.text(samples, *one) for one in asked]
+        assert [transcribed(served.url, samples, *one) for one in asked] == wanted
+        assert len(set(wanted)) == len(wanted)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, VLLM
 from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.values import JsonObject
-from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.families.backend_parts import (
     NO_ENGINES,
     TORCH_ALONE,
@@ -81,6 +81,10 @@ class Family:
     vllm_features: bool = False
     """Features of an image are, row for row, what vLLM keeps of its own tower: disaggregated
     encoders may compute them."""
+    vllm_unfit: Callable[[ModelFacts], str | None] = lambda _: None
+    """Why vLLM's class answers otherwise than a checkpoint; None: it does not."""
+    vllm_videos_since: str | None = None
+    """The first vLLM that gives the processor the times of frames; None: it reads none."""
     prompt: PromptStyle | None = None
     """None: the text is the prompt."""
     layout: ImageLayout = SQUARE
@@ -102,7 +106,7 @@ class Family:
 
     @property
     def backends(self) -> tuple[str, ...]:
-        vllm = vllm_since(self.architectures, chats=self.chats)
+        vllm = vllm_since(self.architectures)
         has: dict[str, object] = {PYTORCH.name: self.pytorch, VLLM.name: vllm}
         return tuple(one for one in sorted(BACKENDS) if self.is_served(one) and has.get(one, True))
 

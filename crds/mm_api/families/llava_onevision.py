@@ -7,7 +7,7 @@ from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, grids_of, most_tiles, tower_facts
-from mm_api.documents.model_facts import VisionFacts
+from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.families.backend_parts import FUSED, QWEN_ENGINES
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.layout import patches
@@ -52,6 +52,20 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     return beside_tower(config, text, vision)
 
 
+_VLLM_VIEWS = 9
+"""The n of `anyres_max_n` in llava_onevision.py of vLLM 0.32, whatever config.json says."""
+
+
+def vllm_unfit(facts: ModelFacts) -> str | None:
+    limit = facts.vision and facts.vision.grid_limit
+    if limit == _VLLM_VIEWS:
+        return None
+    return (
+        f"vLLM packs views as anyres_max_{_VLLM_VIEWS}, and vision_aspect_ratio of config.json is "
+        f"anyres_max_{limit}"
+    )
+
+
 WRAPPER = (
     "<|im_start|>user "
     + IMAGES
@@ -85,6 +99,7 @@ LLAVA_ONEVISION = Family(
         video_features=video_features,
     ),
     reference=FUSED,
+    vllm_unfit=vllm_unfit,
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     default_input_tokens=7500,  # upstream's documented engine: input 7500, sequence 7600
     default_output_tokens=512,

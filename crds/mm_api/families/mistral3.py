@@ -72,18 +72,17 @@ def lines_of(config: JsonObject, processor: JsonObject, *, merged: int) -> Visio
         )
     edges = Sizes(section(processor, "size") or {}, {}, "preprocessor_config.json size")
     longest = edges("longest_edge", LONGEST_EDGE)
-    if longest % unit or longest > size("image_size"):
+    # Versions of vLLM count features by the one and resize by the other, and then end.
+    if longest % unit or longest != size("image_size"):
         raise invalid(
-            f"preprocessor_config.json size.longest_edge is {longest}; expected a multiple of"
-            f" {unit} pixels, the side of a feature, up to vision_config.image_size"
-            f" {size('image_size')}"
+            f"preprocessor_config.json size.longest_edge is {longest}; expected"
+            f" vision_config.image_size, {size('image_size')}, and a multiple of {unit} pixels, the"
+            " side of a feature: servers count an image's features by either"
         )
     tower = tower_facts(
         size, features_per_image=(longest // unit) ** 2, feature_select="full", merge_size=merged
     )
-    return tower.model_copy(
-        update={"image_size": longest, "min_pixels": unit**2, "max_pixels": longest**2}
-    )
+    return tower.model_copy(update={"min_pixels": unit**2, "max_pixels": longest**2})
 
 
 def _side(value: Any) -> Any:

@@ -51,6 +51,7 @@ QWEN2_5_VL = Family(
     prompt=PromptStyle(qwen2_vl.WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     default_input_tokens=2048,  # as Qwen2-VL
     vllm_features=True,
+    vllm_videos_since="0.31.0",
     template_tokens=32,
     pytorch=PyTorchServing(images=True, videos_since="1.2.0"),
     notes=(

@@ -67,6 +67,15 @@ def converter_name(facts: ModelFacts) -> str | None:
     return f"{name}.en" if english else name
 
 
+def vllm_unfit(facts: ModelFacts) -> str | None:
+    if facts.text.vocabulary_size >= _MULTILINGUAL:
+        return None
+    return (
+        "vLLM begins each answer with tokens of a language and a task, which a checkpoint of "
+        f"English alone ({facts.text.vocabulary_size} tokens) never saw"
+    )
+
+
 WHISPER = replace(
     bart.BART,
     name="whisper",
@@ -109,6 +118,7 @@ WHISPER = replace(
     default_encoder_tokens=MEL_FRAMES,
     decoder_input_tokens=14,
     reads_audio=True,
+    vllm_unfit=vllm_unfit,
     checkpoint=replace(bart.BART.checkpoint, tokenizer=Tokenizer()),
     notes=("whisper_bls has 8 instances: at most 8 requests are prepared at a time",),
 )

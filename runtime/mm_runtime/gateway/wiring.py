@@ -138,7 +138,8 @@ def build_gateway(
     admission.load.observers.append(metrics.observe_load)
     image_processor = load_processor(
         directory,
-        as_videos=by_server and plan.max_video_frames > 0,
+        frames_there=(by_server or capabilities.reads_files) and plan.max_video_frames > 0,
+        as_videos=by_server,
         resized_there=capabilities.reads_files,
     )
     bodies = BodyBudget(body_bytes(plan))

@@ -138,8 +138,7 @@ LINES, NUMBERED = (
 SIZES: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "patch": (LINES, {"patch_size": {"height": 9, "width": 9}}, "of two checkpoints"),
     "oblong": (LINES, {"patch_size": {"height": 14, "width": 16}}, "two checkpoints"),
-    "odd": (LINES, {"size": {"longest_edge": 1541}}, "expected a multiple"),
-    "too-large": (LINES, {"size": {"longest_edge": 15_680}}, "up to vision_config"),
+    "smaller": (LINES, {"size": {"longest_edge": 560}}, "expected vision_config.image_size"),
     "no-number": (LINES + NUMBERED, {"size": {"longest_edge": "all"}}, "whole number"),
     "tile": (NUMBERED, {"max_image_size": {"longest_edge": 100}}, "expected vision_config"),
     "odd-tiles": (NUMBERED, {"size": {"longest_edge": 1000}}, "expected a multiple"),

@@ -89,7 +89,7 @@ def test_a_family_without_engines_is_refused_by_name(family: str) -> None:
     served = (
         "PyTorch" if record.pytorch else "",
         "Reference" if family in SERVED else "",
-        "VLLM" if vllm_since(record.architectures, chats=record.chats) else "",
+        "VLLM" if vllm_since(record.architectures) else "",
     )
     ways = " or ".join(filter(None, served))
 

@@ -1,6 +1,7 @@
 """What the gateway sends vLLM of a request, and what it reads of answers recorded from 0.32.0."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,8 @@ from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDia
 from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import LIKELIEST, Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import EngineFailedError, GatewayError, InvalidRequestError
-from mm_runtime.gateway.media.audio import decode_audio
+from mm_runtime.gateway.media.audio import decode_audio, encode_wav
+from mm_runtime.gateway.media.frames import Video
 from support.families.recordings import noise
 from support.http_servers import Exchange, serve_local
 
@@ -90,6 +92,50 @@ def test_recordings_lose_nothing() -> None:
     assert (first["type"], first["uuid"] == second["uuid"]) == ("audio_url", False)
 
 
+def test_frames_lose_nothing() -> None:
+    """They are images in a row, with the rate at which they are shown; the key says it, too."""
+    frames = np.arange(90, dtype=np.uint8).reshape(3, 2, 5, 3)
+    request = replace(PLAIN, videos=(Video(frames, 6.0),))
+    files = [file for file, _ in VllmDialect("tiny").body(request).files]
+    shown = np.stack([np.asarray(Image.open(file.encode())) for file in files])
+    assert np.array_equal(shown, frames)
+    body, slower = body_of(request), body_of(replace(request, videos=(Video(frames, 9.0),)))
+    (part,), (other,) = (one["messages"][0]["content"] for one in (body, slower))
+    assert part["video_url"]["url"] == "data:video/jpeg;base64,,,"
+    assert part["uuid"] != other["uuid"]
+    assert body["media_io_kwargs"] == {"video": {"num_frames": 3, "fps": 0.5}}
+    unsaid = body_of(replace(request, videos=(Video(frames),)))["media_io_kwargs"]
+    assert unsaid["video"]["fps"] == 2
+
+
+HEARD = replace(
+    PLAIN,
+    prompt="<|startoftranscript|><|de|><|transcribe|><|notimestamps|>",
+    audio=noise(0.1, seed=1),
+)
+
+
+async def test_recordings_are_transcribed() -> None:
+    """As a form with language, limit and file; the prefix is the server's to write."""
+    form = VllmDialect("tiny").body(HEARD).form
+    assert form is not None
+    written = await form().as_bytes()
+    for name, value in {"language": "de", "max_completion_tokens": 2, "stream": "true"}.items():
+        assert re.search(f'name="{name}"\r\n\r\n{value}\r\n'.encode(), written), name
+    wav = encode_wav(HEARD.audio)
+    assert wav in written
+    events = [{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}, USAGE]
+    assert await answered(200, *events, request=HEARD) == [Text("a"), Ended(FinishReason.STOP, 2)]
+
+
+def test_translations_are_drawn_plainly() -> None:
+    request = replace(HEARD, prompt=HEARD.prompt.replace("transcribe", "translate"))
+    assert VllmDialect("tiny").body(request).path == "/v1/audio/translations"
+    drawn = replace(request, sampling=replace(LIKELIEST, temperature=1.0, top_k=4))
+    with pytest.raises(InvalidRequestError, match="`top_k` is not served of translations"):
+        VllmDialect("tiny").body(drawn)
+
+
 @pytest.mark.parametrize(
     ("dialect", "kind", "begins"),
     [
@@ -106,7 +152,9 @@ def test_calls_have_a_form(dialect: ToolDialect, kind: str, begins: str) -> None
         VllmForms().call([Function(name="look")], dialect.with_control(5), several=True)
 
 
-async def answered(status: int, *events: dict[str, Any]) -> list[Text | Ended]:
+async def answered(
+    status: int, *events: dict[str, Any], request: EngineRequest = PLAIN
+) -> list[Text | Ended]:
 
     async def answer(exchange: Exchange) -> None:
         if status != 200:
@@ -122,7 +170,7 @@ async def answered(status: int, *events: dict[str, Any]) -> list[Text | Ended]:
             request_seconds=60,
         )
         try:
-            return [event async for event in engine.generate(PLAIN)]
+            return [event async for event in engine.generate(request)]
         finally:
             await engine.close()
 

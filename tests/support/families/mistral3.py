@@ -32,7 +32,7 @@ def write(folder: Path) -> None:
 
 def write_of_pixtral(folder: Path, config: Any, model: Any, patch: int, **more: Any) -> None:
     """Write a checkpoint of a class that has Pixtral's tower; `more` are of its configuration."""
-    vision = t.PixtralVisionConfig(**SHARED, image_size=8 * SIDE, patch_size=patch)
+    vision = t.PixtralVisionConfig(**SHARED, image_size=4 * SIDE, patch_size=patch)
     given = config(
         vision_config=vision.to_dict(),
         # Not hidden / heads, as in the real ones.

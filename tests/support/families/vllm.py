@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import numpy as np
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_api.families import FAMILIES as RECORDS
-from support.families import images, recordings
-from support.families.checkpoints import PATCH, one_head
+from mm_runtime.gateway.media.audio import encode_wav
+from mm_runtime.gateway.warmup.own_requests import encoded
+from support.families import images, recordings, texts
+from support.families.checkpoints import PATCH, SIDE, one_head
 from support.families.expected import noise_image
 from support.families.recordings import recording_part
 from support.families.served import image_part
@@ -40,9 +43,6 @@ class Files:
     config: Mapping[str, Any] = field(default_factory=dict)
     """Keys of config.json that are others than in the other tests."""
 
-    images_config: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of preprocessor_config.json, likewise."""
-
     breaks: int = 0
     """Line breaks around the tiles of an image: tokens of published tokenizers, not of these."""
 
@@ -55,6 +55,11 @@ class Files:
     images: int = 2
     recordings: int = 0
     """Of the largest question."""
+
+    frames: int = 0
+    """Of a video; 0: none is sent."""
+
+    frame_size: tuple[int, int] = (60, 41)
 
     seed: int = 3
     """Of images whose answers differ, no two tokens as likely as each other."""
@@ -82,9 +87,11 @@ FAMILIES = {
         # As all that are published: vLLM 0.32 packs views as these, whatever config.json says.
         config={"vision_aspect_ratio": "anyres_max_9"},
         images=1,
+        frames=3,
+        frame_size=(SIDE, SIDE),  # the gateway's resize is Pillow's, transformers' is torch's
     ),
-    "qwen2-vl": Files("Qwen2VLProcessor"),
-    "qwen2-5-vl": Files("Qwen2_5_VLProcessor"),
+    "qwen2-vl": Files("Qwen2VLProcessor", frames=4),
+    "qwen2-5-vl": Files("Qwen2_5_VLProcessor", frames=3),
     "qwen3-vl": Files("Qwen3VLProcessor", seed=5),
     "internvl": Files(
         "InternVLProcessor",
@@ -113,8 +120,6 @@ FAMILIES = {
     "pixtral": Files(
         "PixtralProcessor",
         {"patch_size": PATCH, "spatial_merge_size": 1, **_ROWS},
-        # As in all that are published: vLLM counts by the tower's side, and ends where they differ.
-        images_config={"size": {"longest_edge": 224}},
     ),
     "idefics3": Files("Idefics3Processor", {"image_seq_len": 4}, _SPLIT, breaks=4),
     "smolvlm": Files("SmolVLMProcessor", {"image_seq_len": 4}, _SPLIT, breaks=4),
@@ -134,8 +139,6 @@ def write_for_vllm(family: str, folder: Path) -> Path:
         (folder / "preprocessor_config.json").write_text(json.dumps(read))
     (folder / "processor_config.json").write_text(json.dumps(settings))
     _change(folder / "config.json", files.config)
-    if files.images_config:
-        _change(folder / "preprocessor_config.json", files.images_config)
     named = {**files.named}
     if named:
         _change(folder / "tokenizer_config.json", named | {"model_specific_special_tokens": named})
@@ -168,15 +171,19 @@ class Question:
 
     images: list[Image.Image] = field(default_factory=list)
     recordings: list[NDArray[np.float32]] = field(default_factory=list)
+    frames: list[Image.Image] = field(default_factory=list)
+    """Of a video, two of which are a second."""
 
 
 def questions(family: str) -> list[Question]:
     files = FAMILIES[family]
     seen = [noise_image(60, 41, files.seed), noise_image(33, 52, files.seed + 1)]
+    shown = [noise_image(*files.frame_size, files.seed + at) for at in range(files.frames)]
     spoken = [recordings.noise(1.3, seed=files.seed), recordings.noise(0.4, seed=files.seed + 1)]
     return [
         *(Question(images=seen[:count]) for count in range(files.images + 1)),
         *(Question(recordings=spoken[: count + 1]) for count in range(files.recordings)),
+        *([Question(frames=shown)] if shown else []),
     ]
 
 
@@ -195,6 +202,7 @@ class Upstream:
     def answer(self, question: Question) -> Answer:
         parts = [{"type": "image"}] * len(question.images)
         parts += [{"type": "audio"}] * len(question.recordings)
+        parts += [{"type": "video"}] * bool(question.frames)
         parts += [{"type": "text", "text": QUESTION}]
         text = self._processor.apply_chat_template(
             [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
@@ -202,6 +210,11 @@ class Upstream:
         given: dict[str, Any] = {"images": question.images} if question.images else {}
         if question.recordings:
             given |= {"audio": question.recordings, "sampling_rate": recordings.RATE}
+        if question.frames:
+            count = len(question.frames)
+            times = {"total_num_frames": count, "fps": 2, "frames_indices": [*range(count)]}
+            video = np.stack([*map(np.asarray, question.frames)])
+            given |= {"videos": [video], "video_metadata": [times], "do_sample_frames": False}
         inputs = self._processor(text=text, return_tensors="pt", **given)
         if self._causal:
             inputs["token_type_ids"].zero_()
@@ -222,6 +235,9 @@ class Upstream:
 
 def answer_of(url: str, question: Question) -> Answer:
     media = [*map(image_part, question.images), *map(recording_part, question.recordings)]
+    if question.frames:
+        row = ",".join(encoded(one, "PNG") for one in question.frames)
+        media.append({"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{row}"}})
     content = [*media, {"type": "text", "text": QUESTION}]
     body = {
         "model": "tiny",
@@ -235,3 +251,47 @@ def answer_of(url: str, question: Question) -> Answer:
     usage, (choice,) = answer.json()["usage"], answer.json()["choices"]
     text = without_blanks(choice["message"]["content"])
     return Answer(text, usage["completion_tokens"], usage["prompt_tokens"])
+
+
+def write_whisper(folder: Path) -> Path:
+    """Write a Whisper that hears a second, of one head: vLLM's kernels for CPUs have none of 16."""
+    one = {"encoder_attention_heads": 1, "decoder_attention_heads": 1}
+    # Its answers follow the recording, the language and the task.
+    with patch.dict(texts.TWIN, one), patch.dict(texts.SEEDS, whisper=16):
+        return texts.write("whisper", folder)
+
+
+class Whisper:
+    """The same in transformers, without the tokens that its `generate` suppresses: vLLM has all."""
+
+    def __init__(self, folder: Path) -> None:
+        import transformers  # noqa: PLC0415 (seconds)
+
+        kinds: Any = transformers
+        self._features = kinds.WhisperFeatureExtractor.from_pretrained(folder)
+        self._tokenizer = kinds.AutoTokenizer.from_pretrained(folder)
+        self._model = kinds.WhisperForConditionalGeneration.from_pretrained(folder).eval()
+
+    def text(self, samples: NDArray[np.float32], language: str, task: str) -> str:
+        import torch  # noqa: PLC0415
+
+        heard = self._features(samples, sampling_rate=recordings.RATE, return_tensors="pt")
+        begun = ("startoftranscript", language, task, "notimestamps")
+        ids = self._tokenizer.convert_tokens_to_ids([f"<|{one}|>" for one in begun])
+        said: list[int] = []
+        while len(said) < TOKENS and END not in said:
+            given = {"decoder_input_ids": torch.tensor([[*ids, *said]])}
+            with torch.no_grad():
+                logits = self._model(**heard, **given).logits[0, -1]
+            assert -float(logits.topk(2).values.diff()) > LEAST_GAP
+            said.append(int(logits.argmax()))
+        return without_blanks(self._tokenizer.decode(said, skip_special_tokens=True))
+
+
+def transcribed(url: str, samples: NDArray[np.float32], language: str, task: str) -> str:
+    path = {"transcribe": "transcriptions", "translate": "translations"}[task]
+    form = {"model": "tiny", "language": language, "max_tokens": str(TOKENS), "temperature": "0"}
+    file = {"file": ("a.wav", encode_wav(samples))}
+    answer = httpx.post(f"{url}/v1/audio/{path}", data=form, files=file, timeout=ANSWER_SECONDS)
+    assert answer.status_code == 200, answer.text
+    return without_blanks(answer.json()["text"])

@@ -6,6 +6,9 @@ from mm_api.families.image_layouts.layout import ImageLayout
 MAX_HW_DIMS = 5184
 """Patches of one image in the vision builder's default profile (--max_hw_dims)."""
 
+FRAMES = 2
+"""Frames that become one patch in time."""
+
 _FLOAT32_BYTES = 4
 
 
@@ -23,7 +26,7 @@ def pixels_side(vision: VisionFacts) -> int:
 
 def video_features(vision: VisionFacts, frames: int) -> int:
     """Return the tokens of the largest frames; two of them become one patch in time."""
-    return -(-frames // 2) * features_per_image(vision)
+    return -(-frames // FRAMES) * features_per_image(vision)
 
 
 def rotary_bytes(positions: int, head_size: int, _tokens: int) -> int:
@@ -45,4 +48,5 @@ GRID = ImageLayout(
     pixels_side=pixels_side,
     extra_output_bytes=rotary_bytes,
     video_features=video_features,
+    frames_per_tile=FRAMES,
 )

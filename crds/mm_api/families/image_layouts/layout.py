@@ -76,6 +76,8 @@ class ImageLayout:
     features included; 0: it cannot read the image. None: the plan's."""
     video_features: Callable[[VisionFacts, int], int] | None = None
     """Rows that a video of n frames becomes; None: no video."""
+    frames_per_tile: int = 1
+    """Frames of a video in one entry of the vision engine's batch."""
 
     @property
     def counts_rows(self) -> bool:

@@ -74,12 +74,17 @@ def audio_activation_bytes(facts: ModelFacts, family: Family, step: int) -> int:
 
     Each has a hundred frames a second in front of the tower's blocks, as wide as those.
     """
-    audio, count = facts.audio, family.audio_features
-    if audio is None or count is None:
+    audio, count, encoder = facts.audio, family.audio_features, facts.encoder
+    if audio is not None and count is not None:
+        width, features = audio.hidden_size, count(audio.most_samples)
+        frames = audio.most_samples // FRAME_SAMPLES
+    elif encoder is not None and encoder.mel_bins and encoder.max_positions:
+        width, features = encoder.hidden_size, encoder.max_positions
+        frames = 2 * features
+    else:
         return 0
-    recordings = max(1, step // count(audio.most_samples))
-    frames = audio.most_samples // FRAME_SAMPLES
-    return recordings * frames * audio.hidden_size * _ACTIVATION_COPIES * _NUMBER_BYTES
+    recordings = max(1, step // features)
+    return recordings * frames * width * _ACTIVATION_COPIES * _NUMBER_BYTES
 
 
 def export_bytes(facts: ModelFacts, family: Family) -> int:

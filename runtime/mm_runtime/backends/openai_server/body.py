@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+import aiohttp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,8 @@ from mm_runtime.gateway.backends.engine import EngineRequest
 from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file, memory_bytes
+from mm_runtime.gateway.media.frames import Video
+from mm_runtime.gateway.media.video import FRAME_ROW
 
 _IMAGE_TYPE = "image/x-portable-pixmap"
 """A header and the pixels: the bytes cross loopback, and a PNG of 336 x 336 takes 20 ms of both
@@ -56,6 +59,10 @@ class ChatBody:
     release: Callable[[bool], None] = lambda _: None
     """Called once it is known whether the server has answered it completely."""
 
+    path: str = "/v1/chat/completions"
+    form: aiohttp.FormData | None = None
+    """Sent in place of all of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Files:
@@ -64,10 +71,10 @@ class Files:
     mark: str = field(default_factory=lambda: secrets.token_hex(_MARK_BYTES))
     found: list[MediaFile] = field(default_factory=list)
 
-    def url(self, media_type: str, file: MediaFile) -> str:
-        """Return a URL with the mark in the place of the file; parts are made in their order."""
-        self.found.append(file)
-        return f"data:{media_type};base64,{self.mark}"
+    def url(self, media_type: str, *files: MediaFile) -> str:
+        """Return a URL with a mark in the place of each file; parts are made in their order."""
+        self.found.extend(files)
+        return f"data:{media_type};base64,{','.join([self.mark] * len(files))}"
 
     def body(self, content: Mapping[str, Any]) -> ChatBody:
         """Return the body of JSON that has these files' URLs."""
@@ -122,21 +129,38 @@ def written_prompt(prompt: str, media: list[Part]) -> dict[str, Any]:
     }
 
 
+def frame_file_part(video: Video, files: Files) -> Part:
+    """Return a video as a file of its frames."""
+    file = MediaFile(partial(frame_file, video.pixels), memory_bytes(video.pixels))
+    return {"type": "video_url", "video_url": {"url": files.url(MEDIA_TYPE, file)}}
+
+
+def frame_row_part(video: Video, files: Files) -> Part:
+    """Return a video as its frames in a row, each an image."""
+    sent = map(_pixmap_file, video.pixels)
+    return {"type": "video_url", "video_url": {"url": files.url(FRAME_ROW, *sent)}}
+
+
 def media_parts(
-    request: EngineRequest, files: Files, *, as_videos: bool = False
+    request: EngineRequest,
+    files: Files,
+    video_part: Callable[[Video, Files], Part] = frame_file_part,
+    *,
+    as_videos: bool = False,
 ) -> dict[Media, Iterator[Part]]:
     """Return the parts of each kind of media, in order; each is made where it is taken.
 
     Args:
         request: of a client.
         files: of the body, to which each part adds its own.
+        video_part: makes the part of a video.
         as_videos: images are videos of one frame.
     """
-    frames = (image[np.newaxis] for image in request.images)
-    images = (_video(one, files) for one in frames)
+    frames = (Video(image[np.newaxis]) for image in request.images)
+    images = (video_part(one, files) for one in frames)
     return {
         Media.IMAGE: images if as_videos else (_image(one, files) for one in request.images),
-        Media.VIDEO: (_video(video.pixels, files) for video in request.videos),
+        Media.VIDEO: (video_part(video, files) for video in request.videos),
         Media.AUDIO: (_audio(samples, files) for samples in request.recordings),
     }
 
@@ -171,8 +195,12 @@ def _image(pixels: NDArray[np.uint8], files: Files) -> Part:
     if isinstance(pixels, AsSent):
         sent = MediaFile(partial(io.BytesIO, pixels.file), 0)
         return {"type": "image_url", "image_url": {"url": files.url(pixels.media_type, sent)}}
-    file = MediaFile(partial(_pixmap, pixels), int(pixels.nbytes * IMAGE_COPIES))
-    return {"type": "image_url", "image_url": {"url": files.url(_IMAGE_TYPE, file)}}
+    url = files.url(_IMAGE_TYPE, _pixmap_file(pixels))
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _pixmap_file(pixels: NDArray[np.uint8]) -> MediaFile:
+    return MediaFile(partial(_pixmap, pixels), int(pixels.nbytes * IMAGE_COPIES))
 
 
 def _pixmap(pixels: NDArray[np.uint8]) -> io.BytesIO:
@@ -186,8 +214,3 @@ def _pixmap(pixels: NDArray[np.uint8]) -> io.BytesIO:
 def _audio(samples: NDArray[np.float32], files: Files) -> Part:
     file = MediaFile(lambda: io.BytesIO(encode_wav(samples)), _WAV_COPIES * samples.nbytes)
     return {"type": "audio_url", "audio_url": {"url": files.url(_AUDIO_TYPE, file)}}
-
-
-def _video(frames: NDArray[np.uint8], files: Files) -> Part:
-    file = MediaFile(partial(frame_file, frames), memory_bytes(frames))
-    return {"type": "video_url", "video_url": {"url": files.url(MEDIA_TYPE, file)}}

@@ -28,7 +28,6 @@ from mm_runtime.gateway.errors import (
 from mm_runtime.gateway.media.as_sent import held_bytes
 from mm_runtime.gateway.media.encoding_memory import EncodingMemory
 
-_PATH = "/v1/chat/completions"
 _PROBE_SECONDS = 1.0
 """Deadline of a readiness question; the kubelet's probe allows one second by default."""
 _CONNECT_SECONDS = 1.0
@@ -151,14 +150,14 @@ class OpenAiServerEngine:
         at_once = not body.files or (
             is_small and not any(file.memory_bytes for file, _ in body.files)
         )
-        headers = {"content-type": "application/json"}
+        headers = {} if body.form else {"content-type": "application/json"}
         try:
             async with (
                 # Closed by itself: the server may answer without having read it all.
                 aclosing(self._sent(body)) as content,
                 self._session.post(
-                    _PATH,
-                    data=io.BytesIO(_joined(body)) if at_once else content,
+                    body.path,
+                    data=body.form or (io.BytesIO(_joined(body)) if at_once else content),
                     headers=headers,
                     allow_redirects=False,
                 ) as answer,
@@ -242,7 +241,8 @@ def _joined(body: ChatBody) -> bytes:
 
 def _size_of(request: EngineRequest) -> int:
     form = 0 if request.form is None else len(request.form.text)
-    media = held_bytes(*request.images, *request.videos, *request.recordings)
+    heard = () if request.audio is None else (request.audio,)
+    media = held_bytes(*request.images, *request.videos, *request.recordings, *heard)
     return len(request.prompt) + form + media
 
 

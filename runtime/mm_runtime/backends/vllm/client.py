@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,7 @@ from mm_api.gateway_memory import encoding_bytes
 from mm_runtime.backends.openai_server.body import (
     ChatBody,
     Files,
+    frame_row_part,
     media_parts,
     sampling_fields,
     written_prompt,
@@ -26,8 +29,12 @@ from mm_runtime.backends.openai_server.body import (
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine, message_of
 from mm_runtime.backends.vllm.features import PARALLEL, FeatureFolder, HandOver
 from mm_runtime.base.chat_template import Media
+from mm_runtime.gateway.api.audio import TRANSLATE
 from mm_runtime.gateway.backends.engine import EngineRequest
+from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.as_sent import AsSent
+from mm_runtime.gateway.media.audio import encode_wav
+from mm_runtime.gateway.media.frames import Video
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
@@ -44,6 +51,9 @@ _NOT_PENALIZED: Final[Mapping[str, Any]] = {
 }
 _LEAST_PENALTY = 1e-30
 """Over a smaller one logits are infinite in 32 bits, and a form gets a token that it refuses."""
+
+_RATE = 2
+"""Frames a second of a video that does not say its length: as many as processors sample."""
 
 _SIGN, _SEEDS = 1 << 63, 1 << 64
 """A seed is a signed number of 64 bits there, and an unsigned one here."""
@@ -70,31 +80,34 @@ class VllmDialect:
         return self.features is not None
 
     def body(self, request: EngineRequest) -> ChatBody:
-        """Return the body of a request; images and recordings are sent as they were decoded."""
-        files = Files()
+        """Return the body of a request; media are sent as they were decoded.
+
+        Raises:
+            InvalidRequestError: a translation is drawn in a way that versions do not know.
+        """
+        if request.audio is not None:
+            return transcription_body(self.model, request, request.audio)
+        files, salt = Files(), request.cache_salt
         keys = {
-            Media.IMAGE: [_key(request.cache_salt, image) for image in request.images],
-            Media.AUDIO: [_key(request.cache_salt, samples) for samples in request.recordings],
+            Media.IMAGE: [_key(salt, image) for image in request.images],
+            Media.VIDEO: [_key(f"{salt};{one.seconds}", one.pixels) for one in request.videos],
+            Media.AUDIO: [_key(salt, samples) for samples in request.recordings],
         }
-        parts = media_parts(request, files)
+        parts = media_parts(request, files, frame_row_part)
         content = [
             part | {"uuid": key}
             for kind, known in keys.items()
             for part, key in zip(parts[kind], known, strict=True)
         ]
         body: dict[str, Any] = {
-            # All of them: what is not sent is the checkpoint's generation_config.json's.
-            **_DRAWN_FROM_ALL,
-            **_NOT_PENALIZED,
-            **sampling_fields(request),
+            **_sampled(request),
             **written_prompt(request.prompt, content),
             "model": self.model if request.adapter is None else self.adapters[request.adapter],
             "add_special_tokens": not (self.begin and request.prompt.startswith(self.begin)),
             "return_token_ids": True,
         }
-        body["repetition_penalty"] = max(body["repetition_penalty"], _LEAST_PENALTY)
-        if body.get("seed", 0) >= _SIGN:
-            body["seed"] -= _SEEDS
+        for video in request.videos:  # one at the most
+            body["media_io_kwargs"] = {"video": _times(video)}
         if request.form is not None:
             body["structured_outputs"] = {request.form.kind: json.loads(request.form.text)}
         made = files.body(body)
@@ -111,6 +124,51 @@ class VllmDialect:
         if code != HTTPStatus.BAD_REQUEST:
             return None
         return f"The model refused the request: {message_of(event.encode())}."
+
+
+def _sampled(request: EngineRequest) -> dict[str, Any]:
+    """Return how tokens are drawn; what is not sent is the checkpoint's generation_config.json's.
+
+    So all of it is sent.
+    """
+    found = {**_DRAWN_FROM_ALL, **_NOT_PENALIZED, **sampling_fields(request)}
+    found["repetition_penalty"] = max(found["repetition_penalty"], _LEAST_PENALTY)
+    if found.get("seed", 0) >= _SIGN:
+        found["seed"] -= _SEEDS
+    return found
+
+
+def _times(video: Video) -> dict[str, Any]:
+    """Return what vLLM's reader of frames in a row (media/video.py) is told of them."""
+    count = len(video.pixels)
+    return {"num_frames": count, "fps": count / video.seconds if video.seconds else _RATE}
+
+
+def transcription_body(model: str, request: EngineRequest, audio: NDArray[np.float32]) -> ChatBody:
+    """Return the form of a transcription or translation; vLLM writes the prefix again.
+
+    Raises:
+        InvalidRequestError: a translation with a parameter that versions before 0.30 drop.
+    """
+    _, language, task, *_ = re.findall(r"<\|(\w+)\|>", request.prompt)
+    fields = _sampled(request)
+    del fields["stream_options"]
+    fields["max_completion_tokens"] = fields.pop("max_tokens")
+    if task == TRANSLATE:
+        for name, neutral in {**_DRAWN_FROM_ALL, **_NOT_PENALIZED}.items():
+            if fields.pop(name) != neutral:
+                raise InvalidRequestError(
+                    f"`{name}` is not served of translations by this model's backend. Leave it "
+                    "out.",
+                    param=name,
+                    code="unsupported_parameter",
+                )
+    fields |= {"stream_include_usage": True}
+    texts = {name: json.dumps(one) for name, one in fields.items()}
+    form = aiohttp.FormData(texts | {"model": model, "language": language})
+    form.add_field("file", encode_wav(audio), filename="audio.wav", content_type="audio/wav")
+    path = "translations" if task == TRANSLATE else "transcriptions"
+    return ChatBody(b"", (), path=f"/v1/audio/{path}", form=form)
 
 
 def _key(salt: str, values: NDArray[Any]) -> str:

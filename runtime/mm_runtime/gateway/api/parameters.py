@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
-from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT
+from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT, VLLM
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
@@ -150,7 +150,9 @@ _AUDIO: Mapping[str, Parameter] = {
     "model": PARAMETERS["model"],
     "file": Parameter(_NOT_PYTORCH, "audio; of any length up to ten minutes on Reference"),
     "language": Parameter(_NOT_PYTORCH, "of the audio; without it Reference detects it"),
-    "prompt": Parameter(_NOT_PYTORCH, "text before the audio, where `maxInputLen` has room"),
+    "prompt": Parameter(
+        _NOT_PYTORCH - {VLLM.name}, "text before the audio, where `maxInputLen` has room"
+    ),
     "to_language": Parameter(_NOT_PYTORCH, '`"en"`, of translations'),
     "max_tokens": Parameter(_NOT_PYTORCH, "most tokens of an answer, of all windows together"),
     "max_completion_tokens": Parameter(_NOT_PYTORCH, "as `max_tokens`, and takes precedence"),

@@ -26,9 +26,7 @@ RESULTS = Path(__file__).parents[4] / "bench" / "gpu" / "results"
 COUNTED_MIB = {"1.3b": 4924, "7b": 15872}
 """nvidia-smi after the load of bench/gpu, less the keys and values that its flags named."""
 
-SERVED = tuple(
-    name for name, one in FAMILIES.items() if vllm_since(one.architectures, chats=one.chats)
-)
+SERVED = tuple(name for name, one in FAMILIES.items() if vllm_since(one.architectures))
 GPU = "h200-141gb"
 DISAGGREGATED = {"placement": "Disaggregated", "engine": "Torch"}
 
@@ -147,9 +145,36 @@ def test_fields_reach_the_command() -> None:
     audio = on_vllm("qwen2-audio")
     assert flags_of(audio)["limit-mm-per-prompt"] == ['{"image":0,"video":0,"audio":8}']
     assert "VllmAudio" in {one.code for one in audio.warnings}
+    film = on_vllm("qwen2-vl", maxVideoFrames=8, maxBatchSize=2)
+    assert flags_of(film)["limit-mm-per-prompt"] == [
+        '{"image":1,"video":{"count":1,"num_frames":8},"audio":0}'
+    ]
+    assert flags_of(film)["media-io-kwargs"] == ['{"video":{"num_frames":8}}']
+    assert "trust-request-mm-kwargs" not in flags_of(film)  # of 0.26, which trusts all
+    assert "trust-request-mm-kwargs" in flags_of(on_vllm("qwen2-vl", "0.31.0", maxVideoFrames=8))
+    assert film.serving_plan.gateway.max_video_frames == 8
     assert flags["tensor-parallel-size"] == ["2"]
     assert flags["enable-prefix-caching"] == []
     assert list(flags)[-1] == "kv-cache-dtype"
+
+
+def test_videos_take_memory() -> None:
+    """All frames are encoded together, and lie in host memory; a step holds their features."""
+    film, still = on_vllm("qwen2-vl", maxVideoFrames=32), on_vllm("qwen2-vl")
+    (wide,), (narrow,) = film.memory.per_gpu, still.memory.per_gpu
+    assert wide.vision_activation_bytes > 2 * narrow.vision_activation_bytes
+    assert film.memory.host.step_bytes > still.memory.host.step_bytes + 32 * 16 * 1000**2
+    assert film.limits.max_num_tokens > 16 * 1296
+
+
+def test_recordings_are_read_by_an_encoder() -> None:
+    """Its positions, not its frames, have keys and values; one recording a request."""
+    plan = on_vllm("whisper")
+    assert flags_of(plan)["limit-mm-per-prompt"] == ['{"image":0,"video":0,"audio":1}']
+    assert "VllmAudio" in {one.code for one in plan.warnings}
+    (gpu,) = plan.memory.per_gpu
+    sequence = (128 + 1504) * 32 * 2 * 1280 * 2  # in blocks of 16
+    assert 1 < gpu.kv_cache_bytes / (8 * sequence) < 1.02
 
 
 def test_keys_of_one_byte_take_half() -> None:
@@ -274,6 +299,12 @@ def four_views() -> ModelFacts:
     return facts.model_copy(update={"vision": facts.vision.model_copy(update={"grid_limit": 4})})
 
 
+def english_alone() -> ModelFacts:
+    facts = facts_of("whisper")
+    text = facts.text.model_copy(update={"vocabulary_size": 51_864})
+    return facts.model_copy(update={"text": text})
+
+
 TINY_SHARE = {"freeGpuMemoryFraction": "0.01"}
 ARGUMENTS = {
     "of the plan": ["--max-model-len", "9"],
@@ -296,6 +327,10 @@ WRONG = {
     # Nine views are packed whatever the checkpoint says, and each of several images is cut.
     "four views": on_vllm("llava-onevision", facts=four_views()),
     "several images in views": on_vllm("llava-onevision", maxImagesPerRequest=2),
+    "video without times": on_vllm("qwen2-5-vl", "0.30.0", maxVideoFrames=8),
+    "video of more than a step": on_vllm("qwen2-vl", maxVideoFrames=8, maxNumTokens=4096),
+    "English alone": on_vllm("whisper", facts=english_alone()),
+    "kept of an encoder": on_vllm("whisper", kvCache={"reuse": True}),
     "CPU, GPU": on_cpu({}, {"gpu": {"count": 1}}),
     "CPU, split": on_cpu({"parallelism": {"tensor": 2}}, {}),
     "CPU, share": on_cpu({"kvCache": {"freeGpuMemoryFraction": "0.5"}}, {}),

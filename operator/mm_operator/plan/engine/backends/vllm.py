@@ -4,9 +4,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from mm_api.backends import REFERENCE
+from mm_api.conditions import Reason as ConditionReason
 from mm_api.contract import FEATURES_MOUNT, HTTP_PORT, VLLM_IMAGE
 from mm_api.documents.engine_manifest import ADAPTERS_FOLDER, CHECKPOINT_FOLDER
 from mm_api.documents.model_facts import LoraFacts, ModelFacts
@@ -17,6 +18,7 @@ from mm_api.documents.vllm_serve import FeatureFolder, VllmServe, ec_transfer_co
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
 from mm_api.families.family import MOST_RECORDINGS
+from mm_api.modalities import transcribes
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_api.vllm_classes import VERSIONS, classes_of, supported
 from mm_operator.errors import SpecError
@@ -51,11 +53,11 @@ HOST: Final = "127.0.0.1"
 
 _TAG = re.compile(r":v?(\d+\.\d+\.\d+)(?:[-.+@]|$)")
 
-_VIEWS: Final = 9
-"""The n of `anyres_max_n` in llava_onevision.py of vLLM 0.32, whatever config.json says."""
-
 _FILE_BYTES = 2 << 12
 """What an image takes beside its features: a folder, and the file's head."""
+
+_TIMES: Final = "trust-request-mm-kwargs"
+"""The gateway says with each video when its frames are shown."""
 
 _HALF = "float16"
 _ENVIRONMENT: Final = {
@@ -112,28 +114,10 @@ def check_class(now: Case) -> Iterator[SpecError]:
             "BackendFamily",
             f"vLLM {now.version} has no class {kind}; {where}{_or_reference(now)}",
         )
-    elif not now.family.chats:
-        yield plan_error(
-            "engine.backend",
-            "BackendFamily",
-            f"the gateway sends vLLM chats, which {now.family.name} does not answer"
-            f"{_or_reference(now)}",
-        )
-
-
-def check_views(now: Case) -> Iterator[SpecError]:
-    """Yield errors for views of images that vLLM makes in its own way."""
-    limit = now.facts.vision and now.facts.vision.grid_limit
-    if limit is None:
-        return
-    if limit != _VIEWS:
-        yield plan_error(
-            "engine.backend",
-            "BackendFamily",
-            f"vLLM packs views as anyres_max_{_VIEWS}, and vision_aspect_ratio of config.json is "
-            f"anyres_max_{limit}: use backend {REFERENCE.name}",
-        )
-    if now.request.max_images > 1:
+    elif (why := now.family.vllm_unfit(now.facts)) is not None:
+        message = f"{why}: use another checkpoint{_or_reference(now)}"
+        yield plan_error("engine.backend", "BackendFamily", message)
+    if now.family.layout.features_of_several is not None and now.request.max_images > 1:
         yield plan_error(
             "engine.maxImagesPerRequest",
             "BackendFamily",
@@ -185,12 +169,21 @@ def check_split(now: Case) -> Iterator[SpecError]:
 
 
 def check_media(now: Case) -> Iterator[SpecError]:
-    """Yield an error for videos: the gateway sends vLLM images alone."""
-    if now.request.max_video_frames is not None:
+    """Yield errors for videos without times, and for prompts of which nothing can be kept."""
+    since = now.family.vllm_videos_since or VERSIONS[0]
+    early = VERSIONS.index(nearest_version(now.version)) < VERSIONS.index(since)
+    if now.request.max_video_frames is not None and early:
         yield plan_error(
             "engine.maxVideoFrames",
             "VideoNotSupported",
-            f"videos are not sent to vLLM in this version: remove the field{_or_reference(now)}",
+            f"vLLM {now.version} does not tell {now.family.name} when frames are shown: use "
+            f"vLLM {since} or newer{_or_reference(now)}",
+        )
+    if now.request.reuse and not now.family.chats:
+        yield plan_error(
+            "engine.kvCache.reuse",
+            ConditionReason.NOT_SUPPORTED,
+            "vLLM keeps nothing of what an encoder read: remove the field",
         )
 
 
@@ -234,7 +227,6 @@ _CHECKS: Final = (
     check_stored_for_servers,
     check_split,
     check_media,
-    check_views,
     checks.check_limits,
     check_adapters,
     check_arguments,
@@ -304,9 +296,12 @@ class Vllm:
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, block: int
     ) -> VllmMemoryInputs:
         """Return what goes into the memory; keys and values lie in blocks of so many tokens."""
+        engine, encoder = limits.engine, target.facts.encoder
         format_ = _cache_format(request, target.facts)
+        if encoder is not None:  # the limit counts frames, of which two are a position
+            engine = engine.model_copy(update={"max_encoder_input_len": encoder.max_positions})
         cache = cache_size(
-            target, request, limits.engine, dtype, quantization=format_, tokens_per_block=block
+            target, request, engine, dtype, quantization=format_, tokens_per_block=block
         )
         adapters = _adapter_bytes(target.facts, request, dtype, self.vllm_version)
         return VllmMemoryInputs(target, request, limits, dtype, self.device, cache, adapters)
@@ -314,11 +309,13 @@ class Vllm:
     def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
         """Yield steps that are shorter than an image, and a share that holds no full batch."""
         features, step = sizes.limits.features_per_image, sizes.limits.engine.max_num_tokens
+        if sizes.request.max_video_frames:
+            features = max(features, sizes.limits.request_features)
         if sizes.request.max_images and step < features:
             yield SpecError(
                 "NumTokensBelowImage",
-                f"{step} is below the {features} features of an image, which are one step's: "
-                "raise it",
+                f"{step} is below the {features} features of an image or video, which are one "
+                "step's: raise it",
                 "spec.engine.maxNumTokens",
             )
         memory, length = sizes.memory, sizes.limits.engine.max_seq_len
@@ -356,10 +353,11 @@ class Vllm:
                 features=features,
             ),
             pools=MemoryPools(cuda_bytes=0, pinned_bytes=0, shm_bytes=sizes.memory.shm_bytes),
+            video_frames=sizes.request.max_video_frames or 0,
             warnings=(
                 *(PlanWarning(code="Family", message=note) for note in target.family.notes),
                 self.estimate,
-                *((_AUDIO,) if target.facts.audio else ()),
+                *((_AUDIO,) if target.facts.audio or transcribes(target.facts) else ()),
             ),
         )
 
@@ -410,7 +408,7 @@ def _features(target: Target, sizes: Sizes) -> FeatureFolder:
 def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | None) -> list[str]:
     """Return the command; names of the extra arguments were checked."""
     limits, split, memory = sizes.limits.engine, target.spec.engine.parallelism, sizes.memory
-    images = limits.max_images_per_request
+    images, frames = limits.max_images_per_request, sizes.request.max_video_frames
     part = memory.gpu_memory_utilization
     share = {} if part is None else {"gpu-memory-utilization": part}
     flags: dict[str, str | int | float | None] = {
@@ -422,9 +420,12 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
         "max-num-seqs": limits.max_batch_size,
         "max-num-batched-tokens": limits.max_num_tokens,
         **share,
-        "limit-mm-per-prompt": json.dumps(
-            {"image": images, "video": 0, "audio": MOST_RECORDINGS if target.facts.audio else 0},
-            separators=(",", ":"),
+        "limit-mm-per-prompt": _json(
+            {
+                "image": images,
+                "video": {"count": 1, "num_frames": frames} if frames else 0,
+                "audio": MOST_RECORDINGS if target.facts.audio else int(transcribes(target.facts)),
+            }
         ),
         "mm-processor-cache-gb": server_cache_bytes(target.spec) / (1 << 30),
         "tensor-parallel-size": split.tensor,
@@ -438,6 +439,10 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
         # The gateway writes prompts, as on the other backends; nothing else reaches the server.
         "trust-request-chat-template": None,
     }
+    if frames:
+        flags["media-io-kwargs"] = _json({"video": {"num_frames": frames}})
+        if kind_of(_TIMES, version):  # older versions take them from every client
+            flags[_TIMES] = None
     if features is not None:
         flags["ec-transfer-config"] = ec_transfer_config(features)
     if target.spec.model.trust_remote_code:
@@ -455,6 +460,10 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
             *(f"{one}={ADAPTERS_FOLDER}/{one}" for one in sizes.request.lora),
         ]
     return [*argv, *sizes.request.extra_args]
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _ranks(version: str) -> list[int]:

@@ -23,7 +23,7 @@ from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.host_memory import host_vision_bytes
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import PROCESS_BYTES, reduce_bytes, sampling_bytes, width_of
-from mm_operator.plan.engine.pools import Pools
+from mm_operator.plan.engine.pools import Pools, image_side
 from mm_operator.plan.engine.reference_memory import encoder_of
 from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.stored import weights_format
@@ -65,6 +65,11 @@ and values the three took 3.03 GB in all, of a planned limit of 5.56."""
 _CACHES = 2
 """The media cache is kept by the API's process and by the engine's (docs/configuration/optimization
 of vLLM)."""
+
+
+_VIDEO_PIXEL_BYTES = 3 * 11
+"""Memory of a pixel of a video that a request holds: three values as base64, as a file, as a frame
+and twice in float32. Chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,8 @@ def plan_vllm_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
             terms.target,
             shared.model_copy(update={"shm_bytes": shm_bytes(ranks)}),
             parts,
-            step_bytes=sum(gpu.other_bytes + gpu.prompt_table_bytes for gpu in per_gpu),
+            step_bytes=sum(gpu.other_bytes + gpu.prompt_table_bytes for gpu in per_gpu)
+            + _videos_bytes(terms, pools),
             loading_bytes=ranks * terms.target.facts.weight_bytes,  # each rank reads every file
             process_bytes=HOST_PROCESS_BYTES + (1 + ranks) * CUDA_PROCESS_BYTES,
         ),
@@ -141,12 +147,11 @@ def plan_cpu_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
     facts, engine = target.facts, limits.engine
     pool = ceil_to(terms.cache.needed_bytes, GIB)
     images = images_at_once(limits, terms.request) if facts.vision else 0
-    tiles = images * (target.family.layout.tiles_per_image(facts.vision) if facts.vision else 0)
     step = max(engine.max_num_tokens, limits.features_per_image)
     shm = _SHM_BYTES + 2 * _QUEUE_BYTES  # to the worker and back
     parts = {
         "weights_bytes": facts.parameters * size + terms.adapter_bytes,
-        "vision_bytes": host_vision_bytes(target, tiles),
+        "vision_bytes": host_vision_bytes(target, _tiles(terms, images)),
         "prompt_table_bytes": 2 * step * facts.row_size * size if images else 0,
         "kv_cache_bytes": pool,
         "feature_cache_bytes": _CACHES * server_cache_bytes(target.spec),
@@ -158,7 +163,8 @@ def plan_cpu_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
             pools.planned.model_copy(update={"cuda_bytes": 0, "pinned_bytes": 0, "shm_bytes": shm}),
             parts,
             step_bytes=engine.max_num_tokens * width_of(facts.text, 1) * size
-            + sampling_bytes(engine, facts.text),
+            + sampling_bytes(engine, facts.text)
+            + _videos_bytes(terms, pools),
             loading_bytes=facts.weight_bytes,
             process_bytes=_CPU_PROCESSES * _CPU_PROCESS_BYTES,
         ),
@@ -180,6 +186,22 @@ def images_at_once(limits: Limits, request: PlanRequest) -> int:
     return min(fill, limits.engine.max_batch_size * request.max_images)
 
 
+def _tiles(terms: VllmMemoryInputs, images: int) -> int:
+    """Return what the tower encodes together: so many images, or all frames of a video."""
+    vision, layout = terms.target.facts.vision, terms.target.family.layout
+    if vision is None or not images:
+        return 0
+    frames = terms.request.max_video_frames or 0
+    return max(images * layout.tiles_per_image(vision), -(-frames // layout.frames_per_tile))
+
+
+def _videos_bytes(terms: VllmMemoryInputs, pools: Pools) -> int:
+    """Return the host memory of the longest videos of all requests inside."""
+    side = image_side(terms.target.facts, terms.target.family)
+    frames = (terms.request.max_video_frames or 0) * pools.gateway_concurrency
+    return frames * side**2 * _VIDEO_PIXEL_BYTES
+
+
 def graph_sizes(sequences: int, tokens: int) -> Iterator[int]:
     """Yield the numbers of tokens that graphs are captured for."""
     most = min(_GRAPHS_A_SEQUENCE * sequences, _LARGEST, tokens)
@@ -197,8 +219,8 @@ def _rank(terms: VllmMemoryInputs, rank: int) -> GpuMemory:
     split = Split(tensor, request.pipeline_parallel, rank // tensor, request.expert_parallel)
     first = rank < tensor
     images = images_at_once(terms.limits, request) if first and sees else 0
-    tiles = images * (layout.tiles_per_image(facts.vision) if facts.vision else 0)
-    step = max(limits.max_num_tokens, terms.limits.features_per_image)
+    read = (facts.encoder and facts.encoder.max_positions) or 0
+    step = max(limits.max_num_tokens, terms.limits.features_per_image, read)
     ranks = tensor * request.pipeline_parallel
     graphs = len(list(graph_sizes(limits.max_batch_size, limits.max_num_tokens)))
     other = limits.max_num_tokens * width_of(facts.text, tensor) * size
@@ -209,10 +231,12 @@ def _rank(terms: VllmMemoryInputs, rank: int) -> GpuMemory:
             facts, family, split, dtype=terms.dtype, quantization=weights_format(None, facts)
         ),
         "vision_engine_bytes": vision_engine_bytes(facts, family) if first else 0,
-        "vision_activation_bytes": vision_activation_bytes(facts, family, tiles)
+        "vision_activation_bytes": vision_activation_bytes(facts, family, _tiles(terms, images))
         + audio_activation_bytes(facts, family, limits.max_num_tokens),
         # Features that wait for their place in a step: vLLM's encoder cache is a step of them.
-        "prompt_table_bytes": 2 * step * facts.row_size * size if images or facts.audio else 0,
+        "prompt_table_bytes": 2 * step * facts.row_size * size
+        if images or facts.audio or read
+        else 0,
         "cuda_pool_bytes": 0,
         "kv_cache_bytes": terms.cache.needed_bytes,
         "context_bytes": PROCESS_BYTES,

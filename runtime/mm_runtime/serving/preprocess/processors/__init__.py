@@ -28,12 +28,17 @@ LOADERS: Mapping[str, Callable[[EngineDirectory], ImageProcessor]] = {
 
 
 def load_processor(
-    engine: EngineDirectory, *, as_videos: bool = False, resized_there: bool = False
+    engine: EngineDirectory,
+    *,
+    frames_there: bool = False,
+    as_videos: bool = False,
+    resized_there: bool = False,
 ) -> ImageProcessor | None:
     """Return the processor of an engine's family; None: it takes no images.
 
-    `as_videos`: what it returns is read once more, by the checkpoint's video processor.
-    `resized_there`: or by its image processor, to which an image goes as it is where that is cheap.
+    `frames_there`: frames are read once more, by the checkpoint's video processor, `as_videos`:
+    images, too. `resized_there`: or by its image processor, to which an image goes as it is where
+    that is cheap.
 
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
@@ -41,8 +46,8 @@ def load_processor(
     if not engine.sees:
         return None
     found = LOADERS[FAMILIES[engine.facts.family].layout.processor](engine)
-    if as_videos and isinstance(found, GridProcessor):
-        return found.within_videos(engine.image_processor)
-    if resized_there and isinstance(found, GridProcessor):
-        return replace(found, resized_there=True)
-    return found
+    if not isinstance(found, GridProcessor):
+        return found
+    found = replace(found, resized_there=resized_there)
+    frames = found.within_videos(engine.image_processor) if frames_there else None
+    return frames if frames and as_videos else replace(found, frames=frames)

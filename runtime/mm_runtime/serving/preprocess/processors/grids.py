@@ -58,6 +58,8 @@ class GridProcessor(ImageProcessor):
     """Whether an image whose sides are only rounded stays as it is: the server's own processor
     rounds them, and Pillow takes 18 ms for 1280 x 720."""
     video: bool = True
+    frames: "GridProcessor | None" = None
+    """That of a video's frames; None: this one."""
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "GridProcessor":
@@ -135,13 +137,15 @@ class GridProcessor(ImageProcessor):
         """Return the merged patches of every two frames."""
         if not self.video:
             raise NO_VIDEO
-        height, width = self.rounded(*size)
+        height, width = (self.frames or self).rounded(*size)
         return ceil(frames / FRAMES) * (height * width // (self.patch * self.merge) ** 2)
 
     def reduced_frame(self, frame: Image.Image) -> Image.Image:
         """Return a frame in the size its patches are cut from."""
         if not self.video:
             raise NO_VIDEO
+        if self.frames is not None:
+            return self.frames.reduced_frame(frame)
         return self._resized(frame) or shrunk(frame, self.most_pixels * _KEPT_FRAME)
 
     def _resized(self, image: Image.Image) -> Image.Image | None:
