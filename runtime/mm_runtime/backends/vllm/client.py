@@ -139,7 +139,7 @@ def _sampled(request: EngineRequest) -> dict[str, Any]:
 
 
 def _times(video: Video) -> dict[str, Any]:
-    """Return what vLLM's reader of frames in a row (media/video.py) is told of them."""
+    # What vLLM's reader of frames in a row (media/video.py) knows of them.
     count = len(video.pixels)
     return {"num_frames": count, "fps": count / video.seconds if video.seconds else _RATE}
 

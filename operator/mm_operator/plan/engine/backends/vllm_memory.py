@@ -196,7 +196,6 @@ def _tiles(terms: VllmMemoryInputs, images: int) -> int:
 
 
 def _videos_bytes(terms: VllmMemoryInputs, pools: Pools) -> int:
-    """Return the host memory of the longest videos of all requests inside."""
     side = image_side(terms.target.facts, terms.target.family)
     frames = (terms.request.max_video_frames or 0) * pools.gateway_concurrency
     return frames * side**2 * _VIDEO_PIXEL_BYTES
