@@ -41,7 +41,7 @@ def test_recordings_are_written_down(tmp_path: Path) -> None:
     samples = noise(0.8, seed=3)
     with real_vllm(checkpoint, tmp_path, limits={"max_input_len": 8, "max_seq_len": 64}) as served:
         upstream = Whisper(checkpoint)
-        asked = [("en", "transcribe"), ("de", "transcribe"), ("de", "translate")]
-        wanted = [upstream.text(samples, *one) for one in asked]
-        assert [transcribed(served.url, samples, *one) for one in asked] == wanted
+        tasks = [("en", "transcribe"), ("de", "transcribe"), ("de", "translate")]
+        wanted = [upstream.text(samples, *one) for one in tasks]
+        assert [transcribed(served.url, samples, *one) for one in tasks] == wanted
         assert len(set(wanted)) == len(wanted)

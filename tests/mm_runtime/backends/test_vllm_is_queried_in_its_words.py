@@ -108,7 +108,7 @@ def test_frames_lose_nothing() -> None:
     assert unsaid["video"]["fps"] == 2
 
 
-HEARD = replace(
+SPOKEN = replace(
     PLAIN,
     prompt="<|startoftranscript|><|de|><|transcribe|><|notimestamps|>",
     audio=noise(0.1, seed=1),
@@ -117,19 +117,19 @@ HEARD = replace(
 
 async def test_recordings_are_transcribed() -> None:
     """As a form with language, limit and file; the prefix is the server's to write."""
-    form = VllmDialect("tiny").body(HEARD).form
+    form = VllmDialect("tiny").body(SPOKEN).form
     assert form is not None
     written = await form().as_bytes()
     for name, value in {"language": "de", "max_completion_tokens": 2, "stream": "true"}.items():
         assert re.search(f'name="{name}"\r\n\r\n{value}\r\n'.encode(), written), name
-    wav = encode_wav(HEARD.audio)
+    wav = encode_wav(SPOKEN.audio)
     assert wav in written
     events = [{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}, USAGE]
-    assert await answered(200, *events, request=HEARD) == [Text("a"), Ended(FinishReason.STOP, 2)]
+    assert await answered(200, *events, request=SPOKEN) == [Text("a"), Ended(FinishReason.STOP, 2)]
 
 
 def test_translations_are_drawn_plainly() -> None:
-    request = replace(HEARD, prompt=HEARD.prompt.replace("transcribe", "translate"))
+    request = replace(SPOKEN, prompt=SPOKEN.prompt.replace("transcribe", "translate"))
     assert VllmDialect("tiny").body(request).path == "/v1/audio/translations"
     drawn = replace(request, sampling=replace(LIKELIEST, temperature=1.0, top_k=4))
     with pytest.raises(InvalidRequestError, match="`top_k` is not served of translations"):

@@ -254,7 +254,7 @@ def answer_of(url: str, question: Question) -> Answer:
 
 
 def write_whisper(folder: Path) -> Path:
-    """Write a Whisper that hears a second, of one head: vLLM's kernels for CPUs have none of 16."""
+    """Write a Whisper of one head: vLLM's kernels for CPUs have none of 16 numbers."""
     one = {"encoder_attention_heads": 1, "decoder_attention_heads": 1}
     # Its answers follow the recording, the language and the task.
     with patch.dict(texts.TWIN, one), patch.dict(texts.SEEDS, whisper=16):
@@ -275,14 +275,14 @@ class Whisper:
     def text(self, samples: NDArray[np.float32], language: str, task: str) -> str:
         import torch  # noqa: PLC0415
 
-        heard = self._features(samples, sampling_rate=recordings.RATE, return_tensors="pt")
+        features = self._features(samples, sampling_rate=recordings.RATE, return_tensors="pt")
         begun = ("startoftranscript", language, task, "notimestamps")
         ids = self._tokenizer.convert_tokens_to_ids([f"<|{one}|>" for one in begun])
         said: list[int] = []
         while len(said) < TOKENS and END not in said:
             given = {"decoder_input_ids": torch.tensor([[*ids, *said]])}
             with torch.no_grad():
-                logits = self._model(**heard, **given).logits[0, -1]
+                logits = self._model(**features, **given).logits[0, -1]
             assert -float(logits.topk(2).values.diff()) > LEAST_GAP
             said.append(int(logits.argmax()))
         return without_blanks(self._tokenizer.decode(said, skip_special_tokens=True))

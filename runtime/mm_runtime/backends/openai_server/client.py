@@ -241,8 +241,8 @@ def _joined(body: ChatBody) -> bytes:
 
 def _size_of(request: EngineRequest) -> int:
     form = 0 if request.form is None else len(request.form.text)
-    heard = () if request.audio is None else (request.audio,)
-    media = held_bytes(*request.images, *request.videos, *request.recordings, *heard)
+    audio = () if request.audio is None else (request.audio,)
+    media = held_bytes(*request.images, *request.videos, *request.recordings, *audio)
     return len(request.prompt) + form + media
 
 

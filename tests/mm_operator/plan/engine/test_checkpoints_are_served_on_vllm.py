@@ -145,14 +145,14 @@ def test_fields_reach_the_command() -> None:
     audio = on_vllm("qwen2-audio")
     assert flags_of(audio)["limit-mm-per-prompt"] == ['{"image":0,"video":0,"audio":8}']
     assert "VllmAudio" in {one.code for one in audio.warnings}
-    film = on_vllm("qwen2-vl", maxVideoFrames=8, maxBatchSize=2)
-    assert flags_of(film)["limit-mm-per-prompt"] == [
+    video = on_vllm("qwen2-vl", maxVideoFrames=8, maxBatchSize=2)
+    assert flags_of(video)["limit-mm-per-prompt"] == [
         '{"image":1,"video":{"count":1,"num_frames":8},"audio":0}'
     ]
-    assert flags_of(film)["media-io-kwargs"] == ['{"video":{"num_frames":8}}']
-    assert "trust-request-mm-kwargs" not in flags_of(film)  # of 0.26, which trusts all
+    assert flags_of(video)["media-io-kwargs"] == ['{"video":{"num_frames":8}}']
+    assert "trust-request-mm-kwargs" not in flags_of(video)  # of 0.26, which trusts all
     assert "trust-request-mm-kwargs" in flags_of(on_vllm("qwen2-vl", "0.31.0", maxVideoFrames=8))
-    assert film.serving_plan.gateway.max_video_frames == 8
+    assert video.serving_plan.gateway.max_video_frames == 8
     assert flags["tensor-parallel-size"] == ["2"]
     assert flags["enable-prefix-caching"] == []
     assert list(flags)[-1] == "kv-cache-dtype"
@@ -160,11 +160,11 @@ def test_fields_reach_the_command() -> None:
 
 def test_videos_take_memory() -> None:
     """All frames are encoded together, and lie in host memory; a step holds their features."""
-    film, still = on_vllm("qwen2-vl", maxVideoFrames=32), on_vllm("qwen2-vl")
-    (wide,), (narrow,) = film.memory.per_gpu, still.memory.per_gpu
+    video, still = on_vllm("qwen2-vl", maxVideoFrames=32), on_vllm("qwen2-vl")
+    (wide,), (narrow,) = video.memory.per_gpu, still.memory.per_gpu
     assert wide.vision_activation_bytes > 2 * narrow.vision_activation_bytes
-    assert film.memory.host.step_bytes > still.memory.host.step_bytes + 32 * 16 * 1000**2
-    assert film.limits.max_num_tokens > 16 * 1296
+    assert video.memory.host.step_bytes > still.memory.host.step_bytes + 32 * 16 * 1000**2
+    assert video.limits.max_num_tokens > 16 * 1296
 
 
 def test_recordings_are_read_by_an_encoder() -> None:

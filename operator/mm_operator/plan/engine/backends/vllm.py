@@ -176,7 +176,7 @@ def check_media(now: Case) -> Iterator[SpecError]:
         yield plan_error(
             "engine.maxVideoFrames",
             "VideoNotSupported",
-            f"vLLM {now.version} does not tell {now.family.name} when frames are shown: use "
+            f"vLLM {now.version} does not show {now.family.name} the times of frames: use "
             f"vLLM {since} or newer{_or_reference(now)}",
         )
     if now.request.reuse and not now.family.chats:
