@@ -19,7 +19,7 @@ from mm_api.families import FAMILIES, SERVED
 from mm_api.families.family import Family
 from mm_api.vllm_classes import vllm_since
 from mm_ctl.cli import main as mmctl
-from mm_operator.plan.engine.fit import TERMS
+from mm_operator.plan.engine.suggestions import TERMS
 from mm_operator.plan.engine.tables import table
 from real_models import RealModel, real_models
 

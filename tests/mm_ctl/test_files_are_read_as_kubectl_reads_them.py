@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from mm_ctl.kubectl_yaml import load_all
+from mm_ctl.documents import load_all
 from support.cases import cases
 
 

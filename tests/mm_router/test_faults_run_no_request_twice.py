@@ -13,9 +13,9 @@ import pytest
 
 from mm_api.rendezvous import order
 from mm_edge.drain import Phase
-from mm_router.affinity import affinity_of
 from mm_router.catalog import Model
 from mm_router.ejection import FIRST_SECONDS, Failure
+from mm_router.reading import affinity_of
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.cases import cases
 from support.eventually import eventually_async

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mm_router.affinity import affinity_of
+from mm_router.reading import affinity_of
 from support.cases import cases
 
 CAT = "data:image/png;base64,AAAA"

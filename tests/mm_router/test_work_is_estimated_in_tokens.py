@@ -27,8 +27,8 @@ from mm_router.demand import (
     ModelSize,
     Work,
     demand_of,
+    pixels_of,
 )
-from mm_router.image_headers import pixels_of
 from mm_router.placement import FREE
 from mm_router.reading import read_form
 from support.cases import cases

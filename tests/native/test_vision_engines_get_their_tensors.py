@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision import load
 from mm_runtime.serving.encode.vision.builder_tensors import Patches, Pixels, Tiles
-from mm_runtime.serving.encode.vision.cross_attention import Canvases
+from mm_runtime.serving.encode.vision.encoder import Canvases
 from mm_runtime.serving.encode.vision.runner import Inputs
 from mm_runtime.serving.geometry.rotation import patch_positions
 from support.native_engines import native_engine

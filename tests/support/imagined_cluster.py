@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mm_api import labels
-from mm_api.documents.build_progress import BuildProgress
-from mm_api.documents.build_result import BuildFailure, BuildResult
+from mm_api.documents.build_result import BuildFailure, BuildProgress, BuildResult
 from mm_api.documents.model_facts import InspectError, InspectResult, ModelFacts
 from mm_api.v1alpha1.validation import validate
 from mm_operator import names

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from mm_api.documents.model_plan import GpuMemory, ModelPlan, Suggestion
 from mm_api.sentences import count
-from mm_operator.plan.engine.fit import TERMS
+from mm_operator.plan.engine.suggestions import TERMS
 
 BAR_WIDTH = 60
 _LETTERS = "WVAPCKXO"

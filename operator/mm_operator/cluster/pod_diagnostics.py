@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mm_api.documents.build_progress import PROGRESS_MARK
+from mm_api.documents.build_result import PROGRESS_MARK
 from mm_api.quoted_text import steady
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.client import MESSAGE_LIMIT, Client

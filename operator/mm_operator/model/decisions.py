@@ -6,8 +6,7 @@ from enum import StrEnum
 from typing import Literal
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_api.documents.build_progress import BuildProgress
-from mm_api.documents.build_result import BuildResult
+from mm_api.documents.build_result import BuildProgress, BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import ServingPlan
 from mm_operator.errors import SpecError

@@ -4,8 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from mm_api.conditions import Reason
-from mm_api.documents.build_progress import BuildProgress, last_progress
-from mm_api.documents.build_result import BuildResult
+from mm_api.documents.build_result import BuildProgress, BuildResult, last_progress
 from mm_api.sentences import joined
 from mm_operator import names
 from mm_operator.model import (

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mm_api import labels
-from mm_api.documents.build_progress import BuildProgress
+from mm_api.documents.build_result import BuildProgress
 from mm_api.modalities import planned
 from mm_api.v1alpha1 import BuildStatus, MemoryStatus, PlanStatus
 from mm_operator import names

@@ -11,8 +11,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from mm_api.documents.build_progress import BuildProgress
-from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_api.documents.build_result import BuildFailure, BuildProgress, BuildReason, BuildResult
 from mm_runtime.base.termination import write_termination_message
 from mm_runtime.engine_build.report import build_report
 

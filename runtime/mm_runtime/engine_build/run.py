@@ -9,8 +9,7 @@ from pathlib import Path
 
 from mm_api.contract import ExitCode
 from mm_api.documents.build_plan import BuildPlan
-from mm_api.documents.build_progress import BuildProgress
-from mm_api.documents.build_result import BuildFailure, BuildReason, BuildResult
+from mm_api.documents.build_result import BuildFailure, BuildProgress, BuildReason, BuildResult
 from mm_api.documents.engine_manifest import EngineManifest, StepRecord
 from mm_runtime.base import manifest
 from mm_runtime.base.durable import sha256, write_durably, writing_to

@@ -25,21 +25,59 @@ from mm_api.families.processor_files import (
     check_tower,
 )
 from mm_api.families.stored_weights import check_stored
+from mm_runtime.base.chat_template_files import named_files
 from mm_runtime.base.containment import check_contained
 from mm_runtime.errors import InspectRefusedError, SourceEscapesError
 from mm_runtime.inspect import weights
 from mm_runtime.inspect.chat_templates import check_chat_template
-from mm_runtime.inspect.parsed_files import CODE_CONFIGS, check_files
 from mm_runtime.inspect.small_files import (
     JsonObject,
     check_directory,
     listing,
     read_config,
     read_optional,
+    read_text,
 )
 from mm_runtime.inspect.tokenizer_files import tokenizer_source
 from mm_runtime.inspect.tokenizers_fit import check_tokenizer
 from mm_runtime.sources.identity import PARTS, source_digest, source_files
+
+CODE_CONFIGS = (
+    "tokenizer_config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+    "generation_config.json",
+)
+"""Besides config.json, files that can name Python code of the checkpoint, at its top and in each of
+`PARTS`."""
+
+_OBJECTS = (
+    *CODE_CONFIGS,
+    *("special_tokens_map.json", "added_tokens.json", "chat_template.json", "vocab.json"),
+)
+_TEXTS = ("tokenizer.json", "chat_template.jinja", "merges.txt")
+
+
+def check_files(source: Path) -> None:
+    """Refuse a checkpoint with a small file that is not what its name says.
+
+    Raises:
+        InspectRefusedError: `ConfigInvalid`: truncated, a page of HTML, a pointer of Git LFS, too
+            big, not UTF-8, or no object.
+    """
+    for folder in (source, *(source / part for part in PARTS)):
+        for path in _there(folder, _OBJECTS):
+            read_optional(path)
+        for path in _there(folder, _TEXTS):
+            read_text(path, InspectReason.CONFIG_INVALID)
+    for path in named_files(source).values():
+        read_text(path, InspectReason.CONFIG_INVALID)
+
+
+def _there(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    return (path for name in names if (path := folder / name).is_file())
+
 
 ADAPTER = "adapter_config.json"
 

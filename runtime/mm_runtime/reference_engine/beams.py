@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from mm_runtime.serving.generate.request import Beam, BeamOptions
-from mm_runtime.serving.prompts.words import TokenWords
+from mm_runtime.serving.prompts.word_tensors import TokenWords
 
 
 class Branches(NamedTuple):

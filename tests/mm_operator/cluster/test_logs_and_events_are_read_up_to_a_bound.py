@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubernetes.aio.client import ApiClient, Configuration
 
-from mm_api.documents.build_progress import PROGRESS_MARK
+from mm_api.documents.build_result import PROGRESS_MARK
 from mm_operator.cluster.cache import JOB_NAME_LABEL, Cache
 from mm_operator.cluster.client import MESSAGE_LIMIT, Client
 from mm_operator.cluster.pod_diagnostics import PodDiagnostics

@@ -4,8 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from mm_api import labels
-from mm_api.documents.build_progress import PROGRESS_MARK, BuildProgress, last_progress
-from mm_api.documents.build_result import BuildResult
+from mm_api.documents.build_result import PROGRESS_MARK, BuildProgress, BuildResult, last_progress
 from mm_operator.model import JobPhase, Outcome, Snapshot
 from mm_operator.plan import decide
 from mm_operator.status.derive import derive

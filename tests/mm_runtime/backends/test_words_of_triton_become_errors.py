@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_runtime.backends.triton_server.errors import reported_error
+from mm_runtime.backends.triton_server.engine import reported_error
 from mm_runtime.gateway.errors import (
     EngineFailedError,
     EngineUnavailableError,

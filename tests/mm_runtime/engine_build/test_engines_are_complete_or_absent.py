@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.contract import ExitCode
-from mm_api.documents.build_progress import last_progress
-from mm_api.documents.build_result import BuildReason, BuildResult
+from mm_api.documents.build_result import BuildReason, BuildResult, last_progress
 from mm_api.documents.engine_manifest import EngineFile
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.durable import sha256

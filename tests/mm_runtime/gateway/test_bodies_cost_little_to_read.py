@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from mm_edge.json_cost import MAX_ELEMENTS, MAX_ESCAPES, TEXT_BYTES, check_cost
-from mm_runtime.backends.reference import call_grammar
 from mm_runtime.backends.reference import forms as reference_forms
 from mm_runtime.backends.reference.forms import ReferenceForms
 from mm_runtime.backends.trtllm import forms as trtllm_forms
@@ -207,7 +206,7 @@ def _refuse_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_schema: object) -> str:
         raise AssertionError("written")
 
-    for module in (reference_forms, trtllm_forms, call_grammar):
+    for module in (reference_forms, trtllm_forms):
         monkeypatch.setattr(module.json, "dumps", refuse)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mm_edge.body import ClientGoneError
 from mm_edge.json_text import encode
-from mm_runtime.gateway.api.json_text import TextFrame
+from mm_runtime.gateway.api.completions import TextFrame
 from mm_runtime.gateway.http import reply as module
 from mm_runtime.gateway.http.reply import Reply
 from support.turns import counted_turns

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mm_runtime.backends.triton_server.errors import reported_error
-from mm_runtime.backends.trtllm.kept_schemas import check_kept
+from mm_runtime.backends.triton_server.engine import reported_error
+from mm_runtime.backends.trtllm.forms import check_kept
 from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
 
 TREE = {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}

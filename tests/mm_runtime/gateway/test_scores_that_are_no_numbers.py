@@ -10,7 +10,7 @@ from tritonclient.grpc import service_pb2
 
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.pytorch.client import TrtllmServeDialect
-from mm_runtime.backends.triton_server.scores import read_scores
+from mm_runtime.backends.triton_server.engine import read_scores
 from mm_runtime.gateway.api.tool_dialects import HERMES
 from mm_runtime.gateway.api.tool_reader import CallReader, Said
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest

@@ -3,7 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from mm_api.metrics import Metric, MetricKind
-from mm_runtime.launch.histograms import with_histograms
+from mm_runtime.launch.exposition import with_histograms
 
 SECONDS = Metric("mm_encoder_seconds", MetricKind.HISTOGRAM, "From pixels.", ("by",), (0.1, 1))
 BATCH = Metric("mm_batch", MetricKind.HISTOGRAM, "Together.", (), (1, 2))

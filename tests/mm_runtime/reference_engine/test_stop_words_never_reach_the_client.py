@@ -2,7 +2,7 @@
 
 import pytest
 
-from mm_runtime.reference_engine.progress import Progress
+from mm_runtime.reference_engine.running import Progress
 from mm_runtime.serving.generate.request import Finish
 
 END = 99

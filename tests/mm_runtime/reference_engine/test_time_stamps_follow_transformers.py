@@ -9,8 +9,8 @@ from transformers import GenerationConfig
 from transformers.generation.logits_process import WhisperTimeStampLogitsProcessor
 
 from mm_runtime.reference_engine.choosing import restricted
+from mm_runtime.reference_engine.guides import TimestampGuide
 from mm_runtime.reference_engine.sampling import Rules
-from mm_runtime.reference_engine.timestamps import TimestampGuide
 from mm_runtime.serving.errors import RequestError
 from support.cases import cases
 

@@ -18,8 +18,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.serving.device import CPU
 from mm_runtime.serving.encode.encoding import encode_requests
-from mm_runtime.serving.encode.vision.cache import ENTRY_BYTES, FeatureCache, Inputs, digest
-from mm_runtime.serving.encode.vision.device_tier import DeviceTier
+from mm_runtime.serving.encode.vision.cache import (
+    ENTRY_BYTES,
+    DeviceTier,
+    FeatureCache,
+    Inputs,
+    digest,
+)
 from mm_runtime.serving.encode.vision.encoder import VisionEncoder
 from mm_runtime.serving.encode.vision.session import OnnxRunner, VisionSession
 from support.ensemble import Ensemble

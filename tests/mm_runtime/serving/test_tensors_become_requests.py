@@ -12,8 +12,7 @@ from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.generation import ANSWERS, join_pieces, read_request, write_piece
 from mm_runtime.serving.generate.request import Finish, Piece, Request, Sampling, Wanted
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.word_tensors import bias_tensor
-from mm_runtime.serving.prompts.words import pack_words, unpack_words
+from mm_runtime.serving.prompts.word_tensors import bias_tensor, pack_words, unpack_words
 from support import tiny_llava
 from support.cases import cases
 from support.tiny_llava import CHECKPOINT

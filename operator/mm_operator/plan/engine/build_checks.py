@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from mm_api.families.family import Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.dtypes import choose_dtype
 from mm_operator.plan.engine.tables import flags_of, table, version_of
 

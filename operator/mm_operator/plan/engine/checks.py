@@ -5,13 +5,35 @@ first. The rows of upstream's known failures that they answer to: #known-failure
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES
-from mm_api.families.family import Kind
+from mm_api.families.family import Family, Kind
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.adapters import check_inspected
-from mm_operator.plan.engine.case import Case, plan_error
 from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
+from mm_operator.plan.engine.request import PlanRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A request for an engine of one checkpoint, on one GPU, by one version of TensorRT-LLM."""
+
+    request: PlanRequest
+    facts: ModelFacts
+    family: Family
+    gpu: GpuModel
+    version: str
+    model: str
+    """Its name, by which servers know it."""
+
+
+def plan_error(path: str, code: str, message: str) -> SpecError:
+    """Return an error at a field below `spec`; an empty path is the resource itself."""
+    return SpecError(code, message, f"spec.{path}" if path else "")
+
 
 Check = Callable[[Case], Iterator[SpecError]]
 

@@ -6,7 +6,7 @@ from typing import Any
 from mm_api.documents.model_plan import PlanWarning
 from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.dtypes import capability
 from mm_operator.plan.engine.tables import era, table, version_of
 

@@ -11,7 +11,7 @@ from mm_api.families.checkpoint_files import Decoder
 from mm_api.families.family import Family, Kind
 from mm_api.trtllm_layout import ENGINES, GUIDED
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.tables import table
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mm_api.documents.trtllm_serve import keeps_salts_apart
 from mm_api.families.family import Kind
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import Case, plan_error
 
 _PATH = "engine.kvCache.reuse"
 

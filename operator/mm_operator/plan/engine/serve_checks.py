@@ -8,8 +8,7 @@ from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.upstream_classes import CLASSES, UNREAD, pytorch_of
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.case import Case, plan_error
-from mm_operator.plan.engine.checks import check_images
+from mm_operator.plan.engine.checks import Case, check_images, plan_error
 from mm_operator.plan.engine.tables import table, version_of
 
 _HALVES = ("float16", "bfloat16")

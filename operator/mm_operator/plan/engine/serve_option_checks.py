@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
 from mm_operator.plan.engine.serve_options import (
     ALLOWED,

@@ -9,7 +9,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.families.family import Family
 from mm_api.families.upstream_classes import pytorch_of
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.serve_options import CACHE_TYPE

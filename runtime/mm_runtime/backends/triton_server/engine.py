@@ -2,9 +2,15 @@
 
 Uses `token_ensemble`, and `scored_ensemble` where scores of tokens are wanted; always as a stream
 (plain answers are collected by the caller): that is the only call a decoupled ensemble answers.
+
+A stream carries text alone. The header that would end it with its status (`triton_grpc_error`)
+makes Triton 2.51 write to memory it has freed: under requests that are refused tritonserver dies of
+a corrupted heap within seconds. So our models begin their messages with their code's name, and what
+the server itself says is known by its words (triton-inference-server/core, r24.10).
 """
 
-from collections.abc import AsyncGenerator, Iterator
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from struct import Struct, unpack_from
@@ -16,11 +22,9 @@ from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.backends.triton_server.client import Tensor, TritonClient, tensor_of
-from mm_runtime.backends.triton_server.errors import reported_error
 from mm_runtime.backends.triton_server.inputs import (
     build_inputs,
 )
-from mm_runtime.backends.triton_server.scores import read_scores, scores_of
 from mm_runtime.backends.triton_server.stream import ReportedError, TritonStream
 from mm_runtime.base.trtllm_names import has_newer_names
 from mm_runtime.gateway.api.finish_reason import FinishReason
@@ -33,12 +37,122 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
+from mm_runtime.repository.configs.gateway_inputs import GUIDE
+from mm_runtime.repository.configs.scored_ensemble import (
+    LIKELIEST_IDS,
+    LIKELIEST_LOG_PROBS,
+    LOG_PROBS,
+)
 from mm_runtime.repository.configs.scored_ensemble import NAME as SCORED
 from mm_runtime.repository.configs.tensorrt_llm import REUSED
 from mm_runtime.repository.configs.token_ensemble import IDS, LENGTH, LOGITS
 from mm_runtime.repository.configs.token_ensemble import NAME as ENSEMBLE
 from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.errors import INVALID_ARGUMENT, QUEUE_FULL, UNAVAILABLE
+from mm_runtime.serving.prompts.spelling import Spelled
 from mm_runtime.serving.prompts.tokens import TextCodec
+
+Spell = Callable[[int], Spelled]
+
+
+def scores_of(request: EngineRequest) -> tuple[str, ...]:
+    """Return the outputs that hold the scores that a request wants."""
+    if request.likeliest is None:
+        return ()
+    return (LOG_PROBS, LIKELIEST_IDS, LIKELIEST_LOG_PROBS) if request.likeliest else (LOG_PROBS,)
+
+
+def read_scores(
+    result: Any, tokens: Sequence[int], likeliest: int, spell: Spell
+) -> list[TokenScore]:
+    """Return the score of each token of a response's one beam.
+
+    `likeliest`: how many others each token has beside itself.
+
+    Raises:
+        EngineFailedError: the response has fewer scores than tokens, or one that is no number.
+    """
+    count = len(tokens)
+    own = tensor_of(result, LOG_PROBS)
+    # An engine may repeat those of earlier responses in front.
+    found = [] if own is None else own.reshape(-1)[-count:].tolist()
+    if own is None or len(found) < count:
+        raise engine_failed()
+    check_numbers(own.reshape(-1)[-count:])
+    others: list[tuple[TokenScore, ...]] = [()] * count
+    if likeliest:
+        ids, log_probs = (tensor_of(result, one) for one in (LIKELIEST_IDS, LIKELIEST_LOG_PROBS))
+        if ids is None or log_probs is None or ids.size != count * likeliest:
+            raise engine_failed()
+        check_numbers(log_probs)
+        pairs = np.stack((ids.reshape(count, -1), log_probs.reshape(count, -1)), axis=-1)
+        others = [
+            tuple(_score(int(token), value, spell) for token, value in row)
+            for row in pairs.tolist()
+        ]
+    return [
+        _score(token, log_prob, spell, beside)
+        for token, log_prob, beside in zip(tokens, found, others, strict=True)
+    ]
+
+
+def check_numbers(log_probs: NDArray[Any]) -> None:
+    """Refuse scores of a model that computes NaN or infinity; minus infinity is a probability of 0.
+
+    Raises:
+        EngineFailedError: one is NaN or infinite.
+    """
+    if not bool((log_probs < np.inf).all()):
+        raise engine_failed()
+
+
+def _score(
+    token: int, log_prob: float, spell: Spell, others: tuple[TokenScore, ...] = ()
+) -> TokenScore:
+    spelled = spell(token)
+    return TokenScore(spelled.text, spelled.content, log_prob, others)
+
+
+_COMING_BACK = (
+    QUEUE_FULL,
+    "Server not ready",  # server.cc: it starts or stops
+    "stopped accepting new inference requests",  # dynamic_batch_scheduler.cc: the model unloads
+    "is not healthy",  # python_be.cc: a model's process died, or had no core for a second
+    "Request for unknown model",  # model_repository_manager.cc: the model is not loaded yet
+)
+_OF_FORMS = re.compile(
+    r"GuidedDecod|uided decoding|xgrammar|EBNF"
+    r"|(?:regex_converter|json_schema_converter|grammar_parser)\.cc:\d+: "
+)
+"""In messages of TensorRT-LLM's backend about a form that it does not take; its grammar library
+names the place in its sources, behind the time."""
+
+_REASON_CHARACTERS = 300
+"""Characters of such a message that are passed on: it may hold an entire schema."""
+
+
+def reported_error(model: str, message: str, form_param: str | None = None) -> GatewayError:
+    """Return the error for an answer that is one. Only words about the request are passed on.
+
+    `model`: the model that was called; clients know nothing of its name or its parts. `form_param`:
+    the parameter that states the form of the answer, where there is one.
+    """
+    message = message.removeprefix(f"in ensemble '{model}', ")
+    if message.startswith(INVALID_ARGUMENT):
+        reason = message.removeprefix(INVALID_ARGUMENT)
+        if form_param and reason.startswith(GUIDE):
+            text = f"The model refused `{form_param}`: {reason}."
+            return InvalidRequestError(text, param=form_param)
+        return InvalidRequestError(f"The model refused the request: {reason}.")
+    if found := _OF_FORMS.search(message):
+        said = message[found.end() :] if found[0].endswith(": ") else message
+        reason = said.strip().partition("\n")[0][:_REASON_CHARACTERS]
+        text = f"The model refused the form of the answer: {reason}."
+        return InvalidRequestError(text, param=form_param)
+    if message.startswith(UNAVAILABLE) or any(words in message for words in _COMING_BACK):
+        return engine_unavailable()
+    return engine_failed()
+
 
 _ONE_INTEGER = Struct("<i")
 _PROBE_SECONDS = 1.0

@@ -1,17 +1,32 @@
 """Shapes of OpenAI's answers: the full completion, and the chunks of a stream."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from mm_edge.json_text import encode
 from mm_runtime.gateway.api.finish_reason import FinishReason
-from mm_runtime.gateway.api.json_text import TextFrame
 from mm_runtime.gateway.api.scores import TokenScore, of_chat, of_text
 from mm_runtime.gateway.api.segments import Segment
 from mm_runtime.gateway.api.served_model import ServedModel
+
+_MARK: Final = "\0"
+"""Stands for the text of a frame; nothing behind it is one."""
+
+
+class TextFrame:
+    """The JSON of an object of which one string changes, written once around that string.
+
+    A stream has an event for each token, and nothing but the text differs.
+    """
+
+    def __init__(self, body_of: Callable[[str], object]) -> None:
+        self._before, _, self._after = encode(body_of(_MARK)).rpartition(encode(_MARK))
+
+    def write(self, text: str) -> bytes:
+        return self._before + encode(text) + self._after
 
 
 @dataclass(frozen=True, slots=True)

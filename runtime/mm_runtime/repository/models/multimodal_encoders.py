@@ -6,8 +6,7 @@ from typing import Any
 from mm_runtime.serving.encode.model import EncoderModel
 from mm_runtime.serving.encode.placing import placing
 from mm_runtime.serving.gpu_guard import loading
-from mm_runtime.serving.metrics.executing import Executing
-from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.metrics.families import Executing, end_metrics
 from mm_runtime.serving.send.deferred_response import DeferredResponse
 from mm_runtime.serving.triton import ModelSettings
 

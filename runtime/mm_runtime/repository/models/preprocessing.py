@@ -7,8 +7,7 @@ from typing import Any
 
 from mm_api.metrics import PREPROCESSING_SECONDS
 from mm_runtime.images.fetch import FetchPolicy
-from mm_runtime.serving.metrics.executing import Executing
-from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.metrics.families import Executing, end_metrics
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.preprocess.by_family import load_preprocessor
 from mm_runtime.serving.preprocess.remote_images import Fetched, RemoteImages

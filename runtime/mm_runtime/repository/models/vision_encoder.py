@@ -13,8 +13,7 @@ from mm_runtime.serving.encode.disaggregated.client import (
 from mm_runtime.serving.encode.model import EncoderModel
 from mm_runtime.serving.encode.queue import Done
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.metrics.executing import Executing
-from mm_runtime.serving.metrics.families import end_metrics
+from mm_runtime.serving.metrics.families import Executing, end_metrics
 from mm_runtime.serving.send.deferred_response import DeferredResponse
 from mm_runtime.serving.tensors import Tensors, texts
 from mm_runtime.serving.triton import ModelSettings, Outputs

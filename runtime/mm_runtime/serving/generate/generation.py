@@ -22,8 +22,14 @@ from mm_runtime.serving.generate.request import (
     Sampling,
     Wanted,
 )
-from mm_runtime.serving.prompts.ids import NO_ID, check_end, check_words
-from mm_runtime.serving.prompts.words import PADDING, TokenWords, unpack_words
+from mm_runtime.serving.prompts.word_tensors import (
+    NO_ID,
+    PADDING,
+    TokenWords,
+    check_end,
+    check_words,
+    unpack_words,
+)
 from mm_runtime.serving.sampling_table import OF_TOKENS
 from mm_runtime.serving.tensors import Tensors, required, scalar, single, texts
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.serving.prompts.words import TokenWords
+from mm_runtime.serving.prompts.word_tensors import TokenWords
 
 Rows: TypeAlias = Any
 """Floats [rows, width]: an array, or a torch tensor of a device; torch is not imported here."""

@@ -3,14 +3,20 @@
 The stub of Triton 2.51 frees the model after it has let go of the memory that it shares with the
 server. Metrics and families lie in that memory: one that lives until then takes the process down
 with a segmentation fault, at each stop of a pod.
+
+Triton counts the requests that wait for a model (`nv_inference_pending_request_count`) and those
+that are over, and none that a model has taken up: one that fetches an image, or waits for an
+encoder in another pod, is in neither. A server that is stopped meanwhile refuses the next step of
+its ensemble, so the drain has to know of it.
 """
 
+import threading
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import triton_python_backend_utils as pb_utils
 
-from mm_api.metrics import Metric
+from mm_api.metrics import EXECUTING_REQUESTS, Metric
 from mm_runtime.serving.metrics.collected import Changes, Counter, Gauge, Series
 
 Kind = TypeVar("Kind", bound=Series)
@@ -60,3 +66,24 @@ def end_metrics() -> None:
     for one in _families:
         one.end()
     _families.clear()
+
+
+class Executing:
+    """The gauge of one model instance, by what the model does; called from any thread."""
+
+    def __init__(self, stage: str) -> None:
+        self._lock = threading.Lock()
+        self._metric = gauges(EXECUTING_REQUESTS).series({"stage": stage})
+        self._count = 0
+
+    def entered(self) -> None:
+        self._change(1)
+
+    def left(self) -> None:
+        """Stop counting a request, after its response."""
+        self._change(-1)
+
+    def _change(self, by: int) -> None:
+        with self._lock:
+            self._count += by
+            self._metric.set(self._count)

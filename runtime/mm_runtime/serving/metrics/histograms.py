@@ -1,7 +1,7 @@
 """Histograms of Triton's Python models, which may publish counters and gauges only (2.51).
 
 Each bucket is counted by itself; the supervisor adds them up when the page is scraped
-(`mm_runtime.launch.histograms`).
+(`mm_runtime.launch.exposition`).
 """
 
 import math

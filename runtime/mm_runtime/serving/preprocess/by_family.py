@@ -15,9 +15,8 @@ from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 from mm_runtime.serving.preprocess.preprocessing import NOTHING, Preprocessor
 from mm_runtime.serving.preprocess.remote_images import Fetched
-from mm_runtime.serving.prompts.ids import end_tensors
 from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
+from mm_runtime.serving.prompts.word_tensors import bias_tensor, end_tensors, word_tensors
 from mm_runtime.serving.tensors import Tensors, scalar, single, texts
 
 Outputs = dict[str, NDArray[Any]]

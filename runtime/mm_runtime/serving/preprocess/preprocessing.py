@@ -33,10 +33,9 @@ from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Pr
 from mm_runtime.serving.preprocess.processors.squares import PIXEL_VALUES, SquareProcessor
 from mm_runtime.serving.preprocess.remote_images import Fetched, is_remote
 from mm_runtime.serving.preprocess.video import check_rows, prepare_video
-from mm_runtime.serving.prompts.ids import end_tensors
 from mm_runtime.serving.prompts.questions import QuestionWriter, load_questions
 from mm_runtime.serving.prompts.tokens import TextCodec, surely_exceeds
-from mm_runtime.serving.prompts.word_tensors import bias_tensor, word_tensors
+from mm_runtime.serving.prompts.word_tensors import bias_tensor, end_tensors, word_tensors
 from mm_runtime.serving.tensor_names import BYTES_PREPARED
 from mm_runtime.serving.tensors import Tensors, all_finite, required, scalar, single, texts
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from mm_runtime.serving.metrics.executing import Executing
+from mm_runtime.serving.metrics.families import Executing
 from mm_runtime.serving.triton import Outputs, refuse, respond
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL

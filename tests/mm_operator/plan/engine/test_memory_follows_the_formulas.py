@@ -16,11 +16,11 @@ from mm_api.v1alpha1.runtime import RuntimeSpec
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_api.vision_runs import SCORES_OF_A_RUN, entries_of_a_run, score_bytes
 from mm_operator.model import EnginePlan
-from mm_operator.plan.engine.fit import TERMS
 from mm_operator.plan.engine.host_memory import host_vision_bytes
 from mm_operator.plan.engine.plan import plan_engine
 from mm_operator.plan.engine.pools import bound_of, cuda_pool_bytes, shm_bytes
 from mm_operator.plan.engine.request import Inputs, Target
+from mm_operator.plan.engine.suggestions import TERMS
 from mm_operator.plan.engine.tables import gpu_of
 from mm_operator.plan.engine.units import MIB
 from mm_operator.plan.engine.weights import Attention, Linear, Split, Stack, stacks

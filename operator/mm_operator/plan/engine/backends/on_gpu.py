@@ -11,17 +11,15 @@ from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.cache import cache_size, fraction_of
-from mm_operator.plan.engine.case import Case
-from mm_operator.plan.engine.checks import Check
+from mm_operator.plan.engine.checks import Case, Check
 from mm_operator.plan.engine.dtypes import FP8_SINCE, capability, choose_dtype
-from mm_operator.plan.engine.fit import fullest, verdict
 from mm_operator.plan.engine.gpu_support import gpu_warnings
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.memory import MemoryInputs, plan_memory
 from mm_operator.plan.engine.pools import BLS_COPIES, ENSEMBLE_COPIES, Pools
 from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.stored import cache_format
-from mm_operator.plan.engine.suggestions import suggested
+from mm_operator.plan.engine.suggestions import fullest, suggested, verdict
 from mm_operator.plan.engine.tables import era, table, version_of
 
 

@@ -11,7 +11,6 @@ from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import ServingParts, Sizes
 from mm_operator.plan.engine.backends.reference import Reference, host_fit
 from mm_operator.plan.engine.encoders import gpu_sharing
-from mm_operator.plan.engine.fit import verdict
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.reference_memory import (
@@ -20,7 +19,7 @@ from mm_operator.plan.engine.reference_memory import (
     plan_reference_memory,
 )
 from mm_operator.plan.engine.request import PlanRequest, Target
-from mm_operator.plan.engine.suggestions import suggested
+from mm_operator.plan.engine.suggestions import suggested, verdict
 
 _NO_PINNED_POOL = "a full CUDA pool would give out features that were never copied"
 

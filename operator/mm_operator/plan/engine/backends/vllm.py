@@ -38,15 +38,14 @@ from mm_operator.plan.engine.backends.vllm_memory import (
     plan_vllm_memory,
 )
 from mm_operator.plan.engine.cache import cache_size
-from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.dtypes import BFLOAT16_SINCE, FP8_SINCE, capability
 from mm_operator.plan.engine.encoders import is_disaggregated, server_cache_bytes
-from mm_operator.plan.engine.fit import verdict
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.stored import check_stored_for_servers
-from mm_operator.plan.engine.suggestions import suggested
+from mm_operator.plan.engine.suggestions import suggested, verdict
 
 HOST: Final = "127.0.0.1"
 """Only the gateway beside it connects: vLLM fetches any URL that it is given."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mm_api.vllm_classes import VERSIONS
 from mm_operator.errors import SpecError
-from mm_operator.plan.engine.case import Case, plan_error
+from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.tables import data_of
 
 FIELD: Final = "engine.extraArgs"

@@ -14,10 +14,14 @@ from mm_api.families import FAMILIES
 from mm_api.vision_runs import entries_of_a_run
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import FeatureCache
-from mm_runtime.serving.encode.vision.cross_attention import CrossAttentionEncoder
-from mm_runtime.serving.encode.vision.encoder import VisionEncoder
+from mm_runtime.serving.encode.vision.encoder import (
+    CrossAttentionEncoder,
+    GridEncoder,
+    ViewEncoder,
+    VisionEncoder,
+    kept_newline,
+)
 from mm_runtime.serving.encode.vision.features import RequestEncoder
-from mm_runtime.serving.encode.vision.grids import GridEncoder
 from mm_runtime.serving.encode.vision.pixel_bytes import NormalisingRunner, normalisation_of
 from mm_runtime.serving.encode.vision.session import VisionSession, open_runner
 from mm_runtime.serving.encode.vision.tensorrt_open import (
@@ -25,7 +29,6 @@ from mm_runtime.serving.encode.vision.tensorrt_open import (
     open_tensorrt,
     read_newline,
 )
-from mm_runtime.serving.encode.vision.views import ViewEncoder, kept_newline
 from mm_runtime.serving.threads import threads_for
 
 EXTRAS = "extras.npz"
