@@ -21,7 +21,6 @@ from mm_runtime.gateway.media.decoding.jobs import image_job
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.serving.preprocess.processors.prepared import Colours
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 
 RESULTS = Path(__file__).parent / "results" / "decoding.json"
@@ -29,7 +28,7 @@ TURNS = {(336, 336): 101, (1024, 768): 101, (4032, 3024): 15, (8192, 6103): 5}
 MOST_PIXELS = 50_000_000
 HALF = (0.5, 0.5, 0.5)
 COLOURS = Colours(HALF, HALF, 1 / 255, Image.Resampling.BICUBIC)
-CLIP = SquareProcessor(ImagePreprocessor(336, 336, COLOURS), 576)
+CLIP = SquareProcessor(336, 336, COLOURS, rows=576)
 
 
 def photograph(size: tuple[int, int]) -> bytes:

@@ -53,11 +53,12 @@ from mm_runtime.gateway.media.decoding.jobs import image_job
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits, DecoderProcess
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
-from mm_runtime.gateway.media.images import ImageLimits, ImageLoader, ImageReference
+from mm_runtime.gateway.media.images import ImageLoader, ImageReference
 from mm_runtime.images.data_urls import decode_data_url
 from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.encode.vision.cache import digest
+from mm_runtime.serving.preprocess.media import MediaLimits
 from mm_runtime.serving.preprocess.preprocessing import Preprocessor
 from support.gateways import toy_manifest, toy_serving, write_processor
 from support.images import data_url
@@ -133,7 +134,7 @@ def loader(decoders: Decoders) -> ImageLoader:
     )
     return ImageLoader(
         fetcher=ImageFetcher(policy),
-        limits=ImageLimits(max_bytes=1 << 28, max_pixels=MOST_PIXELS),
+        limits=MediaLimits(max_bytes=1 << 28, max_pixels=MOST_PIXELS),
         decoders=decoders,
         known=DecodedImageCache(1 << 26),
         bodies=BodyBudget(1 << 30),

@@ -31,7 +31,7 @@ from stream_client import StreamClient
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.backends.triton_server.engine import TritonEngine
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.prompts.tokens import TextCodec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ GREEDY = Sampling(0, 1, seed=1)
 async def query_triton(engine: TritonEngine, number: int) -> list[float]:
     """Query the ensemble; return the seconds from the call to each response."""
     begin = time.perf_counter()
-    square = ImagePreprocessor.from_folder(CHECKPOINT).square(Image.open(IMAGE))
+    square = SquareProcessor.from_folder(CHECKPOINT).reduced(Image.open(IMAGE))
     prompt = f"USER: <image>\n{QUESTION} ASSISTANT:"
     request = EngineRequest(prompt, MAX_TOKENS, GREEDY, f"bench-{number}", (np.asarray(square),))
     return [time.perf_counter() - begin async for _ in engine.generate(request)]

@@ -19,7 +19,7 @@ from token_path import Seen, percentile, query
 
 from mm_runtime.backends.triton_server.engine import TritonEngine
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support.real_gateway import RealGateway
 
@@ -62,7 +62,7 @@ async def _in_turn(
     body_of: Callable[[str], str],
     requests: int,
 ) -> tuple[list[float], list[float]]:
-    scaled = ImagePreprocessor.from_folder(processor)
+    scaled = SquareProcessor.from_folder(processor)
     engine = TritonEngine(pair.triton_grpc, TextCodec(processor).decode)
     client = HTTPConnection(pair.url.removeprefix("http://"), timeout=60)
     direct: list[float] = []
@@ -78,11 +78,11 @@ async def _in_turn(
 
 
 async def _first_of_triton(
-    engine: TritonEngine, scaled: ImagePreprocessor, image: str, number: int
+    engine: TritonEngine, scaled: SquareProcessor, image: str, number: int
 ) -> float:
     began = time.perf_counter()
     data = base64.b64decode(image.partition(",")[2])
-    square = np.asarray(scaled.square(Image.open(io.BytesIO(data)).convert("RGB")))
+    square = np.asarray(scaled.reduced(Image.open(io.BytesIO(data)).convert("RGB")))
     request = EngineRequest(PROMPT, TOKENS, GREEDY, f"direct-{number}", (square,))
     first = None
     async for _ in engine.generate(request):

@@ -11,7 +11,7 @@ import tritonclient.grpc as triton
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from support.ensemble import Ensemble
 from support.served import Served
 from support.tiny_llava import CHECKPOINT, IMAGES
@@ -33,8 +33,8 @@ def _pixels(*names: str) -> object:
 
 
 def _values(name: str) -> object:
-    preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
-    return preprocess([Image.open(IMAGES / name)])[np.newaxis].astype(np.float16)
+    preprocess = SquareProcessor.from_folder(CHECKPOINT)
+    return preprocess.values_of([Image.open(IMAGES / name)])[np.newaxis].astype(np.float16)
 
 
 GUIDE = {

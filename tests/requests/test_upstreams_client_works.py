@@ -26,7 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from mm_api.metrics import EXECUTING_REQUESTS
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from support.build_plans import change_serving
 from support.pieces import are_tokens
 from support.real_gateway import gateway_before
@@ -46,8 +46,8 @@ def arguments(**given: object) -> dict[str, Any]:
     Always: text_input, max_tokens, beam_width, end_id, pad_id, top_k, temperature, top_p, stream,
     repetition_penalty; image_input as its processor makes it for `--model_type llava`.
     """
-    preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
-    pixels = preprocess([Image.open(IMAGES / "red-square.png")]).astype(np.float16)
+    preprocess = SquareProcessor.from_folder(CHECKPOINT)
+    pixels = preprocess.values_of([Image.open(IMAGES / "red-square.png")]).astype(np.float16)
     return {
         "text_input": np.array([[QUESTION.encode()]], dtype=np.object_),
         "max_tokens": np.array([[3]], dtype=np.int32),

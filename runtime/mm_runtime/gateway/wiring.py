@@ -46,7 +46,7 @@ from mm_runtime.gateway.media.audio_reader import AudioReader
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache
-from mm_runtime.gateway.media.images import ImageLimits, ImageLoader
+from mm_runtime.gateway.media.images import ImageLoader
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.layout import PromptLayout
@@ -60,6 +60,7 @@ from mm_runtime.images.fetch import FetchPolicy, ImageFetcher
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.geometry.rotation import reads_times
 from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio, load_spectrogram
+from mm_runtime.serving.preprocess.media import MediaLimits
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.questions import load_questions
 from mm_runtime.serving.prompts.starts import decoder_start
@@ -149,7 +150,7 @@ def build_gateway(
     )
     images = ImageLoader(
         fetcher=ImageFetcher(FetchPolicy.of(plan)),
-        limits=ImageLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
+        limits=MediaLimits(max_bytes=plan.max_image_bytes, max_pixels=plan.max_image_pixels),
         # A plan that pays memory for features of known images keeps their pixels too.
         known=DecodedImageCache(KNOWN_IMAGE_BYTES if serving.feature_cache_bytes else 0),
         decoders=decoders,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.serving.generate.generation import ANSWERS
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from support.cases import cases
 from support.ensemble import DEADLINE_SECONDS, Ensemble, EnsembleError
 from support.served import Served
@@ -39,8 +39,8 @@ def test_samples(ensemble: Ensemble, sample: Sample) -> None:
 
 def test_preprocessed_image(ensemble: Ensemble) -> None:
     """Pixel values that the client normalised itself, as upstream's client sends them for LLaVA."""
-    preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
-    values = preprocess([Image.open(RED_SQUARE)])[np.newaxis].astype(np.float16)
+    preprocess = SquareProcessor.from_folder(CHECKPOINT)
+    values = preprocess.values_of([Image.open(RED_SQUARE)])[np.newaxis].astype(np.float16)
     complete = "USER: <image>\nWhat is in the image? ASSISTANT:"
     for text in (QUESTION, complete):
         for layout in (values, np.moveaxis(values, 2, -1)):

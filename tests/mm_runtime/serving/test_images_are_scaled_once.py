@@ -15,7 +15,6 @@ from transformers import Qwen2VLImageProcessorPil, Qwen2VLVideoProcessor
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.grids import LOW_PIXELS, GridProcessor
 from mm_runtime.serving.preprocess.processors.prepared import KEPT_PIXELS, Colours, Size
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.tiles import TileProcessor
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
@@ -41,7 +40,7 @@ BOUNDS = [
 MOST = 1280 * 784
 GRID = GridProcessor(COLOURS, patch=14, merge=2, least_pixels=3136, most_pixels=MOST)
 TILES = TileProcessor(COLOURS, side=28, tiles=4, positions=5)
-SQUARE = SquareProcessor(ImagePreprocessor(28, 28, COLOURS), rows=4)
+SQUARE = SquareProcessor(28, 28, COLOURS, rows=4)
 VIEWS = ViewProcessor(
     COLOURS, tile=28, side=2, grids=((28, 56), (56, 28)), limit=None, single_views=True, video=True
 )

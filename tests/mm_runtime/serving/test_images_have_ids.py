@@ -16,7 +16,7 @@ from mm_runtime.serving.preprocess.image_ids import (
     video_id,
 )
 from mm_runtime.serving.preprocess.preprocessing import Outputs, Preprocessor
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from support.cases import cases
 from support.tiny_llava import CHECKPOINT, FEATURES_PER_IMAGE, IMAGES, VOCABULARY, BuiltEngine
 
@@ -73,7 +73,7 @@ def test_the_clients_id_is_taken(preprocessor: Preprocessor) -> None:
 
 
 def test_preprocessed_pixels_have_an_id_too(preprocessor: Preprocessor) -> None:
-    values = ImagePreprocessor.from_folder(CHECKPOINT)([_image("red-square.png")])
+    values = SquareProcessor.from_folder(CHECKPOINT).values_of([_image("red-square.png")])
     outputs = _prepare(preprocessor, "What?", IMAGE=values[np.newaxis].astype(np.float16))
     assert [image_id(values[0].astype(np.float16))] * FEATURES_PER_IMAGE == _marked(outputs)
 

@@ -12,7 +12,7 @@ from transformers import (
 from transformers.models.gemma3.processing_gemma3 import Gemma3Processor
 
 from mm_api.families import FAMILIES
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from support.cases import cases
 from support.tiny_llava import CHECKPOINT
 
@@ -38,14 +38,14 @@ def test_equal_to_transformers(width: int, height: int) -> None:
     image = _image(width, height)
     reference = CLIPImageProcessorPil.from_pretrained(CHECKPOINT)
     expected = np.asarray(reference(image)["pixel_values"])
-    actual = ImagePreprocessor.from_folder(CHECKPOINT)([image])
+    actual = SquareProcessor.from_folder(CHECKPOINT).values_of([image])
     np.testing.assert_allclose(actual, expected, atol=2e-6)
 
 
 def test_transparent_images_become_rgb() -> None:
-    preprocess = ImagePreprocessor.from_folder(CHECKPOINT)
+    preprocess = SquareProcessor.from_folder(CHECKPOINT)
     grey = Image.new("L", (60, 60), 128)
-    assert preprocess([grey, grey.convert("RGBA")]).shape == (2, 3, 56, 56)
+    assert preprocess.values_of([grey, grey.convert("RGBA")]).shape == (2, 3, 56, 56)
 
 
 def test_processor_config_alone_is_enough(tmp_path: object) -> None:
@@ -55,8 +55,8 @@ def test_processor_config_alone_is_enough(tmp_path: object) -> None:
     folder = Path(str(tmp_path))
     name = "processor_config.json"
     (folder / name).write_text((CHECKPOINT / name).read_text())
-    expected = ImagePreprocessor.from_folder(CHECKPOINT)
-    assert expected == ImagePreprocessor.from_folder(folder)
+    expected = SquareProcessor.from_folder(CHECKPOINT)
+    assert expected == SquareProcessor.from_folder(folder)
 
 
 def test_gemma3(monkeypatch: pytest.MonkeyPatch) -> None:

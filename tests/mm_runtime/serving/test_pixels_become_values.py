@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 from PIL import Image
 
 from mm_runtime.serving.preprocess.processors.prepared import Colours
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.tensors import all_finite
 
 CLIP = Colours(
@@ -48,7 +48,7 @@ def test_checkpoints_do_not_share_a_table() -> None:
 
 
 SIDE = 56
-PROCESSOR = ImagePreprocessor(SIDE, SIDE, HALF)
+PROCESSOR = SquareProcessor(SIDE, SIDE, HALF)
 
 
 def _noise(width: int, height: int) -> Image.Image:
@@ -64,14 +64,14 @@ def test_pixels_are_equal_at_every_size(width: int, height: int) -> None:
         return
     image = _noise(width, height)
     expected = np.asarray(PROCESSOR.resize_and_crop(image))
-    np.testing.assert_array_equal(np.asarray(PROCESSOR.square(image)), expected)
+    np.testing.assert_array_equal(np.asarray(PROCESSOR.reduced(image)), expected)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_a_square_passes_the_preprocessing_model_unchanged(width: int, height: int) -> None:
     """The model behind resizes again; a square of its own size stays as it is."""
-    square = PROCESSOR.square(_noise(width, height))
+    square = PROCESSOR.reduced(_noise(width, height))
     again = PROCESSOR.resize_and_crop(square)
     np.testing.assert_array_equal(np.asarray(again), np.asarray(square))
 
@@ -79,7 +79,7 @@ def test_a_square_passes_the_preprocessing_model_unchanged(width: int, height: i
 def test_an_image_of_the_squares_size_is_passed_on() -> None:
     """Resizing and cutting would copy it three times, and change nothing."""
     image = _noise(SIDE, SIDE)
-    assert PROCESSOR.square(image) is image
+    assert PROCESSOR.reduced(image) is image
     cut = image.resize((SIDE, SIDE), PROCESSOR.colours.resample).crop((0, 0, SIDE, SIDE))
     np.testing.assert_array_equal(np.asarray(image), np.asarray(cut))
 

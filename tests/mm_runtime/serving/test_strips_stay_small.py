@@ -13,14 +13,14 @@ MEMORY_BYTES = 768 << 20
 PROGRAM = """
 import json, os, resource, sys
 from PIL import Image
-from mm_runtime.serving.preprocess.processors.resize import ImagePreprocessor
+from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.prepared import Colours
 from mm_runtime.serving.preprocess.processors.squares import SquareProcessor
 from mm_runtime.serving.preprocess.processors.views import ViewProcessor
 
 middle = (0.5, 0.5, 0.5)
 colours = Colours(middle, middle, 1 / 255, Image.Resampling.BICUBIC)
-squares = SquareProcessor(ImagePreprocessor(336, 336, colours), 576)
+squares = SquareProcessor(336, 336, colours, rows=576)
 views = ViewProcessor(colours, 384, 27, ((384, 384),), 9, single_views=True, video=True)
 width, height, room = map(int, sys.argv[1:])
 strips = [Image.new("RGB", (width, height), (220, 20, 20)) for _ in range(2)]

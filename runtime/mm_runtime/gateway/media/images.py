@@ -33,6 +33,7 @@ from mm_runtime.images.data_urls import decode_data_url
 from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.images.media import BadImageError
 from mm_runtime.serving.errors import RequestError
+from mm_runtime.serving.preprocess.media import MediaLimits
 from mm_runtime.serving.preprocess.processors.prepared import Detail, ImageProcessor
 from mm_runtime.serving.preprocess.video import LONGEST_VIDEO
 
@@ -67,14 +68,6 @@ class VideoReference:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageLimits:
-    """Limits of one image."""
-
-    max_bytes: int
-    max_pixels: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Sought:
     """What is there of an image at once: its file, what that is known by, and its pixels."""
 
@@ -93,7 +86,7 @@ class ImageLoader:
         self,
         *,
         fetcher: ImageFetcher,
-        limits: ImageLimits,
+        limits: MediaLimits,
         decoders: Decoders,
         known: DecodedImageCache,
         bodies: BodyBudget,
