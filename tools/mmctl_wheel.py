@@ -39,8 +39,9 @@ set -eu
 here=$(dirname "$(readlink -f "$0")")
 home=${XDG_CACHE_HOME:-$HOME/.cache}/mmctl/VERSION
 if [ ! -e "$home/.complete" ]; then
-  for python in python3.13 python3.12 python3.11 none; do
-    if command -v "$python" >/dev/null; then break; fi
+  fits="import sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
+  for python in python3.13 python3.12 python3.11 python3 none; do
+    if "$python" -c "$fits" 2>/dev/null; then break; fi
   done
   if [ "$python" = none ]; then
     echo "kubectl mm: Python 3.11, 3.12 or 3.13 is missing on PATH: install one" >&2

@@ -15,21 +15,23 @@ from pathlib import Path
 from types import ModuleType
 
 from mm_ctl.documents import UsageError
-from mm_operator.errors import ClusterError
+from mm_operator.errors import ClusterError, SpecError
 
 COMMANDS = {
     "init": "write a manifest with comments for a checkpoint, planned for a GPU that holds it",
     "validate": "check resources in a file without a cluster: schema, rules, unsupported fields",
     "plan": "compute limits, memory, pools and build commands of a resource from its checkpoint",
-    "status": "show the state of a model: its conditions as sentences, its plan, its address",
+    "status": "show the state of a model in sentences, or of all models (-A, -w)",
+    "doctor": "check the cluster and a namespace: GPUs, storage, Prometheus, quotas, policies",
     "ask": "query a model about text, images, a video or audio",
     "compare": "compare a running model with transformers in float32, by 20 prompts",
     "scaling": "explain the replicas of a model",
     "upload": "copy a local checkpoint into a PersistentVolumeClaim",
+    "support-bundle": "write what a maintainer needs to see into an archive, without secrets",
     "completion": "print the completion script of a shell",
     "version": "print the version of mmctl",
 }
-MODULES = {"ask": "query"}
+MODULES = {"ask": "query", "support-bundle": "support_bundle"}
 """Command -> the name of its module, where it has another one."""
 
 FAILED = 1
@@ -82,7 +84,7 @@ def run_command(
     try:
         outcome = _module(package, options.command).run(options)
         return asyncio.run(outcome) if asyncio.iscoroutine(outcome) else int(outcome)
-    except UsageError as error:
+    except (UsageError, SpecError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return WRONG
     except ClusterError as error:

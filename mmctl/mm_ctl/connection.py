@@ -4,9 +4,10 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from kubernetes.aio.config import list_kube_config_contexts
 from kubernetes.aio.config.config_exception import ConfigException
 
 from mm_ctl.documents import UsageError
-from mm_operator.cluster.client import Client, connect
-from mm_operator.cluster.resources import MODEL
+from mm_operator.cluster.client import Client, connect, minor_version
+from mm_operator.cluster.resources import MODEL, Resource
 
 REQUEST_SECONDS = 30.0
 
@@ -26,6 +27,15 @@ class Connection:
 
     client: Client
     namespace: str
+    minor_version: Callable[[], Awaitable[int]]
+    """That of Kubernetes 1; 0: the server does not say."""
+
+    async def list(
+        self, kind: Resource, namespace: str | None = None, selector: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return objects of a namespace; None: of all, or of the cluster."""
+        pages = self.client.list(kind, namespace, selector=selector)
+        return [item async for page, _ in pages for item in page]
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +45,10 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--context", help="default: the kubeconfig's current context")
 
 
-def add_model_option(parser: argparse.ArgumentParser) -> None:
+def add_model_option(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
     """Add the name of a model, and those of a connection."""
-    name = parser.add_argument("name", help="name of the MultimodalModel")
+    number = "?" if optional else None
+    name = parser.add_argument("name", nargs=number, help="name of the MultimodalModel")
     name.completer = _names  # type: ignore[attr-defined]  # argcomplete's
     add_connection_options(parser)
 
@@ -63,7 +74,8 @@ async def connection(options: argparse.Namespace) -> AsyncIterator[Connection]:
     api = await connect(options.kubeconfig, options.context)
     client = Client(api, timeout_seconds=REQUEST_SECONDS)
     try:
-        yield Connection(client, options.namespace or _default_namespace(options))
+        where = options.namespace or _default_namespace(options)
+        yield Connection(client, where, partial(minor_version, api))
     finally:
         await client.close()
 
@@ -98,12 +110,18 @@ async def read_model(options: argparse.Namespace) -> dict[str, Any] | None:
     """Return the model that the command names; None, after a message, when there is none."""
     async with connection(options) as target:
         model = await target.client.get(MODEL, target.namespace, options.name)
-    if model is None:
-        sys.stderr.write(
-            f"there is no model {target.namespace}/{options.name}: kubectl get multimodalmodels -A "
-            "lists them, and -n chooses another namespace\n"
-        )
+        if model is None:
+            missing(target, options.name)
     return model
+
+
+def missing(there: Connection, name: str) -> int:
+    """Say that there is no such model; return the exit code."""
+    sys.stderr.write(
+        f"there is no model {there.namespace}/{name}: mmctl status -A lists them, and -n chooses "
+        "another namespace\n"
+    )
+    return 1
 
 
 def _default_namespace(options: argparse.Namespace) -> str:

@@ -7,8 +7,8 @@ is gets the planner's cheapest change.
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import yaml
 from mm_api import labels
 from mm_api.backends import BACKENDS, REFERENCE, VLLM
 from mm_api.contract import VLLM_IMAGE
-from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES
@@ -27,7 +26,6 @@ from mm_ctl.connection import add_connection_options, connection
 from mm_ctl.documents import UsageError
 from mm_operator.cluster.nodes import gpu_node
 from mm_operator.cluster.resources import NODE
-from mm_operator.errors import SpecError
 from mm_operator.plan.engine.gpu import choose_gpu
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.request import Inputs
@@ -42,8 +40,6 @@ NO_GPU = "none"
 _REQUESTS = 8
 _LONGEST_NAME = 40
 _GIB = 1 << 30
-
-Candidate = tuple[dict[str, Any], ModelPlan]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,26 +61,38 @@ async def run(options: argparse.Namespace) -> int:
     """Print the manifest; exit code 3, and the reason, where nothing fits."""
     source, name = _source(options)
     allowed = InspectOptions()
-    facts = (
-        facts_of_folder(options.facts, allowed)
-        if options.facts
-        else facts_of_checkpoint(options.place, allowed)
-    )
+    if options.facts:
+        facts = facts_of_folder(options.facts, allowed)
+    else:
+        facts = facts_of_checkpoint(options.place, allowed)
     served = FAMILIES[facts.family].backends
     usual = [one.name for one in (VLLM, REFERENCE) if one.name in served]
     backends = [options.backend] if options.backend else usual
     gpus = await _gpus(options, source)
-    draft = _Draft(facts, source, name, options.image)
+
+    def planned(spec: dict[str, Any], gpu: GpuModel | None) -> ModelPlan:
+        known = MultimodalModelSpec.model_validate(spec)
+        image = options.image or (None if known.engine.traits.supervised else VLLM_IMAGE)
+        return model_plan(Inputs(name, known, facts, BUILDER_VERSION, gpu=gpu, image=image))
+
+    limits = {"maxBatchSize": _REQUESTS}
+    if FAMILIES[facts.family].sees:
+        limits["maxImagesPerRequest"] = 1
+    tries = [
+        (_spec(source, {"backend": backend, **limits}, gpu), gpu)
+        for backend, gpu in product(backends, gpus)
+        if gpu or not BACKENDS[backend].needs_gpu
+    ]
     tried: list[ModelPlan] = []
-    for document, plan in _candidates(draft, backends, gpus):
+    for document, plan in _candidates(planned, tries):
         if not plan.errors and plan.fit and plan.fit.verdict == "Fits":
             print(manifest(document, plan, options, served))
             return WRITTEN
         tried.append(plan)
     for plan in tried:
-        why = [one.message for one in plan.errors] or [plan.fit.message if plan.fit else ""]
+        why = "; ".join(one.message for one in plan.errors) or (plan.fit and plan.fit.message)
         where = plan.gpu.product if plan.gpu else "processors"
-        print(f"{plan.backend} on {where}: {'; '.join(why)}", file=sys.stderr)
+        print(f"{plan.backend} on {where}: {why}", file=sys.stderr)
     return DOES_NOT_FIT
 
 
@@ -96,17 +104,16 @@ def _source(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         raise UsageError(str(error)) from error
     source: dict[str, Any]
     match address:
-        case HubAddress(repository, revision):
-            source = {"huggingFace": {"repo": repository, "revision": revision}}
-            last = repository
-        case BucketAddress():
+        case HubAddress(last, revision):
+            source = {"huggingFace": {"repo": last, "revision": revision}}
+        case BucketAddress(bucket, prefix):
+            last = prefix or bucket
             source = {"s3": {"uri": str(address)}}
-            last = address.prefix or address.bucket
         case folder:
             last = folder.resolve().name
             source = {"persistentVolumeClaim": {"claimName": options.claim, "path": last}}
-    made = re.sub(r"[^a-z0-9]+", "-", last.rpartition("/")[2].lower()).strip("-")
-    return source, options.name or made[:_LONGEST_NAME].strip("-")
+    made = re.sub(r"[^a-z0-9]+", "-", last.rpartition("/")[2].lower())[:_LONGEST_NAME]
+    return source, options.name or made.strip("-")
 
 
 async def _gpus(options: argparse.Namespace, source: dict[str, Any]) -> Sequence[GpuModel | None]:
@@ -114,19 +121,12 @@ async def _gpus(options: argparse.Namespace, source: dict[str, Any]) -> Sequence
     if options.gpu == NO_GPU:
         return [None]
     if options.gpu:
-        try:
-            return [gpu_of(options.gpu)]
-        except SpecError as error:
-            raise UsageError(str(error)) from error
+        return [gpu_of(options.gpu)]
     async with connection(options) as there:
-        found = [
-            gpu_node(item)
-            async for page, _ in there.client.list(NODE, None, selector=labels.GPU_PRODUCT)
-            for item in page
-        ]
+        found = [gpu_node(item) for item in await there.list(NODE, selector=labels.GPU_PRODUCT)]
     described: list[GpuModel] = []
-    for product in sorted({node.product for node in found}):
-        runtime = {"gpu": {"count": 1, "product": product}}
+    for name in sorted({node.product for node in found}):
+        runtime = {"gpu": {"count": 1, "product": name}}
         spec = MultimodalModelSpec.model_validate({"model": {"source": source}, "runtime": runtime})
         described.append(choose_gpu(spec, tuple(found), None))
     if not described:
@@ -138,50 +138,25 @@ async def _gpus(options: argparse.Namespace, source: dict[str, Any]) -> Sequence
     return described
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """What all manifests that are tried have in common."""
-
-    facts: ModelFacts
-    source: dict[str, Any]
-    name: str
-    image: str | None
-
-    def plan(self, spec: dict[str, Any], gpu: GpuModel | None) -> ModelPlan:
-        known = MultimodalModelSpec.model_validate(spec)
-        usual = None if known.engine.traits.supervised else VLLM_IMAGE
-        image = self.image or usual
-        return model_plan(
-            Inputs(self.name, known, self.facts, BUILDER_VERSION, gpu=gpu, image=image)
-        )
+def _spec(source: dict[str, Any], engine: dict[str, Any], gpu: GpuModel | None) -> dict[str, Any]:
+    runtime = {"runtime": {"gpu": {"count": 1, "product": gpu.product}}} if gpu else {}
+    return {"model": {"source": source}, "engine": engine, **runtime}
 
 
 def _candidates(
-    draft: _Draft, backends: Sequence[str], gpus: Sequence[GpuModel | None]
-) -> Iterator[Candidate]:
-    """Yield what may be written, with its plan: first as it is, then with changes that fit."""
-    changed: list[Candidate] = []
-    for backend in backends:
-        for gpu in gpus:
-            if gpu is None and BACKENDS[backend].needs_gpu:
-                continue
-            engine: dict[str, Any] = {"backend": backend, "maxBatchSize": _REQUESTS}
-            if FAMILIES[draft.facts.family].sees:
-                engine["maxImagesPerRequest"] = 1
-            spec: dict[str, Any] = {"model": {"source": draft.source}, "engine": engine}
-            if gpu is not None:
-                spec["runtime"] = {"gpu": {"count": 1, "product": gpu.product}}
-            plan = draft.plan(spec, gpu)
-            yield spec, plan
-            if plan.fit and plan.fit.suggestions:
-                other = yaml.safe_load(yaml.safe_dump(spec))
-                suggestion = plan.fit.suggestions[0]
-                for change in suggestion.changes:
-                    _set(other, change.path, change.suggested)
-                if gpu is not None:
-                    other["runtime"]["gpu"]["count"] = suggestion.gpus
-                changed.append((other, draft.plan(other, gpu)))
-    yield from changed
+    planned: Callable[[dict[str, Any], GpuModel | None], ModelPlan],
+    tries: Sequence[tuple[dict[str, Any], GpuModel | None]],
+) -> Iterator[tuple[dict[str, Any], ModelPlan]]:
+    """Yield specs with their plans: first each as it is, then each with changes that fit."""
+    plans = [(spec, gpu, planned(spec, gpu)) for spec, gpu in tries]
+    yield from ((spec, plan) for spec, _, plan in plans)
+    for spec, gpu, plan in plans:
+        for suggestion in plan.fit.suggestions[:1] if plan.fit else ():
+            for change in suggestion.changes:
+                _set(spec, change.path, change.suggested)
+            if gpu:
+                spec["runtime"]["gpu"]["count"] = suggestion.gpus
+            yield spec, planned(spec, gpu)
 
 
 def _set(spec: dict[str, Any], path: str, value: str) -> None:

@@ -21,7 +21,6 @@ from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint, facts_of_fold
 from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
 from mm_ctl.documents import UsageError, name_of, read_model, read_text
-from mm_operator.errors import SpecError
 from mm_operator.plan.engine.gpu import choose_gpu, computes_on_gpu
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.request import Inputs
@@ -88,12 +87,9 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
     spec = MultimodalModelSpec.model_validate(document["spec"])
     engine = spec.engine.model_copy(update={"backend": backend})
     spec = spec.model_copy(update={"engine": engine})
-    try:
-        on_gpu = computes_on_gpu(spec, None)
-        _refuse_unused_options(options, spec, on_gpu=on_gpu)
-        gpu = _gpu(options, spec) if on_gpu else None
-    except SpecError as error:
-        raise UsageError(str(error)) from error
+    on_gpu = computes_on_gpu(spec, None)
+    _refuse_unused_options(options, spec, on_gpu=on_gpu)
+    gpu = _gpu(options, spec) if on_gpu else None
     planned = model_plan(
         Inputs(
             model=name_of(document),

@@ -1,40 +1,115 @@
-"""`mmctl status NAME`: where a model stands, in sentences."""
+"""`mmctl status [NAME]`: the state of a model in sentences, or of all models in a line each."""
 
 import argparse
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mm_ctl.connection import add_model_option, read_model
+from mm_ctl.connection import Connection, add_model_option, connection, missing
+from mm_operator.cluster.resources import MODEL
 
 READY, NOT_THERE, NOT_READY = 0, 1, 4
+STAGES = ("Planned", "EngineBuilt", "Ready")
+_WATCH_SECONDS = 2.0
+_COLOURS = {"✓": "\033[32m", "✗": "\033[31m", "…": "\033[33m"}
+_END, _CLEAR = "\033[0m", "\033[H\033[2J"
+
+Model = Mapping[str, Any]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add_model_option(parser, optional=True)
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="all models")
+    parser.add_argument("-w", "--watch", action="store_true", help="print again until interrupted")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    add_model_option(parser)
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Print the state; exit code 0 when the model is Ready, 4 when it is not."""
-    model = await read_model(options)
-    if model is None:
-        return NOT_THERE
+    """Print the state; exit code 0 when each model is Ready, 4 when one is not."""
+    shown = ""
+    async with connection(options) as there:
+        while True:
+            models = await _models(there, options)
+            if options.name and not models:
+                return missing(there, options.name)
+            text = _text(models, options)
+            if text != shown:
+                print((_CLEAR if options.watch and sys.stdout.isatty() else "") + text, flush=True)
+            shown = text
+            if not options.watch:
+                return READY if all(_holds(one, "Ready") for one in models) else NOT_READY
+            await asyncio.sleep(_WATCH_SECONDS)
+
+
+async def _models(there: Connection, options: argparse.Namespace) -> list[dict[str, Any]]:
+    if options.name:
+        model = await there.client.get(MODEL, there.namespace, options.name)
+        return [model] if model else []
+    return await there.list(MODEL, None if options.all_namespaces else there.namespace)
+
+
+def _text(models: Sequence[Model], options: argparse.Namespace) -> str:
     if options.output == "json":
-        print(json.dumps(model.get("status", {}), indent=2))
-    else:
-        print("\n".join(sentences(model)))
-    return READY if _holds(model, "Ready") else NOT_READY
+        states = {key_of(model): model.get("status") or {} for model in models}
+        return json.dumps(next(iter(states.values())) if options.name else states, indent=2)
+    text = "\n".join(sentences(models[0]) if options.name else overview(models))
+    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        for mark, colour in _COLOURS.items():
+            text = text.replace(mark, f"{colour}{mark}{_END}")
+    return text
 
 
-def sentences(model: Mapping[str, Any]) -> Iterator[str]:
+def key_of(model: Model) -> str:
+    return f"{model['metadata']['namespace']}/{model['metadata']['name']}"
+
+
+def overview(models: Sequence[Model]) -> Iterator[str]:
+    """Yield a line for each model: its stages, its replicas, and what it waits for."""
+    if not models:
+        yield "no models here: -A shows those of all namespaces"
+    width = max((len(key_of(model)) for model in models), default=0)
+    for model in models:
+        status = model.get("status") or {}
+        marks = [f"{mark} {stage}" for stage, mark in _stages(model)]
+        waits = next((stage for stage, mark in _stages(model) if mark != "✓"), "Ready")
+        condition = _condition(model, waits) or {"reason": "not reconciled yet"}
+        build = progress_of(model) if waits == "EngineBuilt" else ""
+        says = f"{condition['reason']}: {build}" if build else condition["reason"]
+        replicas = status.get("readyOfWanted", "-")
+        yield f"{key_of(model):<{width}}  {'  '.join(marks)}  {replicas:<5} {says}"
+
+
+def _stages(model: Model) -> Iterator[tuple[str, str]]:
+    """Yield each stage with its mark: done, in work, in need of a person, or not yet."""
+    before = True
+    for stage in STAGES:
+        if _holds(model, stage):
+            yield stage, "✓"
+        elif not before:
+            yield stage, "·"
+        else:
+            yield stage, "✗" if _holds(model, "Degraded") else "…"
+            before = False
+
+
+def progress_of(model: Model) -> str:
+    """Return the step that the build is at, and how far it is; empty: nothing is built now."""
+    build = (model.get("status") or {}).get("build") or {}
+    if build.get("phase") not in {"Pending", "Waiting", "Building"}:
+        return ""
+    return ", ".join(str(build[key]) for key in ("step", "progress") if build.get(key))
+
+
+def sentences(model: Model) -> Iterator[str]:
     """Yield the state of a model line by line."""
     metadata, status = model["metadata"], model.get("status") or {}
-    name = f"{metadata['namespace']}/{metadata['name']}"
     if not status:
-        yield f"{name}: the operator has not reconciled it yet; check that it is running"
+        yield f"{key_of(model)}: the operator has not reconciled it yet; check that it is running"
         return
-    yield f"{name}: {'ready' if _holds(model, 'Ready') else 'not ready'}"
+    yield f"{key_of(model)}: {'ready' if _holds(model, 'Ready') else 'not ready'}"
     if status.get("observedGeneration") != metadata.get("generation"):
         yield "  (this is the state of an older spec; the new one is not reconciled yet)"
     for condition in status.get("conditions") or ():
@@ -43,6 +118,8 @@ def sentences(model: Mapping[str, Any]) -> Iterator[str]:
         first, *rest = text.splitlines()
         yield f"  {condition['type']:<14} {mark:<8} {condition['reason']}: {first}"
         yield from (f"{'':<25} {line}" for line in rest)
+    if build := progress_of(model):
+        yield f"  {'Build':<14} {build}"
     ready, there = status.get("readyReplicas", 0), status.get("replicas", 0)
     yield f"  {'Replicas':<14} {ready} of {there} ready"
     if compared := status.get("evaluation"):
@@ -54,6 +131,10 @@ def sentences(model: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {'Engine':<14} {digest[:16]}"
 
 
-def _holds(model: Mapping[str, Any], kind: str) -> bool:
+def _condition(model: Model, kind: str) -> dict[str, Any] | None:
     conditions = (model.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == kind and one["status"] == "True" for one in conditions)
+    return next((one for one in conditions if one["type"] == kind), None)
+
+
+def _holds(model: Model, kind: str) -> bool:
+    return (_condition(model, kind) or {}).get("status") == "True"

@@ -1,10 +1,9 @@
 """`mmctl version`: which release this is."""
 
 import argparse
-import platform
-from importlib.metadata import PackageNotFoundError, version
 
 from mm_api import labels
+from mm_api.v1alpha1.definition import RELEASE
 
 
 def configure(_parser: argparse.ArgumentParser) -> None:
@@ -12,13 +11,5 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(_options: argparse.Namespace) -> int:
-    print(f"mmctl {installed()}, {labels.API_VERSION}, Python {platform.python_version()}")
+    print(f"mmctl {RELEASE}, {labels.API_VERSION}")
     return 0
-
-
-def installed() -> str:
-    """Return the version of the wheel, or of the checkout."""
-    try:
-        return version("mmctl")
-    except PackageNotFoundError:
-        return version("multimodal-operator")
