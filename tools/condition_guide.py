@@ -214,6 +214,17 @@ ROLLOUT: Final[dict[str, Advice]] = {
     Reason.REPLICAS_AVAILABLE: Advice("Replicas answer.", NOTHING),
     Reason.ROLLOUT_COMPLETE: Advice("All pods have the wanted revision.", NOTHING),
     Reason.ROLLOUT_IN_PROGRESS: Advice("Pods are being replaced.", "Wait."),
+    Reason.CANARY_PROGRESSING: Advice(
+        "A part of the chats goes to pods of the new revision; `status.rollout` has step, weight "
+        "and comparisons.",
+        "Wait, or end it with `mmctl rollout promote` or `abort`.",
+    ),
+    Reason.CANARY_ROLLED_BACK: Advice(
+        "The new revision was worse than the stable one, did not start, or had too few requests "
+        "by `spec.rollout.progressDeadline`. The stable one answers.",
+        "Read `status.rollout`, then change the spec; `mmctl rollout promote` takes the revision "
+        "all the same.",
+    ),
     Reason.WAITING_FOR_ENGINE: Advice("`EngineBuilt` is not True yet.", "See `EngineBuilt`."),
     Reason.WAITING_FOR_TURN: Advice(
         "The operator changed what pods run (an upgrade, its values), not the spec; "

@@ -36,7 +36,7 @@ sys.path.append(str(ROOT / "tests"))
 from mm_api.metrics import FEATURE_CACHE_LOOKUPS  # noqa: E402
 from mm_router.catalog import Model  # noqa: E402
 from mm_router.demand import Work  # noqa: E402
-from mm_router.fleet import Fleet, ModelKey, Visit  # noqa: E402
+from mm_router.fleet import Fleet, ReplicasKey, Visit  # noqa: E402
 from support.build_plans import change_serving  # noqa: E402 - tests are no package
 from support.middle_llava import build_middle_llava, new_image  # noqa: E402
 from support.real_gateway import RealGateway, run_pair  # noqa: E402
@@ -142,7 +142,7 @@ async def ways(pairs: list[RealGateway]) -> AsyncIterator[dict[str, RunningRoute
         fleet, turns = running[SPREAD].router.fleet, itertools.cycle(addresses)
 
         def in_turn(
-            model: ModelKey, _: bytes | None, work: Work, *, tried: Collection[str] = ()
+            model: ReplicasKey, _: bytes | None, work: Work, *, tried: Collection[str] = ()
         ) -> Visit | None:
             others = {*addresses} - {next(turns)}
             return Fleet.choose(fleet, model, None, work, tried={*tried, *others})

@@ -72,6 +72,8 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     ROLLOUT_IN_PROGRESS = "RolloutInProgress"
     ROLLOUT_COMPLETE = "RolloutComplete"
+    CANARY_PROGRESSING = "CanaryProgressing"
+    CANARY_ROLLED_BACK = "CanaryRolledBack"
     REPLICAS_AVAILABLE = "ReplicasAvailable"
     NO_REPLICAS = "NoReplicas"
     SCALED_TO_ZERO = "ScaledToZero"

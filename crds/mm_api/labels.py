@@ -55,6 +55,15 @@ ENABLED = f"{PREFIX}/enabled"
 SERVING_HASH = f"{PREFIX}/serving-hash"
 """Annotation on the pod template: digest of the serving plan, so that a change rolls the pods."""
 
+REVISION = f"{PREFIX}/revision"
+"""Label of a canary's pods and Service, of which the endpoints have it: first digits of the
+revision's hash."""
+
+REVISION_DIGITS = 10
+
+ROLLOUT = f"{PREFIX}/rollout"
+"""Annotation on a model: `promote REVISION` or `abort REVISION`, written by `mmctl rollout`."""
+
 DEFINITION_RELEASE = f"{PREFIX}/release"
 """Annotation on the resource definition: the release that it comes from."""
 
@@ -83,6 +92,7 @@ class Component:
     INSPECT = "inspect"
     BUILD = "build"
     SERVER = "server"
+    CANARY = "canary"
     ENCODER = "encoder"
     TRITON = "triton"
     STORE = "store"

@@ -280,6 +280,20 @@ ROUTER_METRICS: tuple[Metric, ...] = (
         _FAST,
     ),
     Metric(
+        "mm_router_version_requests_total",
+        _C,
+        "Finished requests of models with a canary, by who answered (stable, canary) and HTTP "
+        "status; error: a stream that failed.",
+        ("model", "version", "code"),
+    ),
+    Metric(
+        "mm_router_version_first_text_seconds",
+        _H,
+        "The same, from a request's head to the first text of its answer.",
+        ("model", "version"),
+        _FAST,
+    ),
+    Metric(
         "mm_router_hold_seconds",
         _H,
         "How long requests waited for a replica of a model that had none, by those that got one.",

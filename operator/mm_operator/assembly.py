@@ -127,7 +127,12 @@ class Operator:
         )
         self._routers = None
         if settings.router_service:
-            self._routers = Routers(client, settings.lease_namespace, settings.router_service)
+            self._routers = Routers(
+                client,
+                settings.lease_namespace,
+                settings.router_service,
+                on_evidence=self._queue.add,
+            )
         self._scaler = Scaler(
             models=self._models,
             cache=self._cache,
@@ -242,6 +247,7 @@ class Operator:
             events=self._events,
             scaling=self._scaler.view,
             servers=self._servers.notable,
+            evidence=self._routers.evidence if self._routers else lambda _key: (),
             on_status=self._status_written,
         )
         return Controller(

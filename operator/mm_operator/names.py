@@ -13,6 +13,8 @@ Guarantees, for model names that are DNS labels (the API refuses others):
 
 from hashlib import sha256
 
+from mm_api.labels import REVISION_DIGITS
+
 MAX_LENGTH = 63
 """A DNS label, and the longest value of a label: Jobs copy their name into one."""
 
@@ -38,6 +40,16 @@ def encoders(model: str) -> str:
 def triton(model: str) -> str:
     """Return the name of the Service of Triton's own ports, and of its policy; none may end so."""
     return _joined(model, "triton")
+
+
+def canary(model: str, revision: str) -> str:
+    """Return the name of the Deployment and Service of a revision beside the stable one."""
+    return _joined(model, f"canary-{revision_label(revision)}")
+
+
+def revision_label(revision: str) -> str:
+    """Return the value of the label of a revision's pods and endpoints."""
+    return revision[:REVISION_DIGITS]
 
 
 def autoscaler(model: str) -> str:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from mm_api.conditions import Reason
+from mm_api.documents.router_state import CanaryEvidence
 from mm_api.documents.server_state import ServerState
 from mm_operator.children.all import build, unwanted
 from mm_operator.cluster.apply import Applier, OutdatedError, prune
@@ -77,6 +78,7 @@ class Reconciler:
         events: EventPoster,
         scaling: Callable[[str], ScalingView | None] = lambda _uid: None,
         servers: Callable[[Key], tuple[ServerState, ...]] = lambda _key: (),
+        evidence: Callable[[Key], tuple[CanaryEvidence, ...]] = lambda _key: (),
         on_status: Callable[[Mapping[str, Any], Mapping[str, Any]], None],
     ) -> None:
         self._client = client
@@ -92,6 +94,7 @@ class Reconciler:
         self._events = events
         self._scaling = scaling
         self._servers = servers
+        self._evidence = evidence
         self._on_status = on_status
         self._unreported: set[Key] = set()
         self._askers: dict[str, Key] = {}
@@ -143,6 +146,7 @@ class Reconciler:
             self._scaling(record.uid),
             self._servers(key),
             turn=self._turns.turn(key),
+            evidence=self._evidence(key),
         )
         plan = decide(snapshot)
         self._turns.note(key, rollout_turn_of(snapshot, plan.rollout))

@@ -109,6 +109,7 @@ class Settings:
             builder_version=BUILDER_VERSION,
             every_namespace=not self.namespaces,
             scrape_annotations=self.scrape_annotations,
+            routed=bool(self.router_service),
             user_ids=self.user_ids,
             keda=keda if self.keda else None,
             network=self.network,

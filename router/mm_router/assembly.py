@@ -134,7 +134,7 @@ async def _run_parts(
 ) -> bool:
     discovery = Discovery(client, router.fleet, settings.namespaces)
     limits = ConnectionLimits(most=_STATE_CONNECTIONS)
-    held = partial(router.holds.state, settings.namespaces)
+    held = partial(router.fleet.state, settings.namespaces)
     state = State(discovery.problem, router.metrics.render, held, router.drain)
     servers = [
         edge_server(state, limits, settings.address, settings.metrics_port),

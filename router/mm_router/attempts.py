@@ -103,10 +103,12 @@ class Attempts:
         tried: set[str] = set()
         outcomes: set[RetryReason] = set()
         retried: RetryReason | None = None
+        ways = self._fleet.ways(request.model, request.affinity)
         while len(tried) < _MOST_ATTEMPTS:
-            visit = self._fleet.choose(
-                request.model.key, request.affinity, request.work, tried=tried
+            visits = (
+                self._fleet.choose(way, request.affinity, request.work, tried=tried) for way in ways
             )
+            visit = next((one for one in visits if one is not None), None)
             if visit is None:
                 break
             if retried is not None:

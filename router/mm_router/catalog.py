@@ -20,9 +20,21 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class Canary:
+    """A new revision beside the stable one: its share in percent, and what is tolerated of it."""
+
+    revision: str
+    step: int
+    weight: int
+    first_text: int = 0
+    inter_token: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class Model:
     """One MultimodalModel; `created` in seconds since 1970, no `modalities`: not known.
 
+    `canary`: None: every replica is of one revision.
     `may_start`: a replica is to be expected where none is ready; `obstacle`: the reason of the
     condition that says otherwise, empty where none does. `start_seconds`: measured, or 0.
     """
@@ -36,6 +48,7 @@ class Model:
     may_start: bool = False
     obstacle: str = ""
     start_seconds: float = 0.0
+    canary: Canary | None = None
 
     @property
     def key(self) -> tuple[str, str]:

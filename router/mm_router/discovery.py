@@ -13,13 +13,13 @@ from mm_api.modalities import MODALITIES
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import ENDPOINT_SLICE, MODEL
-from mm_router.catalog import Model
+from mm_router.catalog import Canary, Model
 from mm_router.demand import ModelSize
-from mm_router.fleet import Fleet, ModelKey
+from mm_router.fleet import Fleet, ReplicasKey
 
 SLICES = (
     f"{labels.APP_MANAGED_BY}={labels.MANAGED_BY_VALUE},"
-    f"{labels.APP_COMPONENT}={labels.Component.SERVER},"
+    f"{labels.APP_COMPONENT} in ({labels.Component.SERVER},{labels.Component.CANARY}),"
     "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 )
 """Slices of the Services of models: their controller copies the labels of the Service."""
@@ -34,7 +34,7 @@ T = TypeVar("T")
 class Slice:
     """One EndpointSlice: a part of a model's ready replicas, by addresses of one family."""
 
-    model: ModelKey
+    model: ReplicasKey
     replicas: frozenset[tuple[str, str]]
     """Pod and address of each."""
     ipv6: bool = False
@@ -152,9 +152,24 @@ def read_model(item: dict[str, Any]) -> Model | None:
         modalities=tuple(one for one in MODALITIES if one in plan.get("inputModalities", ())),
         may_start=is_built and not obstacle and _is_wanted(spec),
         obstacle=obstacle,
+        canary=_canary(spec, status),
         start_seconds=(status.get("scaling") or {}).get("coldStartSeconds")
         or (status.get("start") or {}).get("loadSeconds")
         or 0.0,
+    )
+
+
+def _canary(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Canary | None:
+    rollout = status.get("rollout") or {}
+    if rollout.get("phase") not in {"Progressing", "Promoting"} or not rollout.get("weight"):
+        return None
+    analysis = ((spec.get("rollout") or {}).get("canary") or {}).get("analysis") or {}
+    return Canary(
+        revision=rollout["revision"],
+        step=rollout["step"],
+        weight=rollout["weight"],
+        first_text=analysis.get("firstTextIncreasePercent") or 0,
+        inter_token=analysis.get("interTokenIncreasePercent") or 0,
     )
 
 
@@ -162,8 +177,9 @@ def _obstacle(conditions: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the reason why no pod will serve, whatever is wanted; empty: there is none."""
     degraded = conditions.get(ConditionType.DEGRADED, {})
     reason = degraded.get("reason") or ""
-    # A node that is missing may come for the pod.
-    stands = degraded.get("status") == "True" and reason != Reason.PODS_UNSCHEDULABLE
+    # A node that is missing may come for the pod; the stable revision answers beside a canary.
+    passing = {Reason.PODS_UNSCHEDULABLE, Reason.CANARY_ROLLED_BACK}
+    stands = degraded.get("status") == "True" and reason not in passing
     return reason if stands else ""
 
 
@@ -181,7 +197,8 @@ def _size(plan: Mapping[str, Any]) -> ModelSize:
 def read_slice(item: dict[str, Any]) -> Slice | None:
     """Return the replicas of a slice that are ready; None: the slice is of no model."""
     metadata = item["metadata"]
-    model = metadata.get("labels", {}).get(labels.MODEL)
+    marks = metadata.get("labels", {})
+    model, revision = marks.get(labels.MODEL), marks.get(labels.REVISION)
     port = next((one for one in item.get("ports") or [] if one.get("name") == _PORT), None)
     if not model or port is None:
         return None
@@ -192,7 +209,7 @@ def read_slice(item: dict[str, Any]) -> Slice | None:
         for address in endpoint["addresses"][:1]
     )
     return Slice(
-        model=(metadata["namespace"], model),
+        model=(metadata["namespace"], model, *([revision] if revision else [])),
         replicas=replicas,
         ipv6=item.get("addressType") == "IPv6",
     )

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from mm_api.documents.router_state import RouterState
+from mm_api.labels import REVISION_DIGITS
 from mm_router.catalog import Catalog, Model, Target
 from mm_router.demand import Work
 from mm_router.ejection import Ejections, Failure
@@ -15,11 +17,12 @@ from mm_router.hold import Holds
 from mm_router.metrics import ModelState, RouterMetrics
 from mm_router.placement import place
 from mm_router.splits import Split, choose, key_of_turn
+from mm_router.versions import Evidence, Version, version_of
 
 _LOG = logging.getLogger(__name__)
 
-ModelKey = tuple[str, str]
-"""Namespace and name."""
+ReplicasKey = tuple[str, ...]
+"""Namespace and name of a model; its canary's replicas have the label of their revision besides."""
 
 
 @dataclass(slots=True)
@@ -39,14 +42,19 @@ class _Replicas:
 _IDLE = _Load()
 
 
+def model_label(replicas: ReplicasKey) -> str:
+    return "/".join(replicas[:2])
+
+
 class Fleet:
     """What the router knows."""
 
     def __init__(self, metrics: RouterMetrics, holds: Holds, clock: Callable[[], float]) -> None:
+        self.evidence = Evidence(clock)
         self._metrics = metrics
         self._holds = holds
         self._clock = clock
-        self._replicas: dict[ModelKey, _Replicas] = {}
+        self._replicas: dict[ReplicasKey, _Replicas] = {}
         self._splits: tuple[Split, ...] = ()
         self._turns = itertools.count()
         self._unknown: frozenset[str] = frozenset()
@@ -57,6 +65,7 @@ class Fleet:
         """Take the models that there are now."""
         before = {model.key for model in self.catalog}
         self._catalogue(models)
+        self.evidence.follow(self.catalog)
         now = {model.key: model for model in self.catalog}
         for namespace, name in before - now.keys():
             self._metrics.forget(f"{namespace}/{name}")
@@ -83,21 +92,30 @@ class Fleet:
         self._metrics.count("mm_router_splits_total", "/".join(target.model.key), requested, why)
         return target
 
-    def set_replicas(self, model: ModelKey, addresses: Collection[str]) -> None:
+    def ways(self, model: Model, affinity: bytes | None) -> tuple[ReplicasKey, ...]:
+        """Return whose replicas may answer a request: the revision of its key, then the other."""
+        if model.canary is None:
+            return (model.key,)
+        canary = (*model.key, model.canary.revision[:REVISION_DIGITS])
+        own = version_of(affinity or key_of_turn(next(self._turns)), model)
+        ways = (canary, model.key) if own is Version.CANARY else (model.key, canary)
+        return tuple(sorted(ways, key=lambda way: not self._takes(way)))
+
+    def set_replicas(self, model: ReplicasKey, addresses: Collection[str]) -> None:
         """Take the addresses of a model's ready replicas; requests under way stay counted."""
         replicas = self._replicas.setdefault(model, _Replicas())
         if replicas.addresses != frozenset(addresses):
-            _LOG.info("%s/%s has %d ready replicas", *model, len(addresses))
+            _LOG.info("%s has %d ready replicas", "/".join(model), len(addresses))
         replicas.addresses = frozenset(addresses)
         replicas.ejections.keep(addresses)
         if not addresses and not replicas.outstanding:
             del self._replicas[model]
         if addresses:
-            self._holds.wake(model)
+            self._holds.wake((model[0], model[1]))
 
     def choose(
         self,
-        model: ModelKey,
+        model: ReplicasKey,
         affinity: bytes | None,
         work: Work,
         *,
@@ -115,31 +133,31 @@ class Fleet:
         load = replicas.outstanding.setdefault(placement.replica, _Load())
         load.requests += 1
         load.tokens += work.tokens
-        self._metrics.count("mm_router_placements_total", "/".join(model), placement.by)
+        self._metrics.count("mm_router_placements_total", model_label(model), placement.by)
         return Visit(self, model, placement.replica, work)
 
-    def answered(self, model: ModelKey, replica: str) -> None:
+    def answered(self, model: ReplicasKey, replica: str) -> None:
         if replicas := self._replicas.get(model):
             replicas.ejections.answered(replica)
 
-    def failed(self, model: ModelKey, replica: str, failure: Failure) -> None:
+    def failed(self, model: ReplicasKey, replica: str, failure: Failure) -> None:
         replicas = self._replicas.get(model)
         if replicas is None or replica not in replicas.addresses:
             return
         if replicas.ejections.failed(replica, failure, self._clock()):
-            self._metrics.count("mm_router_ejections_total", "/".join(model), failure)
-            _LOG.warning("replica %s of %s/%s is left alone: %s", replica, *model, failure)
+            self._metrics.count("mm_router_ejections_total", model_label(model), failure)
+            _LOG.warning("replica %s of %s is left alone: %s", replica, "/".join(model), failure)
 
-    def done(self, model: ModelKey, replica: str, tokens: int) -> None:
+    def done(self, model: ReplicasKey, replica: str, tokens: int) -> None:
         """Note that a part of a request is done; the request continues."""
         self._replicas[model].outstanding[replica].tokens -= tokens
 
-    def replicas(self, model: ModelKey) -> frozenset[str]:
+    def replicas(self, model: ReplicasKey) -> frozenset[str]:
         """Return the addresses of a model's ready replicas."""
         replicas = self._replicas.get(model)
         return replicas.addresses if replicas else frozenset()
 
-    def left(self, model: ModelKey, replica: str, tokens: int, *, frees: bool) -> None:
+    def left(self, model: ReplicasKey, replica: str, tokens: int, *, frees: bool) -> None:
         """End a request at a replica, with what was left of its work."""
         replicas = self._replicas[model]
         replicas.ejections.left(replica)
@@ -151,7 +169,20 @@ class Fleet:
         if not replicas.addresses and not replicas.outstanding:
             del self._replicas[model]
         elif frees:
-            self._holds.wake(model, 1)
+            self._holds.wake((model[0], model[1]), 1)
+
+    def state(self, namespaces: Iterable[str]) -> bytes:
+        """Return what the operator reads, which wakes models; `namespaces`: those routed to."""
+        holds = self._holds
+        state = RouterState(
+            namespaces=list(namespaces),
+            held={"/".join(key): count for key, count in holds.held().items()},
+            waited_seconds={
+                "/".join(key): seconds for key, seconds in holds.waited_seconds().items()
+            },
+            canaries=self.evidence.report(),
+        )
+        return state.to_json().encode()
 
     def _catalogue(self, models: Iterable[Model]) -> None:
         self.catalog = Catalog(models, self._splits)
@@ -160,7 +191,7 @@ class Fleet:
             _LOG.warning("%s; the other models of the split get its requests", problem)
         self._unknown = unknown
 
-    def _takes(self, model: ModelKey) -> bool:
+    def _takes(self, model: ReplicasKey) -> bool:
         """Return whether a model has a replica that is not ejected."""
         replicas = self._replicas.get(model)
         return replicas is not None and replicas.ejections.some_open(
@@ -185,12 +216,13 @@ class Fleet:
 class Visit:
     """One request at one replica (HOST:PORT), from its choice to the last byte."""
 
-    def __init__(self, fleet: Fleet, model: ModelKey, replica: str, work: Work) -> None:
+    def __init__(self, fleet: Fleet, model: ReplicasKey, replica: str, work: Work) -> None:
         self._fleet = fleet
         self._model = model
         self._left = work
         self._over = False
         self.replica = replica
+        self.version = Version.CANARY if len(model) > len(("namespace", "name")) else Version.STABLE
 
     def answered(self) -> None:
         """Note that the replica answers; the visit continues."""

@@ -25,8 +25,9 @@ from mm_router.ejection import Failure
 from mm_router.fleet import Fleet
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import Reading
-from mm_router.relay import pass_on
+from mm_router.relay import Course, pass_on
 from mm_router.upstream import BrokenError, passed_on
+from mm_router.versions import Answered, Version
 
 _LOG = logging.getLogger(__name__)
 
@@ -171,23 +172,51 @@ class Forward:
         try:
             async with asyncio.timeout(seconds - (time.monotonic() - record.began)):
                 comment = response.comment if request.streams else None
+                sent = time.monotonic()
                 visit, received = await self._attempts.reach(request, comment)
                 # Nothing is sent again from here on.
+                model = request.model if request.model.canary else None
+                size = request.streams, request.work.tokens.bit_length()
                 del request
                 claim.release()
+                course = Course()
                 try:
-                    seconds = time.monotonic() - record.began
+                    first = time.monotonic()
+                    seconds = first - record.began
                     self._metrics.observe("mm_router_first_byte_seconds", record.model, seconds)
-                    await pass_on(received, response)
+                    await pass_on(received, response, course)
                 except BrokenError:
                     visit.failed(Failure.BROKEN)
+                    course.failed = True
                     raise replica_lost() from None
                 finally:
                     received.close()
                     visit.end(frees=True)
+                    if model and (course.failed or response.complete):
+                        code = "error" if course.failed else str(int(received.status))
+                        failed = course.failed or received.status >= HTTPStatus.BAD_REQUEST
+                        answered = Answered(
+                            time.monotonic(),
+                            size,
+                            failed,
+                            (course.first or first) - sent,
+                            course.inter_token,
+                        )
+                        self._compare(model.key, visit.version, code, answered)
         except TimeoutError:
             message = f"The request was not finished within {seconds:g} seconds."
             raise RequestTimeoutError(message, code="timeout") from None
+
+    def _compare(
+        self, model: tuple[str, str], version: Version, code: str, answered: Answered
+    ) -> None:
+        """Take the answer of a revision of a model that has a canary."""
+        label = "/".join(model)
+        self._metrics.count("mm_router_version_requests_total", label, version, code)
+        if answered.first_text is not None and not answered.failed:
+            name = "mm_router_version_first_text_seconds"
+            self._metrics.observe(name, label, answered.first_text, version)
+        self._fleet.evidence.add(model, version, answered)
 
 
 def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[str, str]]:

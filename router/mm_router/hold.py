@@ -7,12 +7,11 @@ model holds more than is left free to others, so one that does not start keeps n
 import asyncio
 import itertools
 import math
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mm_api.documents.router_state import RouterState
 from mm_edge.errors import RetryLaterError, UnknownModelError
 from mm_router.catalog import Model
 from mm_router.metrics import RouterMetrics
@@ -102,17 +101,6 @@ class Holds:
         """Return how long the oldest request of each model has waited."""
         now = self.clock()
         return {key: now - next(iter(line.turns)).began for key, line in self._lines.items()}
-
-    def state(self, namespaces: Iterable[str]) -> bytes:
-        """Return what the operator reads, which wakes models; `namespaces`: those routed to."""
-        state = RouterState(
-            namespaces=list(namespaces),
-            held={"/".join(key): count for key, count in self.held().items()},
-            waited_seconds={
-                "/".join(key): seconds for key, seconds in self.waited_seconds().items()
-            },
-        )
-        return state.to_json().encode()
 
     def wake(self, model: tuple[str, str], most: int | None = None) -> None:
         """Let requests of a model try again, the oldest first: its replicas have changed.

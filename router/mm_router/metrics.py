@@ -63,9 +63,9 @@ class RouterMetrics:
             self._remove({"key": key})
         self._keys &= set(names)
 
-    def observe(self, name: str, model: str, seconds: float) -> None:
-        """Take a time of a model's request."""
-        self._histograms[name].labels(model).observe(seconds)
+    def observe(self, name: str, model: str, seconds: float, *values: str) -> None:
+        """Take a time of a model's request; `values` are those of the metric's other labels."""
+        self._histograms[name].labels(model, *values).observe(seconds)
 
     def collect(self, states: Callable[[], Iterable[ModelState]]) -> None:
         """Show the state of each model, read at every scrape."""

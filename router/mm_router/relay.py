@@ -1,6 +1,8 @@
 """Answers of replicas to clients: events as they come, everything else when it is complete."""
 
+import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 
 from mm_router.client_response import ClientResponse
 from mm_router.upstream import Answer, BrokenError
@@ -11,8 +13,39 @@ _EVENT_BYTES = 1 << 20
 _ANSWER_BYTES = 32 << 20
 """Size of an answer that is no stream: a hundred times the longest."""
 
+_LEAST_EVENTS = 3
+"""A text in one event and what ends a stream say nothing about times between tokens."""
+
 _END = b"\n\n"
 _COMMENT = b":"
+_ERRORS = (b'data: {"error":', b"event: error")
+"""How the events of a stream begin that failed; quotes of a model's text are escaped."""
+
+
+@dataclass(slots=True)
+class Course:
+    """How a stream came: when its first and its last event, of how many, by a monotonic clock."""
+
+    first: float | None = None
+    last: float = 0.0
+    events: int = 0
+    failed: bool = False
+
+    def note(self, part: bytes) -> None:
+        """Take complete events."""
+        count = part.count(_END)
+        if not part.startswith(_COMMENT) and count:
+            self.last = time.monotonic()
+            self.first = self.first or self.last
+            self.events += count
+        self.failed = self.failed or any(one in part for one in _ERRORS)
+
+    @property
+    def inter_token(self) -> float | None:
+        """Return the mean time between two events; None: there were fewer than three."""
+        if self.first is None or self.events < _LEAST_EVENTS:
+            return None
+        return (self.last - self.first) / (self.events - 1)
 
 
 class Received:
@@ -64,8 +97,10 @@ async def receive_answer(answer: Answer) -> Received:
     return Received(answer, bytes(content))
 
 
-async def pass_on(received: Received, response: ClientResponse) -> None:
+async def pass_on(received: Received, response: ClientResponse, course: Course) -> None:
     """Send an answer to the client. Events go out complete: an error may follow each of them.
+
+    `course` learns when the events of a stream came.
 
     Raises:
         BrokenError: the connection to the replica ended too early.
@@ -87,6 +122,7 @@ async def pass_on(received: Received, response: ClientResponse) -> None:
         held += part
         end = len(held) if len(held) > _EVENT_BYTES else held.rfind(_END) + len(_END)
         if end >= len(_END):
+            course.note(held[:end])
             await response.write(held[:end], more=True)
             held = held[end:]
     await response.write(held, more=False)

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from mm_api.base import ApiModel
 from mm_api.v1alpha1 import MultimodalModelSpec
+from support.model_documents import CANARY
 
 _TOLERATION = {"key": "gpu", "operator": "Exists"}
 _AFFINITY = {"nodeAffinity": {}}
@@ -219,6 +220,15 @@ _OTHER: Final[Mapping[str, Sample]] = {
     ),
     "network.hubEndpoint": Sample("https://mirror.example.org", {"model": {"source": _HUB}}),
     "rollout.strategy": Sample("Recreate"),
+    **{
+        f"rollout.canary.{name}": Sample(value, {"rollout": CANARY})
+        for name, value in {
+            "steps": [{"weight": 20, "pause": "5m"}],
+            "analysis.errorIncreasePercent": 10,
+            "analysis.firstTextIncreasePercent": 25,
+            "analysis.interTokenIncreasePercent": 25,
+        }.items()
+    },
     "rollout.maxSurge": Sample(2),
     "rollout.progressDeadline": Sample("20m"),
     "rollout.drainTimeout": Sample("10m"),

@@ -86,6 +86,8 @@ _SOURCE = "model.source.persistentVolumeClaim"
 _LATENCY = {"metric": "TimeToFirstToken", "target": "500ms"}
 _PROMETHEUS = {"addresses": ["http://prometheus.monitoring.svc:9090"]}
 
+CANARY = {"strategy": "Canary", "canary": {"steps": [{"weight": 10}]}}
+
 RULE_EXAMPLES = (
     *(
         RuleExample(name, f"spec.{part}.{field}", text, {part: good}, {part: bad})
@@ -198,11 +200,32 @@ RULE_EXAMPLES = (
         at("runtime.topologySpreadConstraints", [{"topologyKey": "zone"}, {"topologyKey": "zone"}]),
     ),
     RuleExample(
-        "only-rolling-has-a-surge",
+        "recreate-has-no-surge",
         "spec.rollout.strategy",
-        "maxSurge and maxUnavailable are those of strategy Rolling",
+        "strategy Recreate has no maxSurge and maxUnavailable",
         {"rollout": {"strategy": "Rolling", "maxSurge": 2}},
         {"rollout": {"strategy": "Recreate", "maxSurge": 2}},
+    ),
+    RuleExample(
+        "canaries-have-steps",
+        "spec.rollout.canary",
+        "strategy Canary needs canary.steps",
+        {"rollout": CANARY},
+        {"rollout": {"strategy": "Canary"}},
+    ),
+    RuleExample(
+        "canaries-keep-their-replicas",
+        "spec.rollout.strategy",
+        "strategy Canary and autoscaling that moves replicas",
+        {"rollout": CANARY, "autoscaling": {"mode": "Recommend"}},
+        {"rollout": CANARY, "autoscaling": {}},
+    ),
+    RuleExample(
+        "canaries-try-no-encoders",
+        "spec.rollout.strategy",
+        "strategy Canary does not try encoders in pods of their own",
+        {"rollout": CANARY},
+        {"rollout": CANARY, "vision": {"placement": "Disaggregated"}},
     ),
     RuleExample(
         "without-a-surge-one-is-missing",
@@ -451,7 +474,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "runtime.triton.maxQueueDelayMicroseconds": 20_000,
     "runtime.triton.preprocessingInstanceCount": 2,
     "runtime.triton.postprocessingInstanceCount": 2,
-    "rollout.strategy": "Canary",
 }
 """For every row of the table of unsupported fields a value that it refuses."""
 

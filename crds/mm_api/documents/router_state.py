@@ -1,4 +1,4 @@
-"""What a router says of the requests that wait in it, as JSON: the operator reads it."""
+"""What a router says of waiting requests and of canaries, as JSON: the operator reads it."""
 
 from pydantic import Field
 
@@ -6,6 +6,32 @@ from mm_api.base import Document
 
 PATH = "/held"
 """On the port of the router's metrics."""
+
+
+class Pairs(Document):
+    """Answers of a canary and of its stable revision to like requests, compared two by two."""
+
+    worse: int = Field(default=0, ge=0, description="The canary's was the worse one.")
+    better: int = Field(default=0, ge=0)
+    equal: int = Field(default=0, ge=0)
+
+    def __add__(self, other: "Pairs") -> "Pairs":
+        return Pairs(
+            worse=self.worse + other.worse,
+            better=self.better + other.better,
+            equal=self.equal + other.equal,
+        )
+
+
+class CanaryEvidence(Document):
+    """What a router has seen since a canary has its step and weight."""
+
+    revision: str
+    step: int
+    weight: int
+    errors: Pairs = Field(default=Pairs())
+    first_text: Pairs = Field(default=Pairs())
+    inter_token: Pairs = Field(default=Pairs())
 
 
 class RouterState(Document):
@@ -19,4 +45,7 @@ class RouterState(Document):
     )
     waited_seconds: dict[str, float] = Field(
         default={}, description="How long the oldest of them has waited, by the same names."
+    )
+    canaries: dict[str, CanaryEvidence] = Field(
+        default={}, description="By NAMESPACE/NAME of the model."
     )

@@ -13,12 +13,15 @@ from mm_api.v1alpha1.plan_status import MemoryStatus, PlanStatus
 from mm_api.v1alpha1.pod import Gpu, Resources, RuntimeGpu, Scheduling, TopologySpread, UserIds
 from mm_api.v1alpha1.prometheus import PrometheusSpec
 from mm_api.v1alpha1.resource import MultimodalModelSpec
-from mm_api.v1alpha1.rollout import RolloutSpec
+from mm_api.v1alpha1.rollout import CanarySpec, CanaryStep, RolloutSpec
 from mm_api.v1alpha1.runtime import Peer, TritonSpec
 from mm_api.v1alpha1.status import (
     BuildStatus,
+    ComparisonStatus,
     MultimodalModelStatus,
     ObjectiveStatus,
+    RolloutPhase,
+    RolloutStatus,
     ScalingChange,
     ScalingStatus,
     StartPhase,
@@ -30,6 +33,9 @@ from mm_api.v1alpha1.vision import VisionSpec
 __all__ = [
     "AutoscalingSpec",
     "BuildStatus",
+    "CanarySpec",
+    "CanaryStep",
+    "ComparisonStatus",
     "Gpu",
     "Lora",
     "MemoryStatus",
@@ -41,7 +47,9 @@ __all__ = [
     "PlanStatus",
     "PrometheusSpec",
     "Resources",
+    "RolloutPhase",
     "RolloutSpec",
+    "RolloutStatus",
     "RuntimeGpu",
     "ScalingChange",
     "ScalingRules",

@@ -1,6 +1,6 @@
 """`spec.rollout`: how pods of a new revision replace the old ones."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,60 @@ from mm_api.v1alpha1.duration import Duration
 Strategy = Literal["Rolling", "Recreate", "Canary"]
 
 
+Percent = Annotated[int, Field(ge=1, le=1000)]
+
+
+class CanaryStep(ApiModel):
+    """A weight of the new revision, and how long it has it at least."""
+
+    weight: int = Field(
+        ge=1,
+        le=99,
+        description="Percent of the chats that the router sends to the new revision. It has as "
+        "many pods as this part of spec.replicas, rounded up.",
+    )
+    pause: Duration | None = Field(
+        default=None,
+        description="Shortest time with this weight. Absent: until the analysis passes.",
+    )
+
+
+class CanaryAnalysis(ApiModel):
+    """What the new revision must not do worse than the stable one.
+
+    Answers to requests of like size are compared in pairs, one of each revision within a minute.
+    """
+
+    error_increase_percent: int = Field(
+        default=5,
+        ge=1,
+        le=50,
+        description="Errors, statuses of 400 and above: a step passes once it is known that of "
+        "100 requests less than so many more fail than with the stable revision.",
+    )
+    first_text_increase_percent: Percent | None = Field(
+        default=None,
+        description="By how much later the first text may come (an answer that is no stream: all "
+        "of it). Absent: not compared.",
+    )
+    inter_token_increase_percent: Percent | None = Field(
+        default=None,
+        description="By how much longer the time between two events of a stream may be. Absent: "
+        "not compared. Without streams a step never passes.",
+    )
+
+
+class CanarySpec(ApiModel):
+    """Steps of strategy Canary."""
+
+    steps: Annotated[list[CanaryStep], Field(min_length=1, max_length=16)] = Field(
+        description="Weights in their order. After the last one every pod is replaced."
+    )
+    analysis: CanaryAnalysis = Field(
+        default=CanaryAnalysis(), description="What is compared at each step."
+    )
+
+
 class RolloutSpec(ApiModel):
     """How a new revision is rolled out."""
 
@@ -17,22 +71,25 @@ class RolloutSpec(ApiModel):
         default="Rolling",
         description="Rolling replaces pods one by one and by default never goes below the wanted "
         "number, which takes a free GPU for each GPU of a pod. Recreate ends every pod before the "
-        "first new one starts: no GPU has to be free, and nothing answers in between.",
+        "first new one starts: no GPU has to be free, and nothing answers in between. Canary sends "
+        "a part of the chats to pods of the new revision first, compares them with the stable one, "
+        "and goes back by itself where they are worse; it needs the router.",
     )
+    canary: CanarySpec | None = Field(default=None, description="Of strategy Canary.")
     max_surge: int | None = Field(
         default=None,
         ge=0,
         le=1000,
-        description="Pods above the wanted number during a rollout with strategy Rolling. 0: an "
-        "old pod ends before its successor starts, so that no GPU has to be free; needs a "
-        "maxUnavailable of 1 or more. Absent: 1.",
+        description="Pods above the wanted number during a rollout with strategy Rolling, or after "
+        "the steps of Canary. 0: an old pod ends before its successor starts, so that no GPU has "
+        "to be free; needs a maxUnavailable of 1 or more. Absent: 1.",
     )
     max_unavailable: int | None = Field(
         default=None,
         ge=0,
         le=1000,
-        description="Pods below the wanted number during a rollout with strategy Rolling; with one "
-        "replica, 1 means that nothing answers meanwhile. Absent: 0.",
+        description="Pods below the wanted number in the same time; with one replica, 1 means that "
+        "nothing answers meanwhile, or with Canary the new revision alone. Absent: 0.",
     )
     require_evaluation: bool = Field(
         default=False,
@@ -41,7 +98,9 @@ class RolloutSpec(ApiModel):
         "that nothing was compared with may be Ready.",
     )
     progress_deadline: Duration = Field(
-        default="30m", description="A rollout without progress for so long is reported as stuck."
+        default="30m",
+        description="A rollout without progress for so long is reported as stuck. With Canary, a "
+        "step that does not pass so long after its pause goes back to the stable revision.",
     )
     drain_timeout: Duration | None = Field(
         default=None,

@@ -134,6 +134,19 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "vision.placement to Colocated, or remove runtime.gpu.slot",
             field="runtime.gpu.slot",
         ),
+        Rule(
+            cel="self.rollout.strategy != 'Canary' || !has(self.autoscaling) || "
+            "self.autoscaling.mode != 'Enforce'",
+            message="strategy Canary and autoscaling that moves replicas are not supported "
+            "together: set autoscaling.mode to Recommend, or strategy to Rolling",
+            field="rollout.strategy",
+        ),
+        Rule(
+            cel="self.rollout.strategy != 'Canary' || self.vision.placement == 'Colocated'",
+            message="strategy Canary does not try encoders in pods of their own: set "
+            "vision.placement to Colocated, or strategy to Rolling",
+            field="rollout.strategy",
+        ),
     ),
     ModelSource: (
         Rule(
@@ -201,10 +214,16 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     RolloutSpec: (
         _at_least_a_second("progressDeadline"),
         Rule(
-            cel="self.strategy == 'Rolling' || (!has(self.maxSurge) && !has(self.maxUnavailable))",
-            message="maxSurge and maxUnavailable are those of strategy Rolling: remove them, or "
-            "set strategy to Rolling",
+            cel="self.strategy != 'Recreate' || (!has(self.maxSurge) && !has(self.maxUnavailable))",
+            message="strategy Recreate has no maxSurge and maxUnavailable: remove them, or set "
+            "strategy to Rolling",
             field="strategy",
+        ),
+        Rule(
+            cel="has(self.canary) == (self.strategy == 'Canary')",
+            message="strategy Canary needs canary.steps, and other strategies have none: set both, "
+            "or remove canary",
+            field="canary",
         ),
         Rule(
             cel="!has(self.maxSurge) || self.maxSurge > 0 || "

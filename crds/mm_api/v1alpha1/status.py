@@ -97,6 +97,39 @@ class StartStatus(ApiModel):
     )
 
 
+RolloutPhase = Literal["Progressing", "Promoting", "Promoted", "RolledBack"]
+
+
+class ComparisonStatus(ApiModel):
+    """One comparison of a canary's step with the stable revision, in pairs of requests."""
+
+    name: Short = Field(description="Errors, FirstText or InterToken.")
+    worse: int = Field(ge=0, description="Pairs in which the new revision was worse.")
+    better: int = Field(ge=0, description="Pairs in which the stable revision was.")
+    equal: int = Field(ge=0, description="Other pairs.")
+    verdict: Literal["Open", "Passed", "Worse"] = Field(
+        description="Open: too few requests to know."
+    )
+
+
+class RolloutStatus(ApiModel):
+    """The last rollout with strategy Canary."""
+
+    phase: RolloutPhase = Field(
+        description="Progressing: in a step. Promoting: the pods are replaced, and the canary "
+        "answers meanwhile. Promoted or RolledBack: over."
+    )
+    revision: Short = Field(description="The new revision.")
+    step: int = Field(ge=1, description="Number of its step.")
+    weight: int = Field(ge=0, le=99, description="Percent of the chats that it gets now.")
+    since: Short = Field(description="When this phase, step or weight began, RFC 3339.")
+    reason: Short = Field(default="", description="Why it stays there, as one word.")
+    message: Text = Field(default="", description="The same, in sentences.")
+    comparisons: Annotated[list[ComparisonStatus], Field(max_length=8)] = Field(
+        default=[], description="Of this step."
+    )
+
+
 class ScalingChange(ApiModel):
     """One change of the number of replicas."""
 
@@ -203,4 +236,7 @@ class MultimodalModelStatus(ApiModel):
         default=None, description="Label selector of the pods, as the scale subresource needs it."
     )
     url: Short | None = Field(default=None, description="Base URL for OpenAI clients.")
+    rollout: RolloutStatus | None = Field(
+        default=None, description="The last rollout with strategy Canary. Absent: there was none."
+    )
     scaling: ScalingStatus | None = Field(default=None, description="The autoscaler's view.")

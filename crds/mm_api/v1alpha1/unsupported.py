@@ -234,11 +234,4 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
             "postprocessingInstanceCount",
         )
     ),
-    _row(
-        (),
-        "rollout.strategy",
-        "canary rollouts are",
-        *("Rolling", "Recreate"),
-        instead="set rollout.strategy to Rolling or Recreate",
-    ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from mm_operator.children.build_job import build_build_job
+from mm_operator.children.canary import build_canary
 from mm_operator.children.config_maps import (
     build_engine_config,
     build_facts_config,
@@ -43,6 +44,7 @@ def build(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
         build_service(snapshot, spec, plan),
         *build_raw_triton(snapshot, spec, plan),
         build_deployment(snapshot, spec, plan),
+        *build_canary(snapshot, spec, plan),
         build_disruption_budget(snapshot, spec, plan),
         build_scaled_object(snapshot, spec, plan),
         build_sweep_job(snapshot, spec, plan),

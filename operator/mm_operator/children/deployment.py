@@ -4,7 +4,6 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.contract import GATEWAY_PORT
-from mm_api.documents.serving_plan import ServingPlan
 from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
@@ -17,7 +16,7 @@ from mm_operator.children.serving_pod import (
     serving_template,
 )
 from mm_operator.children.stock_server import stock_server
-from mm_operator.model import EnginePlan, Plan, Snapshot
+from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.engine.container_memory import further_bytes
 from mm_operator.plan.starts import server_start_seconds
 from mm_operator.plan.store import store_of
@@ -55,18 +54,16 @@ def pod_template(
     if rollout.held:
         live = snapshot.observed.deployment
         return dict(live.template) if live else None
-    if not rollout.serving_hash or plan.serving_plan is None or plan.engine is None:
+    return fresh_template(snapshot, spec, plan, labels.Component.SERVER)
+
+
+def fresh_template(
+    snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan, component: str
+) -> dict[str, Any] | None:
+    """Return the pod template of the planned revision, or None when there is none."""
+    serving, engine = plan.serving_plan, plan.engine
+    if not plan.rollout.serving_hash or serving is None or engine is None:
         return None
-    return _fresh_template(snapshot, spec, plan, plan.serving_plan, plan.engine)
-
-
-def _fresh_template(
-    snapshot: Snapshot,
-    spec: MultimodalModelSpec,
-    plan: Plan,
-    serving: ServingPlan,
-    engine: EnginePlan,
-) -> dict[str, Any]:
     image = snapshot.settings.own_image_of(spec)
     manifest = store_of(spec).manifest(serving.fingerprint)
     gpu = hardware.planned_gpu(spec, engine)
@@ -99,7 +96,7 @@ def _fresh_template(
         spec,
         plan.rollout,
         ServingPod(
-            component=labels.Component.SERVER,
+            component=component,
             containers=[gateway],
             init_containers=[*pull.build_pull(spec, image, serving.fingerprint), server],
             volumes=[

@@ -1,5 +1,7 @@
 """The Service in front of a model's pods: OpenAI on port 80, and nothing else."""
 
+from collections.abc import Mapping
+
 from mm_api import labels
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
@@ -12,17 +14,33 @@ def build_service(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> 
     """Return the Service once there is a revision to serve."""
     if not (plan.rollout.serving_hash or plan.rollout.held):
         return None
+    return service_of(
+        snapshot,
+        spec,
+        name=names.deployment(snapshot.name),
+        component=labels.Component.SERVER,
+        selector=selector(snapshot.name),
+    )
+
+
+def service_of(
+    snapshot: Snapshot,
+    spec: MultimodalModelSpec,
+    *,
+    name: str,
+    component: str,
+    selector: Mapping[str, str],
+) -> Manifest:
+    """Return the Service of some pods of a model."""
     policy = spec.network.over(snapshot.settings.network).ip_family_policy
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": own_metadata(
-            snapshot, name=names.deployment(snapshot.name), component=labels.Component.SERVER
-        ),
+        "metadata": own_metadata(snapshot, name=name, component=component),
         "spec": {
             "type": "ClusterIP",
             **({"ipFamilyPolicy": policy} if policy else {}),
-            "selector": selector(snapshot.name),
+            "selector": dict(selector),
             "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "http"}],
         },
     }

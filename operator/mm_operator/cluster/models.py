@@ -21,6 +21,9 @@ from mm_operator.status.series import Sample, samples_of
 _MOST_COMPARISON = 8 * 1024
 """Characters: four times the longest report, as of the reports of pods."""
 
+_MOST_COMMAND = 64
+"""A word and the hash of a revision."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldManager:
@@ -53,6 +56,8 @@ class ModelRecord:
     spec: bytes
     comparison: str
     """Text of the annotation of `mmctl compare`; empty: there is none."""
+    command: str
+    """Text of the annotation of `mmctl rollout`; empty: there is none."""
     status: Packed
     replicas_set_by: FieldManager
     samples: tuple[Sample, ...]
@@ -213,16 +218,17 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         waiting=(status.get("build") or {}).get("phase") == "Waiting",
         # Copied: orjson keeps the buffer it wrote into, some 4 kB for a text of 1 kB.
         spec=bytes(memoryview(orjson.dumps(spec))),
-        comparison=_comparison(metadata),
+        comparison=_annotation(metadata, labels.COMPARISON, _MOST_COMPARISON),
+        command=_annotation(metadata, labels.ROLLOUT, _MOST_COMMAND),
         status=pack(status),
         replicas_set_by=_field_manager(metadata.get("managedFields") or ()),
         samples=tuple(samples_of(metadata["namespace"], metadata["name"], spec, status)),
     )
 
 
-def _comparison(metadata: Mapping[str, Any]) -> str:
-    text = (metadata.get("annotations") or {}).get(labels.COMPARISON, "")
-    return text if len(text) <= _MOST_COMPARISON else ""
+def _annotation(metadata: Mapping[str, Any], name: str, most: int) -> str:
+    text = str((metadata.get("annotations") or {}).get(name, ""))
+    return text if len(text) <= most else ""
 
 
 def _claims(spec: Mapping[str, Any]) -> tuple[str, ...]:

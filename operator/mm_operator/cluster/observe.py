@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from mm_api import labels
 from mm_api.conditions import Reason
+from mm_api.documents.router_state import CanaryEvidence
 from mm_api.documents.server_state import ServerState
 from mm_api.quoted_text import steady
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -91,6 +92,7 @@ class Observer:
         servers: tuple[ServerState, ...] = (),
         *,
         turn: Turn | None = None,
+        evidence: tuple[CanaryEvidence, ...] = (),
     ) -> Snapshot:
         """Return one model with everything that decisions about it may depend on."""
         spec, error = parse_spec(record.spec)
@@ -105,6 +107,8 @@ class Observer:
             spec_error=error,
             status=record.status.read(),
             comparison=record.comparison,
+            command=record.command,
+            evidence=evidence,
             settings=self._settings,
             observed=self._observe(record),
             now=now,
@@ -175,6 +179,8 @@ class Observer:
             store=store.once(claim_state) if store else None,
             deployment=_deployment(deployments.get(labels.Component.SERVER)),
             pods=tuple(pods.get(labels.Component.SERVER, ())),
+            canary=_deployment(deployments.get(labels.Component.CANARY)),
+            canary_pods=tuple(pods.get(labels.Component.CANARY, ())),
             encoders=_deployment(deployments.get(labels.Component.ENCODER)),
             encoder_pods=tuple(pods.get(labels.Component.ENCODER, ())),
             refs=frozenset(

@@ -12,6 +12,7 @@ May import: `mm_api`, `mm_operator.errors`.
 from mm_operator.model.decisions import (
     BuildDecision,
     BuildPhase,
+    CanaryDecision,
     GarbageCollection,
     InspectDecision,
     Outcome,
@@ -54,6 +55,7 @@ __all__ = [
     "BuildDecision",
     "BuildPhase",
     "Builder",
+    "CanaryDecision",
     "ClaimState",
     "ConfigState",
     "DeploymentState",

@@ -9,6 +9,7 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildProgress, BuildResult
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.serving_plan import ServingPlan
+from mm_api.v1alpha1 import RolloutStatus
 from mm_operator.errors import SpecError
 from mm_operator.model.engine_plan import EnginePlan
 from mm_operator.model.objects import Builder, Ref
@@ -108,6 +109,19 @@ class GarbageCollection:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryDecision:
+    """The state to record; `pods`: of the new revision beside the stable ones, until then too."""
+
+    status: RolloutStatus
+    pods: int = 0
+    look_in: float | None = None
+    """Seconds until time alone changes the decision; None: it does not."""
+
+    replaces: bool = False
+    """The recorded state lets pods of the new revision replace the stable ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class RolloutDecision:
     """Which engine and serving plan the pods get, and how far they are."""
 
@@ -123,6 +137,8 @@ class RolloutDecision:
     by_turns: bool = False
     waits_for_turn: bool = False
     """The pods keep the recorded revision until it is this model's turn."""
+    canary: CanaryDecision | None = None
+    """None: the rollout is none, or knows nothing of the revision."""
     complete: bool = False
     """Every wanted pod runs this serving plan and no older pod is left."""
 

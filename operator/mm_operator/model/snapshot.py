@@ -7,6 +7,7 @@ from typing import Any
 
 from mm_api.conditions import Reason
 from mm_api.contract import VLLM_IMAGE
+from mm_api.documents.router_state import CanaryEvidence
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import MultimodalModelSpec, ScalingStatus, UserIds
 from mm_api.v1alpha1.network import NetworkSpec
@@ -50,7 +51,13 @@ class Observed:
     pods: tuple[PodState, ...] = ()
     encoders: DeploymentState | None = None
     encoder_pods: tuple[PodState, ...] = ()
+    canary: DeploymentState | None = None
+    canary_pods: tuple[PodState, ...] = ()
     refs: frozenset[Ref] = frozenset()
+
+    @property
+    def every_pod(self) -> tuple[PodState, ...]:
+        return (*self.pods, *self.canary_pods, *self.encoder_pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,8 @@ class PlanSettings:
     every_namespace: bool = True
     """The operator sees the models of every namespace."""
     scrape_annotations: bool = True
+    routed: bool = True
+    """There is a router of this installation, which gives canaries their weight."""
     user_ids: UserIds = "Fixed"
     keda: KedaSettings | None = None
     """None: the operator is not configured for KEDA, and makes no objects for one."""
@@ -158,6 +167,10 @@ class Snapshot:
     """What is granted to a rollout that the operator causes; None: every one begins at once."""
     comparison: str = ""
     """What `mmctl compare` has written beside the model, unread; empty: nothing."""
+    command: str = ""
+    """What `mmctl rollout` has written, unread; empty: nothing."""
+    evidence: tuple[CanaryEvidence, ...] = ()
+    """What each router has seen of a canary of this model."""
     deleting: bool = False
     servers: tuple[ServerState, ...] = ()
     """What servers said that the status depends on: trouble, comparisons with the checkpoint."""

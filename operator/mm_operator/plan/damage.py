@@ -46,7 +46,7 @@ def found_damage(snapshot: Snapshot, engine_config: str) -> PodDamage | None:
     """Return what the last of the model's pods said that could not load this engine."""
     found = (
         pod.damage
-        for pod in (*snapshot.observed.pods, *snapshot.observed.encoder_pods)
+        for pod in snapshot.observed.every_pod
         if pod.damage
         and _serves(snapshot, pod, engine_config)
         and not _is_stale(snapshot, pod.damage, engine_config)
@@ -65,7 +65,7 @@ def pods_to_restart(snapshot: Snapshot, engine_config: str, build: BuildDecision
         return frozenset()
     return frozenset(
         Ref("Pod", pod.name)
-        for pod in (*snapshot.observed.pods, *snapshot.observed.encoder_pods)
+        for pod in snapshot.observed.every_pod
         if pod.damage
         and (
             pod.damage.found_at <= build.built_at or _is_stale(snapshot, pod.damage, engine_config)

@@ -78,6 +78,7 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         engine.build.retry_in,
         _own_write(inspect, engine.build),
         _unheard(snapshot, wanted),
+        rollout.canary.look_in if rollout.canary else None,
     )
     return Plan(
         inspect=inspect,

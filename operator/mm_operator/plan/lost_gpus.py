@@ -13,7 +13,7 @@ and the back-off of the kubelet (10 s after the first) bounds how often pods are
 
 def replaced(snapshot: Snapshot) -> frozenset[Ref]:
     """Return the model's pods that are deleted for want of a GPU; their Deployments make others."""
-    pods = (*snapshot.observed.pods, *snapshot.observed.encoder_pods)
+    pods = snapshot.observed.every_pod
     return frozenset(Ref("Pod", pod.name) for pod in pods if is_stuck(pod))
 
 

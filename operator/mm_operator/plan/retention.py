@@ -52,8 +52,9 @@ def kept(
 def serving_configs(snapshot: Snapshot) -> tuple[ConfigState, ...]:
     """Return the recorded revisions that a Deployment or a pod still uses."""
     observed = snapshot.observed
-    used = {pod.serving_hash for pod in (*observed.pods, *observed.encoder_pods)}
-    used |= {one.serving_hash for one in (observed.deployment, observed.encoders) if one}
+    used = {pod.serving_hash for pod in observed.every_pod}
+    deployments = (observed.deployment, observed.encoders, observed.canary)
+    used |= {one.serving_hash for one in deployments if one}
     found = (
         observed.configs.get(names.serving_config(snapshot.name, digest)) for digest in sorted(used)
     )

@@ -13,6 +13,12 @@ from mm_api.v1alpha1 import MultimodalModelSpec, TritonSpec, duration
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, plain, stated
 from mm_operator.model import BuildDecision, DeploymentState, RolloutDecision, Snapshot, Step
+from mm_operator.plan.canary_rollout import (
+    beside_a_canary,
+    canary_of,
+    finished_canary,
+    is_under_way,
+)
 from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.engine_plan import WantedEngine
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
@@ -98,11 +104,19 @@ def _with_an_engine(
     if deployment is None:
         return started
     if deployment.serving_hash != revision:
-        if waiting := waiting_for_its_turn(snapshot, spec, deployment):
+        waiting = waiting_for_its_turn(snapshot, spec, deployment)
+        if waiting and not is_under_way(snapshot, revision):
             return _waiting(_follow(snapshot, spec, deployment, held=True), waiting)
+        if spec.rollout.canary is not None and spec.replicas:
+            canary = canary_of(snapshot, spec, spec.rollout.canary, revision)
+            if canary is None or not canary.replaces:
+                followed = _follow(snapshot, spec, deployment, held=True)
+                return beside_a_canary(followed, canary)
+            started = replace(started, canary=canary)
         return replace(started, by_turns=by_turns(snapshot, spec, deployment))
     followed = _follow(snapshot, spec, deployment, held=False)
-    return replace(followed, spec_digest=started.spec_digest)
+    canary = finished_canary(snapshot, spec, revision, complete=followed.complete)
+    return replace(followed, spec_digest=started.spec_digest, canary=canary)
 
 
 def _waiting(followed: RolloutDecision, waiting: tuple[Reason, str]) -> RolloutDecision:

@@ -36,6 +36,7 @@ _NOT_YET = frozenset(
     {
         Reason.ROLLOUT_IN_PROGRESS,
         Reason.PODS_STARTING,
+        Reason.CANARY_PROGRESSING,
         # A node may be on its way. What stays so is given up by spec.rollout.progressDeadline.
         Reason.PODS_UNSCHEDULABLE,
         Reason.VOLUME_UNAVAILABLE,

@@ -27,7 +27,7 @@ from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import POD
 
-QUERIED = frozenset({labels.Component.SERVER, labels.Component.ENCODER})
+QUERIED = frozenset({labels.Component.SERVER, labels.Component.CANARY, labels.Component.ENCODER})
 """Pods that run `mm-runtime serve`: language models, and vision encoders in pods of their own."""
 
 

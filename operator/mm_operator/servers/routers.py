@@ -1,4 +1,4 @@
-"""Queries routers each second for the requests that wait in them, on the leader only.
+"""Queries routers each second for waiting requests and canaries, on the leader only.
 
 One request to each router and nothing for each model: whatever the fleet, a look costs the same.
 Which routers there are say the EndpointSlices of their Service; those that end still hold requests.
@@ -15,7 +15,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from mm_api.contract import ROUTER_METRICS_PORT
-from mm_api.documents.router_state import PATH, RouterState
+from mm_api.documents.router_state import PATH, CanaryEvidence, RouterState
 from mm_api.hosts import host_port
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.keys import Key
@@ -31,6 +31,10 @@ _LOOK_SECONDS = 1.0
 _SILENT_SECONDS = 10.0
 """A router that is silent for longer may hold requests that are not counted."""
 
+_EVIDENCE_SECONDS = 5.0
+"""Between two reconciles of a model for what routers have seen of its canary: each may write its
+status."""
+
 _MOST_BYTES = 1 << 20
 """4,000 models in which requests wait, with names of 253 characters."""
 
@@ -43,10 +47,17 @@ class Routers:
         namespace: of the routers.
         service: their Service.
         port: where they answer.
+        on_evidence: called with a model of whose canary something new was seen.
     """
 
     def __init__(
-        self, client: Client, namespace: str, service: str, *, port: int = ROUTER_METRICS_PORT
+        self,
+        client: Client,
+        namespace: str,
+        service: str,
+        *,
+        port: int = ROUTER_METRICS_PORT,
+        on_evidence: Callable[[Key], None] = lambda _key: None,
     ) -> None:
         selector = f"kubernetes.io/service-name={service}"
         self._reflector = Reflector(
@@ -57,6 +68,13 @@ class Routers:
         self._said: dict[str, tuple[float, RouterState]] = {}
         self._held: Counter[str] = Counter()
         self._waited: dict[str, float] = {}
+        self._on_evidence = on_evidence
+        self._told: dict[str, tuple[float, tuple[CanaryEvidence, ...]]] = {}
+
+    def evidence(self, key: Key) -> tuple[CanaryEvidence, ...]:
+        """Return what each router has seen of a model's canary."""
+        states = (said for _, said in self._said.values())
+        return tuple(found for state in states if (found := state.canaries.get(str(key))))
 
     def held(self, key: Key) -> int:
         """Return how many requests of a model wait."""
@@ -100,8 +118,19 @@ class Routers:
         for one in answers:
             for name, seconds in one.waited_seconds.items() if one else ():
                 self._waited[name] = max(seconds, self._waited.get(name, 0.0))
+        self._tell({name for one in answers if one for name in one.canaries})
         if self._held:
             await wake([Key(*one.split("/", 1)) for one in sorted(self._held) if "/" in one])
+
+    def _tell(self, canaries: Collection[str]) -> None:
+        now = time.monotonic()
+        self._told = {name: told for name, told in self._told.items() if name in canaries}
+        for name in canaries:
+            key = Key(*name.split("/", 1))
+            found, (at, told) = self.evidence(key), self._told.get(name, (0.0, ()))
+            if found != told and now - at >= _EVIDENCE_SECONDS:
+                self._told[name] = now, found
+                self._on_evidence(key)
 
     async def _query(self, opened: aiohttp.ClientSession, address: str) -> RouterState | None:
         body = await fetch(opened, f"http://{host_port(address, self._port)}{PATH}", _MOST_BYTES)

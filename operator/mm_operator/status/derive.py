@@ -56,7 +56,18 @@ def derive(snapshot: Snapshot, plan: Plan, outcome: Outcome) -> dict[str, Any]:
         | _summaries(snapshot, plan)
         | evaluation_summary(snapshot, plan)
         | scaling_summary(snapshot)
+        | _rollout_summary(snapshot, plan)
     )
+
+
+def _rollout_summary(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
+    """Return the canary's state; what was sent back stays known while nothing is decided."""
+    canary, spec = plan.rollout.canary, snapshot.spec
+    if canary is not None:
+        return {"rollout": plain(canary.status)}
+    undecided = plan.frozen or (plan.rollout.held and spec and spec.rollout.canary is not None)
+    before = snapshot.status.get("rollout")
+    return {"rollout": before} if undecided and before else {}
 
 
 def _ready_of_wanted(snapshot: Snapshot) -> str:

@@ -1,0 +1,240 @@
+"""PURE: the next state of a canary, from its spec, its recorded state and what was observed.
+
+The recorded state (`status.rollout`) comes first and acts afterwards: pods of a new revision go, or
+replace the stable ones, only once the status says so. So an operator that restarts at any moment
+continues, and never tries a revision again that it had sent back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+
+from mm_api.documents.router_state import CanaryEvidence, Pairs
+from mm_api.v1alpha1 import (
+    CanarySpec,
+    CanaryStep,
+    ComparisonStatus,
+    RolloutPhase,
+    RolloutStatus,
+    duration,
+)
+from mm_operator.model import CanaryDecision
+from mm_operator.plan.sequential_test import LATENCY_MARGIN, Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class CanarySeen:
+    """What there is to know about the pods of a new revision.
+
+    `failed`: reason and sentence of what another try does not change. `waits`: why pods are not
+    ready, as far as known. `command`: of `mmctl rollout`, unread.
+    """
+
+    revision: str
+    replicas: int
+    available: int
+    now: datetime
+    evidence: Sequence[CanaryEvidence] = ()
+    failed: tuple[str, str] | None = None
+    waits: str = ""
+    command: str = ""
+
+
+def decide_canary(
+    spec: CanarySpec, deadline: str, before: RolloutStatus | None, seen: CanarySeen
+) -> CanaryDecision:
+    """Return the next state while the stable pods are of another revision."""
+    known = before if before is not None and before.revision == seen.revision else None
+    if known is None:
+        status = _state("Progressing", seen, step=1, weight=0)
+    else:
+        status = _commanded(known, seen) or (
+            _next(spec, deadline, known, seen) if known.phase == "Progressing" else known
+        )
+    # What was promoted after it had been sent back has no weight, and no pods beside the others.
+    recorded = (known.phase, known.weight > 0) if known else ("", False)
+    stays = recorded[0] == "Progressing" or recorded == ("Promoting", True)
+    pods = 0
+    if status.phase == "Progressing" or stays:
+        pods = pods_of(_step(spec, status.step), seen.replicas)
+    return CanaryDecision(
+        status=status,
+        pods=pods,
+        look_in=_look_in(spec, deadline, known, status, seen),
+        replaces=known is not None and known.phase in {"Promoting", "Promoted"},
+    )
+
+
+def finish_canary(
+    spec: CanarySpec, before: RolloutStatus | None, seen: CanarySeen, *, complete: bool
+) -> CanaryDecision | None:
+    """Return the state while the pods of the wanted revision replace those of the stable one.
+
+    None: they did not come by a canary.
+    """
+    if before is None or before.revision != seen.revision:
+        return None
+    if before.phase == "Promoted":
+        return CanaryDecision(before)
+    phase: RolloutPhase = "Promoted" if complete else "Promoting"
+    status = before
+    if phase != before.phase:
+        weight = 0 if complete else before.weight
+        status = _state(phase, seen, step=before.step, weight=weight)
+    pods = pods_of(_step(spec, before.step), seen.replicas) if before.weight else 0
+    return CanaryDecision(status, pods, look_in=0.0 if status != before else None)
+
+
+def pods_of(step: CanaryStep, replicas: int) -> int:
+    return max(1, ceil(replicas * step.weight / 100))
+
+
+def comparisons(spec: CanarySpec, known: RolloutStatus, seen: CanarySeen) -> list[Comparison]:
+    """Return what is compared; evidence of another revision, step or weight does not count."""
+    stage = (known.revision, known.step, known.weight)
+    found = [one for one in seen.evidence if (one.revision, one.step, one.weight) == stage]
+    analysis, none = spec.analysis, Pairs()
+    errors = sum((one.errors for one in found), none)
+    compared = [Comparison("Errors", errors, analysis.error_increase_percent / 100)]
+    if analysis.first_text_increase_percent is not None:
+        pairs = sum((one.first_text for one in found), none)
+        compared.append(Comparison("FirstText", pairs, LATENCY_MARGIN))
+    if analysis.inter_token_increase_percent is not None:
+        pairs = sum((one.inter_token for one in found), none)
+        compared.append(Comparison("InterToken", pairs, LATENCY_MARGIN))
+    return compared
+
+
+def _commanded(known: RolloutStatus, seen: CanarySeen) -> RolloutStatus | None:
+    verb, _, revision = seen.command.partition(" ")
+    if revision != known.revision:
+        return None
+    at = {"step": known.step, "weight": known.weight}
+    if verb == "promote" and known.phase in {"Progressing", "RolledBack"}:
+        return _state("Promoting", seen, **at, message="promoted by a person")
+    if verb == "abort" and known.phase == "Progressing":
+        return _back(known, seen, "Aborted", "sent back by a person")
+    return None
+
+
+def _next(spec: CanarySpec, deadline: str, known: RolloutStatus, seen: CanarySeen) -> RolloutStatus:
+    if seen.failed:
+        return _back(known, seen, *seen.failed)
+    step = _step(spec, known.step)
+    late = _seconds(known, seen) >= _deadline(step, deadline, known)
+    wanted = pods_of(step, seen.replicas)
+    if seen.available < wanted:
+        text = f"{seen.available} of {wanted} pods of the new revision are ready"
+        text = f"{text}: {seen.waits}" if seen.waits else text
+        if late:
+            return _back(known, seen, "ProgressDeadlineExceeded", text)
+        return known.model_copy(update={"reason": "PodsStarting", "message": text})
+    if known.weight != step.weight:
+        return _state("Progressing", seen, step=known.step, weight=step.weight)
+    return _judged(spec, known, seen, late=late)
+
+
+def _judged(
+    spec: CanarySpec, known: RolloutStatus, seen: CanarySeen, *, late: bool
+) -> RolloutStatus:
+    compared = comparisons(spec, known, seen)
+    known = known.model_copy(update={"comparisons": [_shown(one) for one in compared]})
+    for one in compared:
+        if one.verdict == "Worse":
+            return _back(known, seen, _WORSE[one.name][0], _worse(one))
+    still_open = [_OPEN[one.name] for one in compared if one.verdict == "Open"]
+    step = _step(spec, known.step)
+    if still_open:
+        text = f"too few requests of both revisions to compare {' and '.join(still_open)}"
+        if late:
+            return _back(known, seen, "ProgressDeadlineExceeded", text)
+        return known.model_copy(update={"reason": "Analyzing", "message": text})
+    if _seconds(known, seen) < _pause(step):
+        return known.model_copy(
+            update={"reason": "Paused", "message": f"not worse; the pause of {step.pause} lasts"}
+        )
+    if known.step < len(spec.steps):
+        return _state("Progressing", seen, step=known.step + 1, weight=known.weight)
+    return _state("Promoting", seen, step=known.step, weight=known.weight)
+
+
+_WORSE = {
+    "Errors": ("ErrorsIncreased", "answered with an error"),
+    "FirstText": ("FirstTextSlower", "began its answer later than is tolerated"),
+    "InterToken": ("InterTokenSlower", "wrote its answer more slowly than is tolerated"),
+}
+_OPEN = {"Errors": "errors", "FirstText": "the first text", "InterToken": "times between events"}
+
+
+def _worse(one: Comparison) -> str:
+    pairs, what = one.pairs, _WORSE[one.name][1]
+    count = pairs.worse + pairs.better + pairs.equal
+    better = f", and the stable one alone in {pairs.better}" if one.name == "Errors" else ""
+    return f"in {pairs.worse} of {count} pairs of requests the new revision {what}{better}"
+
+
+def _shown(one: Comparison) -> ComparisonStatus:
+    return ComparisonStatus(name=one.name, **one.pairs.model_dump(), verdict=one.verdict)
+
+
+def _back(known: RolloutStatus, seen: CanarySeen, reason: str, message: str) -> RolloutStatus:
+    status = _state(
+        "RolledBack", seen, step=known.step, weight=0, reason=reason, message=message[:1000]
+    )
+    return status.model_copy(update={"comparisons": known.comparisons})
+
+
+def _state(
+    phase: RolloutPhase,
+    seen: CanarySeen,
+    *,
+    step: int,
+    weight: int,
+    reason: str = "",
+    message: str = "",
+) -> RolloutStatus:
+    return RolloutStatus(
+        phase=phase,
+        revision=seen.revision,
+        step=step,
+        weight=weight,
+        since=f"{seen.now:%Y-%m-%dT%H:%M:%SZ}",
+        reason=reason,
+        message=message,
+    )
+
+
+def _step(spec: CanarySpec, number: int) -> CanaryStep:
+    """Return a step; the last one where the spec has fewer by now."""
+    return spec.steps[min(number, len(spec.steps)) - 1]
+
+
+def _seconds(known: RolloutStatus, seen: CanarySeen) -> float:
+    return (seen.now - datetime.fromisoformat(known.since)).total_seconds()
+
+
+def _pause(step: CanaryStep) -> float:
+    return duration.parse(step.pause).total_seconds() if step.pause else 0.0
+
+
+def _deadline(step: CanaryStep, deadline: str, known: RolloutStatus) -> float:
+    """Return the seconds that a state may last: to ready pods, or to the end of its step."""
+    seconds = duration.parse(deadline).total_seconds()
+    return seconds + (_pause(step) if known.weight == step.weight else 0.0)
+
+
+def _look_in(
+    spec: CanarySpec,
+    deadline: str,
+    known: RolloutStatus | None,
+    status: RolloutStatus,
+    seen: CanarySeen,
+) -> float | None:
+    if known is None or (status.phase, status.since) != (known.phase, known.since):
+        return 0.0  # what follows from the new state is done once it is recorded
+    if status.phase != "Progressing":
+        return None
+    step, passed = _step(spec, known.step), _seconds(known, seen)
+    ends = (_pause(step), _deadline(step, deadline, known))
+    return min((max(end - passed, 0.0) + 0.1 for end in ends if end > passed), default=None)

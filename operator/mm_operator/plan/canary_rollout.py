@@ -1,0 +1,99 @@
+"""A model's canary as a part of its rollout: what is seen of it, and what the conditions say."""
+
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from mm_api.conditions import Reason
+from mm_api.sentences import joined
+from mm_api.v1alpha1 import CanarySpec, MultimodalModelSpec, RolloutStatus
+from mm_operator.model import CanaryDecision, PodState, RolloutDecision, Snapshot, Step
+from mm_operator.plan.canary import CanarySeen, decide_canary, finish_canary
+from mm_operator.plan.rollout_progress import first_obstacle
+
+_NO_ROUTER = (
+    "strategy Canary needs the router, which this installation lacks: set router.enabled of the "
+    "chart, or rollout.strategy to Rolling"
+)
+
+
+def recorded_rollout(snapshot: Snapshot) -> RolloutStatus | None:
+    """Return what the status says of the last canary; None: nothing that is understood."""
+    try:
+        return RolloutStatus.model_validate(snapshot.status.get("rollout"))
+    except ValidationError:  # absent, or of another version
+        return None
+
+
+def is_under_way(snapshot: Snapshot, revision: str) -> bool:
+    before = recorded_rollout(snapshot)
+    return before is not None and before.revision == revision
+
+
+def canary_of(
+    snapshot: Snapshot, spec: MultimodalModelSpec, canary: CanarySpec, revision: str
+) -> CanaryDecision | None:
+    """Return what becomes of a revision that the stable pods do not have; None: no router."""
+    if not snapshot.settings.routed:
+        return None
+    before, seen = recorded_rollout(snapshot), _seen(snapshot, spec, revision)
+    return decide_canary(canary, spec.rollout.progress_deadline, before, seen)
+
+
+def finished_canary(
+    snapshot: Snapshot, spec: MultimodalModelSpec, revision: str, *, complete: bool
+) -> CanaryDecision | None:
+    if spec.rollout.canary is None:
+        return None
+    before, seen = recorded_rollout(snapshot), _seen(snapshot, spec, revision)
+    return finish_canary(spec.rollout.canary, before, seen, complete=complete)
+
+
+def beside_a_canary(followed: RolloutDecision, canary: CanaryDecision | None) -> RolloutDecision:
+    """Return the rollout of the stable pods, which stay, with what is said of the canary."""
+    if canary is None:
+        step, reason, text = Step.FAILED, Reason.NOT_SUPPORTED, _NO_ROUTER
+    elif canary.status.phase == "RolledBack":
+        status = canary.status
+        step, reason = Step.FAILED, Reason.CANARY_ROLLED_BACK
+        text = (
+            f"the new revision was sent back in step {status.step} ({status.reason}): "
+            f"{status.message}. The stable one answers; change the spec to try again"
+        )
+    else:
+        status = canary.status
+        step, reason = Step.RUNNING, Reason.CANARY_PROGRESSING
+        text = f"step {status.step}, {status.weight} % of the chats"
+        text = f"{text}: {status.message}" if status.message else text
+    if not followed.complete:
+        text = joined(text, f"of the stable revision: {followed.message}")
+    return replace(followed, step=step, reason=reason, message=text, canary=canary)
+
+
+def _seen(snapshot: Snapshot, spec: MultimodalModelSpec, revision: str) -> CanarySeen:
+    pods = [pod for pod in snapshot.observed.canary_pods if pod.serving_hash == revision]
+    live = [pod for pod in pods if not pod.terminating]
+    deployment = snapshot.observed.canary
+    of_it = deployment if deployment and deployment.serving_hash == revision else None
+    obstacle = first_obstacle(of_it, snapshot.observed.canary_pods) if of_it else None
+    return CanarySeen(
+        revision=revision,
+        replicas=spec.replicas,
+        available=sum(pod.ready for pod in live),
+        now=snapshot.now,
+        evidence=snapshot.evidence,
+        failed=_failed(live),
+        waits=obstacle[1] if obstacle else "",
+        command=snapshot.command,
+    )
+
+
+def _failed(pods: list[PodState]) -> tuple[str, str] | None:
+    """Return what condemns a revision at once: a container that ended, a wrong answer."""
+    for pod in pods:
+        if pod.start and pod.start.problem:
+            return Reason.WARMUP_FAILED, f"the warm-up fails each time: {pod.start.problem}"
+        if pod.restarts:
+            ended = pod.last_end or "no reason given"
+            return Reason.PODS_CRASHING, f"container {pod.container} was restarted: {ended}"
+    return None

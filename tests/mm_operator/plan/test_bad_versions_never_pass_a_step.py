@@ -1,0 +1,266 @@
+"""A canary's state machine, step by step, against versions that are good, bad or hardly used."""
+
+import random
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mm_api.documents.router_state import CanaryEvidence, Pairs
+from mm_api.v1alpha1 import CanarySpec, RolloutStatus
+from mm_operator.model import CanaryDecision
+from mm_operator.plan.canary import CanarySeen, decide_canary, finish_canary
+from mm_operator.plan.sequential_test import (
+    FALSE_ALARM,
+    FALSE_PASS,
+    LATENCY_MARGIN,
+    Comparison,
+)
+from support.cases import cases
+
+BEGAN = datetime(2026, 11, 30, tzinfo=UTC)
+SPEC = CanarySpec.model_validate(
+    {
+        "steps": [{"weight": 10, "pause": "5m"}, {"weight": 50}],
+        "analysis": {"firstTextIncreasePercent": 25, "interTokenIncreasePercent": 25},
+    }
+)
+GOOD = {name: Pairs(better=200, equal=200) for name in ("errors", "first_text", "inter_token")}
+SEEN = CanarySeen("new", replicas=4, available=4, now=BEGAN)
+
+
+def evidence(status: RolloutStatus, **pairs: Pairs) -> CanaryEvidence:
+    return CanaryEvidence(
+        revision=status.revision, step=status.step, weight=status.weight, **{**GOOD, **pairs}
+    )
+
+
+@dataclass
+class Life:
+    """One canary, whose recorded state goes through JSON each time, as after a restart."""
+
+    status: RolloutStatus | None = None
+    now: datetime = BEGAN
+
+    def decide(
+        self, seen: CanarySeen = SEEN, *, after: float = 1, **pairs: Pairs
+    ) -> CanaryDecision:
+        self.now += timedelta(seconds=after)
+        looked = () if self.status is None else (evidence(self.status, **pairs),)
+        looked = () if pairs.get("errors") == Pairs() else looked
+        seen = replace(seen, now=self.now, evidence=looked)
+        decision = decide_canary(SPEC, "30m", self.status, seen)
+        self.status = RolloutStatus.model_validate_json(decision.status.model_dump_json())
+        return decision
+
+    def in_a_step(self) -> RolloutStatus:
+        self.decide()
+        self.decide()
+        assert self.status is not None
+        assert (self.status.phase, self.status.step, self.status.weight) == ("Progressing", 1, 10)
+        return self.status
+
+
+def test_a_good_version_goes_through_its_steps() -> None:
+    life = Life()
+    walk = []
+    for _ in range(12):
+        decision = life.decide(after=100)
+        state = (decision.status.phase, decision.status.step, decision.status.weight)
+        if not walk or walk[-1] != (*state, decision.pods):
+            walk.append((*state, decision.pods))
+    assert walk == [
+        ("Progressing", 1, 0, 1),
+        ("Progressing", 1, 10, 1),
+        ("Progressing", 2, 10, 2),
+        ("Progressing", 2, 50, 2),
+        ("Promoting", 2, 50, 2),
+    ]
+    assert decision.replaces
+    done = finish_canary(SPEC, life.status, SEEN, complete=True)
+    assert done is not None
+    assert (done.status.phase, done.status.weight, done.pods) == ("Promoted", 0, 2)
+    over = finish_canary(SPEC, done.status, SEEN, complete=True)
+    assert over is not None
+    assert over.pods == 0
+
+
+@cases(
+    "pairs reason",
+    {
+        "errs": ({"errors": Pairs(worse=30, equal=70)}, "ErrorsIncreased"),
+        "slow": ({"first_text": Pairs(worse=40, better=5)}, "FirstTextSlower"),
+        "slow to write": ({"inter_token": Pairs(worse=40, better=5)}, "InterTokenSlower"),
+    },
+)
+def test_a_worse_version_goes_back(pairs: dict[str, Pairs], reason: str) -> None:
+    life = Life()
+    life.in_a_step()
+    first, second = life.decide(**pairs), life.decide(**pairs)
+    assert (first.status.phase, first.status.reason, first.status.weight) == (
+        "RolledBack",
+        reason,
+        0,
+    )
+    # Recorded first: an operator that ends now finds it, and the pods go with the next round.
+    assert (first.pods, first.look_in, second.pods) == (1, 0.0, 0)
+    assert life.decide().status == first.status
+
+
+@cases(
+    "seen reason",
+    {
+        "restarted": (
+            replace(SEEN, failed=("PodsCrashing", "it was restarted")),
+            "PodsCrashing",
+        ),
+        "aborted": (replace(SEEN, command="abort new"), "Aborted"),
+    },
+)
+def test_what_no_traffic_has_to_show_goes_back_at_once(seen: CanarySeen, reason: str) -> None:
+    life = Life()
+    life.in_a_step()
+    assert life.decide(seen).status.reason == reason
+
+
+def test_pods_that_are_never_ready_go_back_at_the_deadline() -> None:
+    life, seen = Life(), replace(SEEN, available=0, waits="the engine is damaged")
+    phases = [life.decide(seen, after=600).status.phase for _ in range(5)]
+    assert phases == ["Progressing"] * 3 + ["RolledBack"] * 2
+    assert life.status is not None
+    assert life.status.message == "0 of 1 pods of the new revision are ready: the engine is damaged"
+
+
+def test_too_little_traffic_holds_until_the_deadline() -> None:
+    life = Life()
+    life.in_a_step()
+    phases = [life.decide(after=600, errors=Pairs(equal=30)).status.phase for _ in range(4)]
+    assert phases == ["Progressing"] * 3 + ["RolledBack"]
+    assert life.status is not None
+    assert life.status.reason == "ProgressDeadlineExceeded"
+    assert "too few requests" in life.status.message
+
+
+def test_a_pause_is_kept_by_a_version_that_is_not_worse() -> None:
+    life = Life()
+    life.in_a_step()
+    held = life.decide(after=100)
+    assert (held.status.step, held.status.reason) == (1, "Paused")
+    assert held.look_in is not None
+    assert 0 < held.look_in <= 200.1
+
+
+@cases(
+    "command phase",
+    {
+        "its revision": ("promote new", "Promoting"),
+        "another revision": ("promote old", "RolledBack"),
+        "no command": ("promote", "RolledBack"),
+    },
+)
+def test_a_person_promotes_what_was_sent_back(command: str, phase: str) -> None:
+    life = Life()
+    life.in_a_step()
+    life.decide(errors=Pairs(worse=50))
+    assert life.decide(replace(SEEN, command=command)).status.phase == phase
+
+
+def test_another_revision_begins_anew() -> None:
+    life = Life()
+    life.in_a_step()
+    status = life.decide(replace(SEEN, revision="newer")).status
+    assert (status.revision, status.step, status.weight) == ("newer", 1, 0)
+
+
+def test_evidence_of_another_step_does_not_count() -> None:
+    life = Life()
+    step = life.in_a_step()
+    for stale in ({"weight": 0}, {"step": 2}, {"revision": "old"}):
+        seen = replace(SEEN, now=BEGAN + timedelta(hours=0.1))
+        seen = replace(seen, evidence=(evidence(step).model_copy(update=stale),))
+        status = decide_canary(SPEC, "30m", step, seen).status
+        assert (status.phase, status.step, status.reason) == ("Progressing", 1, "Analyzing")
+
+
+PAIRS = st.builds(
+    Pairs, worse=st.integers(0, 400), better=st.integers(0, 400), equal=st.integers(0, 400)
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            PAIRS,
+            PAIRS,
+            st.integers(0, 4),
+            st.floats(0, 4000),
+            st.sampled_from(["", "restarted"]),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+@settings(deadline=None, max_examples=300)
+def test_no_step_is_passed_without_proof(
+    rounds: list[tuple[Pairs, Pairs, int, float, str]],
+) -> None:
+    life = Life()
+    for errors, first_text, available, seconds, ended in rounds:
+        before = life.status
+        failed = ("PodsCrashing", ended) if ended else None
+        seen = replace(SEEN, available=available, failed=failed)
+        pairs = {"errors": errors, "first_text": first_text}
+        decision = life.decide(seen, after=seconds, **pairs)
+        status = decision.status
+        if before is None or before.phase != "Progressing":
+            assert before is None or before == status  # over: nothing moves by itself
+            assert bool(decision.pods) == (before is None or before.phase == "Promoting")
+            continue
+        went_on = (status.step, status.phase) != (before.step, "Progressing")
+        if went_on and status.phase != "RolledBack":
+            compared = (
+                Comparison("Errors", errors, 0.05),
+                Comparison("FirstText", first_text, LATENCY_MARGIN),
+            )
+            assert [one.verdict for one in compared] == ["Passed", "Passed"]
+            assert not ended
+            assert available >= before.step
+        if status.weight > before.weight:
+            assert available >= status.step
+        assert decision.replaces is False
+
+
+@cases(
+    "worse better margin verdict",
+    {
+        "of equal versions few are called worse": (0.3, 0.3, 0.5, "Worse"),
+        "of equally failing ones, too": (0.05, 0.05, 0.05, "Worse"),
+        "of versions that err more few pass": (0.1, 0.05, 0.05, "Passed"),
+        "of slow versions few pass": (0.75, 0.25, 0.5, "Passed"),
+    },
+)
+def test_errors_of_the_test_are_as_rare_as_stated(
+    worse: float, better: float, margin: float, verdict: str
+) -> None:
+    """Looked at after every pair, in 400 canaries of 300 pairs each."""
+    rate = FALSE_ALARM if verdict == "Worse" else FALSE_PASS
+    wrong, canaries = 0, 400
+    rng = random.Random(7)  # noqa: S311
+    for _ in range(canaries):
+        counts = {"worse": 0, "better": 0, "equal": 0}
+        for _ in range(300):
+            drawn = rng.random()
+            kind = "worse" if drawn < worse else "better" if drawn < worse + better else "equal"
+            counts[kind] += 1
+            if Comparison("x", Pairs(**counts), margin).verdict == verdict:
+                wrong += 1
+                break
+    # Three standard deviations above the stated rate.
+    assert wrong <= canaries * rate + 3 * (canaries * rate) ** 0.5
+
+
+@pytest.mark.parametrize(("equal", "verdict"), [(60, "Open"), (120, "Passed")], ids=["few", "many"])
+def test_requests_without_errors_pass_when_there_are_enough(equal: int, verdict: str) -> None:
+    assert Comparison("Errors", Pairs(equal=equal), 0.05).verdict == verdict
