@@ -110,9 +110,9 @@ def _commanded(known: RolloutStatus, seen: CanarySeen) -> RolloutStatus | None:
     verb, _, revision = seen.command.partition(" ")
     if revision != known.revision:
         return None
-    at = {"step": known.step, "weight": known.weight}
     if verb == "promote" and known.phase in {"Progressing", "RolledBack"}:
-        return _state("Promoting", seen, **at, message="promoted by a person")
+        state = _state("Promoting", seen, step=known.step, weight=known.weight)
+        return state.model_copy(update={"message": "promoted by a person"})
     if verb == "abort" and known.phase == "Progressing":
         return _back(known, seen, "Aborted", "sent back by a person")
     return None

@@ -227,12 +227,3 @@ async def test_a_version_that_never_starts_goes_back(api: Api, tmp_path: Path) -
         api.kubectl("annotate", "mmm", MODEL, note)
         await site.reaches(phase="Promoting")
         await eventually_async(lambda: site.teams(STABLE) == ["broken", "first"])
-
-
-async def test_without_traffic_nothing_is_promoted(api: Api, tmp_path: Path) -> None:
-    async with canary_site(api, tmp_path, ScriptedEngine(), ScriptedEngine()) as site:
-        await asyncio.to_thread(site.apply_version, "second", "8s")
-        await site.reaches(step=1, weight=40, reason="Analyzing")
-        back = await site.reaches(phase="RolledBack")
-        assert back["reason"] == "ProgressDeadlineExceeded"
-        assert "too few requests" in back["message"]

@@ -87,18 +87,23 @@ def test_a_good_version_goes_through_its_steps() -> None:
     assert over.pods == 0
 
 
+ENDED = replace(SEEN, failed=("PodsCrashing", "it was restarted"))
+
+
 @cases(
-    "pairs reason",
+    "seen pairs reason",
     {
-        "errs": ({"errors": Pairs(worse=30, equal=70)}, "ErrorsIncreased"),
-        "slow": ({"first_text": Pairs(worse=40, better=5)}, "FirstTextSlower"),
-        "slow to write": ({"inter_token": Pairs(worse=40, better=5)}, "InterTokenSlower"),
+        "errs": (SEEN, {"errors": Pairs(worse=30, equal=70)}, "ErrorsIncreased"),
+        "slow": (SEEN, {"first_text": Pairs(worse=40, better=5)}, "FirstTextSlower"),
+        "slow to write": (SEEN, {"inter_token": Pairs(worse=40, better=5)}, "InterTokenSlower"),
+        "restarted": (ENDED, {}, "PodsCrashing"),
+        "aborted": (replace(SEEN, command="abort new"), {}, "Aborted"),
     },
 )
-def test_a_worse_version_goes_back(pairs: dict[str, Pairs], reason: str) -> None:
+def test_a_worse_version_goes_back(seen: CanarySeen, pairs: dict[str, Pairs], reason: str) -> None:
     life = Life()
     life.in_a_step()
-    first, second = life.decide(**pairs), life.decide(**pairs)
+    first, second = life.decide(seen, **pairs), life.decide(**pairs)
     assert (first.status.phase, first.status.reason, first.status.weight) == (
         "RolledBack",
         reason,
@@ -107,22 +112,6 @@ def test_a_worse_version_goes_back(pairs: dict[str, Pairs], reason: str) -> None
     # Recorded first: an operator that ends now finds it, and the pods go with the next round.
     assert (first.pods, first.look_in, second.pods) == (1, 0.0, 0)
     assert life.decide().status == first.status
-
-
-@cases(
-    "seen reason",
-    {
-        "restarted": (
-            replace(SEEN, failed=("PodsCrashing", "it was restarted")),
-            "PodsCrashing",
-        ),
-        "aborted": (replace(SEEN, command="abort new"), "Aborted"),
-    },
-)
-def test_what_no_traffic_has_to_show_goes_back_at_once(seen: CanarySeen, reason: str) -> None:
-    life = Life()
-    life.in_a_step()
-    assert life.decide(seen).status.reason == reason
 
 
 def test_pods_that_are_never_ready_go_back_at_the_deadline() -> None:
@@ -143,15 +132,6 @@ def test_too_little_traffic_holds_until_the_deadline() -> None:
     assert "too few requests" in life.status.message
 
 
-def test_a_pause_is_kept_by_a_version_that_is_not_worse() -> None:
-    life = Life()
-    life.in_a_step()
-    held = life.decide(after=100)
-    assert (held.status.step, held.status.reason) == (1, "Paused")
-    assert held.look_in is not None
-    assert 0 < held.look_in <= 200.1
-
-
 @cases(
     "command phase",
     {
@@ -165,13 +145,6 @@ def test_a_person_promotes_what_was_sent_back(command: str, phase: str) -> None:
     life.in_a_step()
     life.decide(errors=Pairs(worse=50))
     assert life.decide(replace(SEEN, command=command)).status.phase == phase
-
-
-def test_another_revision_begins_anew() -> None:
-    life = Life()
-    life.in_a_step()
-    status = life.decide(replace(SEEN, revision="newer")).status
-    assert (status.revision, status.step, status.weight) == ("newer", 1, 0)
 
 
 def test_evidence_of_another_step_does_not_count() -> None:
