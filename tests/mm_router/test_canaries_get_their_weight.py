@@ -53,12 +53,6 @@ def test_a_larger_weight_moves_keys_to_it_alone() -> None:
     assert moved == {("blue/old", "blue/new")}
 
 
-def test_a_version_that_is_added_takes_keys_from_all() -> None:
-    before, after = names_of_keys(parts(a=50, b=50)), names_of_keys(parts(a=50, b=50, c=10))
-
-    assert {after[key] for key in KEYS if before[key] != after[key]} == {"blue/c"}
-
-
 @cases(
     "weights ready expected",
     {

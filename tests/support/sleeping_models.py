@@ -10,10 +10,10 @@ import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -30,7 +30,9 @@ from support.scripted_engine import ScriptedEngine
 from support.tied import tied
 
 SERVICE, LEASE = "front", "one"
-SERVERS = f"serving.multimodal.dev/model={MODEL},app.kubernetes.io/component=server"
+PODS = f"serving.multimodal.dev/model={MODEL},app.kubernetes.io/component"
+SERVERS = f"{PODS}=server"
+S = TypeVar("S", bound="Sleeping")
 _ROUTER = Path(sys.executable).with_name("mm-router")
 
 
@@ -53,8 +55,8 @@ class Sleeping:
     folder: Path
     node: str
     router_address: str
-    pod_address: str
-    engine: ScriptedEngine = field(default_factory=ScriptedEngine)
+    versions: dict[str, str]
+    """Address of the gateway of pods by their label `team`; pods of others never start."""
     start_seconds: float = 0.5
     operators: ExitStack = field(default_factory=ExitStack)
     operator: OperatorProcess | None = None
@@ -107,34 +109,46 @@ class Sleeping:
 
     def _look_at_pods(self) -> None:
         # Not by the connection that the test's own reads share: this is another thread.
-        listed = json.loads(self.api.kubectl("get", "pods", "-l", SERVERS, "-o", "json"))
+        selector = f"{PODS} in (server,canary)"
+        listed = json.loads(self.api.kubectl("get", "pods", "-l", selector, "-o", "json"))
         for pod in listed["items"]:
             name = pod["metadata"]["name"]
+            address = self.versions.get(pod["metadata"]["labels"].get("team", ""))
             if "deletionTimestamp" in pod["metadata"]:
                 self.api.kubectl("delete", "pod", name, "--force", "--grace-period=0", check=False)
             elif "nodeName" not in pod["spec"]:
                 bind(self.api, pod, self.node)
-            elif "podIP" not in pod["status"]:
-                addresses = {"podIP": self.pod_address, "podIPs": [{"ip": self.pod_address}]}
+            elif "podIP" not in pod["status"] and address:
+                addresses = {"podIP": address, "podIPs": [{"ip": address}]}
                 set_status(self.api, pod, {**ready_status(pod), **addresses})
 
 
 @asynccontextmanager
 async def sleeping_model(api: Api, folder: Path, **autoscaling: Any) -> AsyncIterator[Sleeping]:
-    with (
-        own_address() as router_address,
-        own_address() as pod_address,
-        empty_node(api.cluster) as node,
-        ExitStack() as operators,
-    ):
-        site = Sleeping(api, folder, node, router_address, pod_address, operators=operators)
-        announce(api, router_address)
-        scaling = {"minReplicas": 0, "maxReplicas": 1, **autoscaling}
-        assert "created" in api.apply(document({"autoscaling": scaling}, MODEL))
+    scaling = {"minReplicas": 0, "maxReplicas": 1, **autoscaling}
+    engines = {"": ScriptedEngine()}
+    async with served_model(Sleeping, api, folder, {"autoscaling": scaling}, engines) as site:
+        yield site
+
+
+@asynccontextmanager
+async def served_model(
+    kind: type[S], api: Api, folder: Path, spec: dict[str, Any], engines: dict[str, ScriptedEngine]
+) -> AsyncIterator[S]:
+    """Serve a spec; `engines`: of the gateways, by the label `team` of the pods."""
+    with empty_node(api.cluster) as node, ExitStack() as stack, ExitStack() as operators:
+        router = stack.enter_context(own_address())
+        versions = {team: stack.enter_context(own_address()) for team in engines}
+        site = kind(api, folder, node, router, versions, operators=operators)
+        announce(api, router)
+        assert "created" in api.apply(document(spec, MODEL))
         site.start_operator()
         site.start_router()
-        gateway = toy_gateway(folder / "gateway", site.engine)
-        async with serve(gateway, address=pod_address, port=GATEWAY_PORT):
+        async with AsyncExitStack() as gateways:
+            for team, address in versions.items():
+                gateway = toy_gateway(folder / address, engines[team])
+                running = serve(gateway, address=address, port=GATEWAY_PORT)
+                await gateways.enter_async_context(running)
             kubelet = asyncio.create_task(site.play_kubelet())
             try:
                 await asyncio.to_thread(inspected, api, MODEL)
