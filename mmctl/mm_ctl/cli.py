@@ -25,6 +25,7 @@ COMMANDS = {
     "doctor": "check the cluster and a namespace: GPUs, storage, Prometheus, quotas, policies",
     "ask": "query a model about text, images, a video or audio",
     "compare": "compare a running model with transformers in float32, by 20 prompts",
+    "rollout": "show a canary rollout, or end it",
     "scaling": "explain the replicas of a model",
     "upload": "copy a local checkpoint into a PersistentVolumeClaim",
     "support-bundle": "write what a maintainer needs to see into an archive, without secrets",

@@ -7,13 +7,14 @@ gateway, and makes them ready.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from mm_ctl.cli import main
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.absent_kubelet import get, pods
 from support.cases import cases
@@ -70,34 +71,20 @@ class Site(Sleeping):
         def reached() -> bool:
             return expected.items() <= self.state().items()
 
-        try:
-            await eventually_async(reached, pause_seconds=0.5, seconds=90)
-        except AssertionError as error:
-            raise AssertionError(f"{expected} is not reached: {self.state()}") from error
+        await eventually_async(reached, pause_seconds=0.5, seconds=90)
         return self.state()
 
 
-@dataclass
-class Users:
-    """Chats of many users, one request each, streamed or not."""
-
-    url: str
-    statuses: list[int] = field(default_factory=list)
-    running: bool = True
-
-    async def query(self, number: int) -> None:
-        async with httpx.AsyncClient(timeout=60) as client:
-            while self.running:
-                number += USERS
-                body = {
-                    "model": MODEL,
-                    "stream": number % 16 < 8,  # every other
-                    "messages": [{"role": "user", "content": f"hello from user {number}"}],
-                }
-                answer = await client.post(f"{self.url}/v1/chat/completions", json=body)
-                failed = '"error"' in answer.text
-                self.statuses.append(500 if failed and answer.is_success else answer.status_code)
-                await asyncio.sleep(0.01)
+async def query(url: str, number: int, statuses: list[int]) -> None:
+    """Begin one chat after the other, every other streamed, and note how each was answered."""
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        while True:
+            number += USERS
+            messages = [{"role": "user", "content": f"hello from user {number}"}]
+            body = {"model": MODEL, "stream": number % 2 == 0, "messages": messages}
+            answer = await client.post("/v1/chat/completions", json=body)
+            statuses.append(500 if '"error"' in answer.text else answer.status_code)
+            await asyncio.sleep(0.01)
 
 
 def canary_site(
@@ -108,34 +95,41 @@ def canary_site(
 
 
 @asynccontextmanager
-async def users(site: Site) -> AsyncIterator[Users]:
-    all_of_them = Users(site.url)
-    async with asyncio.TaskGroup() as group:
-        for number in range(USERS):
-            group.create_task(all_of_them.query(number))
-        try:
-            yield all_of_them
-        finally:
-            all_of_them.running = False
+async def users(site: Site) -> AsyncIterator[list[int]]:
+    statuses = list[int]()
+    tasks = [asyncio.create_task(query(site.url, one, statuses)) for one in range(USERS)]
+    try:
+        yield statuses
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def mmctl(api: Api, command: str) -> int:
+    options = [f"--kubeconfig={api.cluster.kubeconfig}", f"--namespace={api.namespace}"]
+    return await asyncio.to_thread(main, ["rollout", command, MODEL, *options])
 
 
 async def test_a_good_version_is_promoted_without_a_failed_request(
-    api: Api, tmp_path: Path
+    api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its operator is killed on the way, and its successor continues."""
     async with canary_site(api, tmp_path) as site:
-        async with users(site) as asking:
+        async with users(site) as statuses:
             await site.apply("second", pause="3s")
             await site.reaches(phase="Progressing", step=1, weight=40)
             assert site.teams(SERVERS) == ["first"]
             assert site.teams(CANARY) == ["second"]
+            assert await mmctl(api, "status") == 0
+            assert "Progressing, step 1, 40 % of the chats" in capsys.readouterr().out
             await asyncio.to_thread(site.kill_operator)
             await asyncio.to_thread(site.start_operator)
             await site.reaches(step=2, weight=60)
             await site.reaches(phase="Promoted", weight=0)
             await eventually_async(lambda: not site.teams(CANARY), pause_seconds=0.5)
         assert site.teams(SERVERS) == ["second"]
-        assert set(asking.statuses) == {200}
+        assert set(statuses) == {200}
         names = {one["metadata"]["name"] for one in api.read("services")["items"]}
         assert names == {MODEL}
 
@@ -151,13 +145,13 @@ async def test_a_bad_version_goes_back(
     api: Api, tmp_path: Path, engine: ScriptedEngine, reason: str
 ) -> None:
     async with canary_site(api, tmp_path, engine) as site:
-        async with users(site) as asking:
+        async with users(site) as statuses:
             await site.apply("second")
             back = await site.reaches(phase="RolledBack", weight=0)
             await eventually_async(lambda: not site.teams(CANARY), pause_seconds=0.5)
-            before = len(asking.statuses)
-            await eventually_async(lambda: len(asking.statuses) > before + 50, pause_seconds=0.2)
-            assert set(asking.statuses[before + USERS :]) == {200}
+            before = len(statuses)
+            await eventually_async(lambda: len(statuses) > before + 50, pause_seconds=0.2)
+            assert set(statuses[before + USERS :]) == {200}
         assert (back["step"], back["reason"]) == (1, reason)
         assert site.teams(SERVERS) == ["first"]
         api.reaches(MODEL, "Degraded", "CanaryRolledBack", reason)
@@ -174,13 +168,13 @@ async def test_a_bad_version_goes_back(
 
 async def test_a_version_that_never_starts_goes_back(api: Api, tmp_path: Path) -> None:
     async with canary_site(api, tmp_path) as site:
-        async with users(site) as asking:
+        async with users(site) as statuses:
             await site.apply("broken", "8s")
             back = await site.reaches(phase="RolledBack")
         assert back["reason"] == "ProgressDeadlineExceeded"
-        assert set(asking.statuses) == {200}
+        assert set(statuses) == {200}
         # A person may take it all the same; the stable one stays until it answers.
-        note = f"serving.multimodal.dev/rollout=promote {back['revision']}"
-        api.kubectl("annotate", "mmm", MODEL, note)
+        assert await mmctl(api, "abort") == 1
+        assert await mmctl(api, "promote") == 0
         await site.reaches(phase="Promoting")
         await eventually_async(lambda: site.teams(SERVERS) == ["broken", "first"])

@@ -3,17 +3,12 @@
 The Deployment controller is the real one; what a kubelet would write into pods comes from here.
 """
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mm_api import labels
-from mm_devcluster.cluster import ClusterInfo, status
-from mm_devcluster.processes import find_process
 from support.absent_kubelet import built, get, inspected, pods, ready_status, set_status
 from support.eventually import eventually
 from support.model_documents import document
@@ -100,18 +95,6 @@ def serve(api: Api) -> None:
     become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
 
 
-@contextmanager
-def controllers_stopped(cluster: ClusterInfo) -> Iterator[None]:
-    """Let no controller of Kubernetes see a change: on a busy machine they come late."""
-    parts = {part.name: part.pid for part in status(cluster.name).parts}
-    process = find_process(parts["kube-controller-manager"] or 0)
-    process.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.signal(signal.SIGCONT)
-
-
 @pytest.mark.slow
 def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> None:
     with running_operator(api.cluster, tmp_path, api.namespace) as first:
@@ -140,24 +123,3 @@ def test_an_upgrade_goes_model_by_model_and_stops(api: Api, tmp_path: Path) -> N
         become(api, {"busy": "repaired", "idle": "repaired", "other": "repaired"})
         answer(api, "busy", "repaired")
         become(api, dict.fromkeys(REPLICAS, "RolloutComplete"), reasons)
-
-
-@pytest.mark.slow
-def test_the_next_upgrade_goes_by_turns_while_controllers_are_behind(
-    api: Api, tmp_path: Path
-) -> None:
-    """A Deployment that is applied again while its model waits is no rollout that began."""
-    with running_operator(api.cluster, tmp_path, api.namespace):
-        serve(api)
-    with running_operator(api.cluster, tmp_path, api.namespace, arguments=(NEXT,)):
-        for model in ("idle", "other", "busy"):
-            answer(api, model, "next")
-    with running_operator(api.cluster, tmp_path, api.namespace, arguments=(REPAIRED,)):
-        # It leads once the Lease of the one before has expired.
-        with controllers_stopped(api.cluster):
-            become(api, {"busy": "next", "idle": "repaired", "other": "next"})
-            for model in ("busy", "other"):
-                eventually(lambda one=model: "rolls out at a time" in said(api, one))
-        for model in ("busy", "other"):
-            api.reaches(model, "RollingOut", "WaitingForTurn")
-        become(api, {"busy": "next", "idle": "repaired", "other": "next"})

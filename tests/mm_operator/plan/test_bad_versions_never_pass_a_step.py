@@ -4,7 +4,6 @@ import random
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -232,8 +231,3 @@ def test_errors_of_the_test_are_as_rare_as_stated(
                 break
     # Three standard deviations above the stated rate.
     assert wrong <= canaries * rate + 3 * (canaries * rate) ** 0.5
-
-
-@pytest.mark.parametrize(("equal", "verdict"), [(60, "Open"), (120, "Passed")], ids=["few", "many"])
-def test_requests_without_errors_pass_when_there_are_enough(equal: int, verdict: str) -> None:
-    assert Comparison("Errors", Pairs(equal=equal), 0.05).verdict == verdict
