@@ -1,6 +1,6 @@
 """How evenly replicas are loaded where work is weighed by tokens, and where requests are counted.
 
-A simulation of the router's own placement (`support.simulated_replicas`): short and long requests,
+A simulation of the router's own placement (`simulated_replicas`): short and long requests,
 the same for both ways, at three loads and with five seeds each.
 
     .venv/bin/python bench/router/evenness.py
@@ -11,14 +11,11 @@ most 0.9 of that by requests.
 
 import json
 import statistics
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests"))
+from simulated_replicas import Evenness, by_requests, by_tokens, simulate
 
-from mm_router import placement  # noqa: E402
-from support.simulated_replicas import Evenness, by_requests, by_tokens, simulate  # noqa: E402
+from mm_router import placement
 
 RESULT = Path(__file__).parent / "results" / "evenness.json"
 LOADS, SEEDS, REQUESTS = (0.5, 0.8, 0.95), range(5), 4000

@@ -7,7 +7,7 @@ gets, so what ran twice is found there.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +17,6 @@ from typing import Any
 import httpx
 import pytest
 
-from support.eventually import eventually_async
 from support.gateways import MODEL
 from support.toy_processes import Toy, listening, started
 
@@ -47,10 +46,6 @@ class Site:
         return Counter(
             line for log in self.logs if log.exists() for line in log.read_text().splitlines()
         )
-
-    def busiest(self) -> Toy:
-        sizes = [log.stat().st_size if log.exists() else 0 for log in self.logs]
-        return self.replicas[sizes.index(max(sizes))]
 
 
 @contextmanager
@@ -93,44 +88,6 @@ async def query(client: httpx.AsyncClient, router: Toy, number: int) -> Outcome:
         return Outcome.EVENT
     assert answer.json()["choices"][0]["message"]["content"]
     return Outcome.ANSWER
-
-
-async def slow_body(number: int, gate: asyncio.Event) -> AsyncIterator[bytes]:
-    content = json.dumps(body_of(number)).encode()
-    yield content[: len(content) // 2]
-    await gate.wait()
-    yield content[len(content) // 2 :]
-
-
-@pytest.mark.slow
-async def test_a_replica_is_killed(tmp_path: Path) -> None:
-    """Before the rest of a body, before first bytes, in streams: others answer what they may."""
-    with site(tmp_path, replicas=2) as one:
-        async with httpx.AsyncClient(timeout=SECONDS, limits=NO_LIMITS) as client:
-            gate = asyncio.Event()
-            url = f"http://{one.routers[0].address}/v1/chat/completions"
-            halves = [
-                asyncio.ensure_future(client.post(url, content=slow_body(number, gate)))
-                for number in range(1000, 1004)
-            ]
-            holds = [log.with_suffix(".hold") for log in one.logs]  # no answer ends before the kill
-            for hold in holds:
-                hold.touch()
-            load = [
-                asyncio.ensure_future(query(client, one.routers[0], number)) for number in range(40)
-            ]
-            await eventually_async(lambda: one.prompts().total() > 20)
-            await asyncio.to_thread(one.busiest().kill)
-            for hold in holds:
-                hold.unlink()
-            gate.set()
-            outcomes = Counter(await asyncio.gather(*load))
-            # What had not gone to any replica is answered by the one that is left.
-            assert [answer.status_code for answer in await asyncio.gather(*halves)] == [200] * 4
-
-        assert set(outcomes) <= {Outcome.ANSWER, Outcome.EVENT, Outcome.REFUSED}
-        assert outcomes[Outcome.ANSWER] > 0 < outcomes.total() - outcomes[Outcome.ANSWER]
-        assert set(one.prompts().values()) == {1}
 
 
 @pytest.mark.slow

@@ -36,7 +36,6 @@ from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.routers import address_of, route
 from support.scripted_engine import ScriptedEngine
-from support.simulated_replicas import by_requests, by_tokens, simulate
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -248,16 +247,6 @@ WORD = "word" * 75
 LONG = "word" * (FREE - 96)
 """One token of the toy's; by its length almost as many as are a replica's load. The toy takes no
 longer text."""
-
-
-def test_replicas_have_more_even_work_than_by_requests() -> None:
-    """Of short and long requests in one run; nine of ten that met their first replica still do."""
-    tokens = simulate(by_tokens, seed=1, requests=2000)
-    requests = simulate(by_requests, seed=1, requests=2000)
-
-    assert tokens.spread_seconds < 0.9 * requests.spread_seconds
-    assert tokens.busiest_seconds < 0.95 * requests.busiest_seconds
-    assert tokens.affinity > 0.85 * requests.affinity
 
 
 def body(prompt: str, **parameters: Any) -> dict[str, Any]:

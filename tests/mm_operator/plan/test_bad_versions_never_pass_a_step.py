@@ -113,14 +113,6 @@ def test_a_worse_version_goes_back(seen: CanarySeen, pairs: dict[str, Pairs], re
     assert life.decide().status == first.status
 
 
-def test_pods_that_are_never_ready_go_back_at_the_deadline() -> None:
-    life, seen = Life(), replace(SEEN, available=0, waits="the engine is damaged")
-    phases = [life.decide(seen, after=600).status.phase for _ in range(5)]
-    assert phases == ["Progressing"] * 3 + ["RolledBack"] * 2
-    assert life.status is not None
-    assert life.status.message == "0 of 1 pods of the new revision are ready: the engine is damaged"
-
-
 def test_too_little_traffic_holds_until_the_deadline() -> None:
     life = Life()
     life.in_a_step()
@@ -129,21 +121,6 @@ def test_too_little_traffic_holds_until_the_deadline() -> None:
     assert life.status is not None
     assert life.status.reason == "ProgressDeadlineExceeded"
     assert "too few requests" in life.status.message
-
-
-@cases(
-    "command phase",
-    {
-        "its revision": ("promote new", "Promoting"),
-        "another revision": ("promote old", "RolledBack"),
-        "no command": ("promote", "RolledBack"),
-    },
-)
-def test_a_person_promotes_what_was_sent_back(command: str, phase: str) -> None:
-    life = Life()
-    life.in_a_step()
-    life.decide(errors=Pairs(worse=50))
-    assert life.decide(replace(SEEN, command=command)).status.phase == phase
 
 
 def test_evidence_of_another_step_does_not_count() -> None:

@@ -54,7 +54,7 @@ class Request:
         if self.prompt <= 0 and not self.began:
             self.began = True
             self.visit.prompt_done()
-        if self.left > 1e-6:  # tokens
+        if self.left > 1e-6:  # noqa: PLR2004  # tokens
             return False
         self.visit.end()
         return True
@@ -122,7 +122,7 @@ def _placed(metrics: RouterMetrics, by: str) -> float:
 
 
 def _request(chance: random.Random) -> Request:
-    is_short = chance.random() < 0.75
+    is_short = chance.random() < 0.75  # noqa: PLR2004  # three quarters
     prompt = chance.randrange(50, 400) if is_short else chance.randrange(2000, 8000)
     longest = 256 if is_short else 2048
     seen = Work(int(prompt * chance.uniform(0.7, 1.4)), longest)
