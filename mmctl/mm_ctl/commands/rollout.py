@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
+    """Print the state, or write what is requested; exit code 1: there is nothing to end."""
     model = await read_model(options)
     if model is None:
         return FAILED

@@ -206,7 +206,7 @@ def _state(
 
 
 def _step(spec: CanarySpec, number: int) -> CanaryStep:
-    """Return a step; the last one where the spec has fewer by now."""
+    # The last one where the spec has fewer by now.
     return spec.steps[min(number, len(spec.steps)) - 1]
 
 
@@ -219,7 +219,7 @@ def _pause(step: CanaryStep) -> float:
 
 
 def _deadline(step: CanaryStep, deadline: str, known: RolloutStatus) -> float:
-    """Return the seconds that a state may last: to ready pods, or to the end of its step."""
+    # To ready pods, or to the end of its step.
     seconds = duration.parse(deadline).total_seconds()
     return seconds + (_pause(step) if known.weight == step.weight else 0.0)
 
