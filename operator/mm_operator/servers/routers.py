@@ -69,7 +69,7 @@ class Routers:
         self._held: Counter[str] = Counter()
         self._waited: dict[str, float] = {}
         self._on_evidence = on_evidence
-        self._told: dict[str, tuple[float, tuple[CanaryEvidence, ...]]] = {}
+        self._reported: dict[str, tuple[float, tuple[CanaryEvidence, ...]]] = {}
 
     def evidence(self, key: Key) -> tuple[CanaryEvidence, ...]:
         """Return what each router has seen of a model's canary."""
@@ -118,18 +118,18 @@ class Routers:
         for one in answers:
             for name, seconds in one.waited_seconds.items() if one else ():
                 self._waited[name] = max(seconds, self._waited.get(name, 0.0))
-        self._tell({name for one in answers if one for name in one.canaries})
+        self._report({name for one in answers if one for name in one.canaries})
         if self._held:
             await wake([Key(*one.split("/", 1)) for one in sorted(self._held) if "/" in one])
 
-    def _tell(self, canaries: Collection[str]) -> None:
+    def _report(self, canaries: Collection[str]) -> None:
         now = time.monotonic()
-        self._told = {name: told for name, told in self._told.items() if name in canaries}
+        self._reported = {name: one for name, one in self._reported.items() if name in canaries}
         for name in canaries:
             key = Key(*name.split("/", 1))
-            found, (at, told) = self.evidence(key), self._told.get(name, (0.0, ()))
-            if found != told and now - at >= _EVIDENCE_SECONDS:
-                self._told[name] = now, found
+            found, (at, reported) = self.evidence(key), self._reported.get(name, (0.0, ()))
+            if found != reported and now - at >= _EVIDENCE_SECONDS:
+                self._reported[name] = now, found
                 self._on_evidence(key)
 
     async def _query(self, opened: aiohttp.ClientSession, address: str) -> RouterState | None:

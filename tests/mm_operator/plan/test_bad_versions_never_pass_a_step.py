@@ -167,8 +167,8 @@ def test_no_step_is_passed_without_proof(
             assert before is None or before == status  # over: nothing moves by itself
             assert bool(decision.pods) == (before is None or before.phase == "Promoting")
             continue
-        went_on = (status.step, status.phase) != (before.step, "Progressing")
-        if went_on and status.phase != "RolledBack":
+        moved = (status.step, status.phase) != (before.step, "Progressing")
+        if moved and status.phase != "RolledBack":
             compared = (
                 Comparison("Errors", errors, 0.05),
                 Comparison("FirstText", first_text, LATENCY_MARGIN),
