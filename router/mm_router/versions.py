@@ -78,7 +78,7 @@ class Evidence:
         self._stages: dict[tuple[str, str], _Stage] = {}
 
     def follow(self, models: Iterable[Model]) -> None:
-        """Count from zero where a canary has another step, weight or revision; forget what is over."""
+        """Count from zero where revision, step or weight is another; forget what is over."""
         canaries = {model.key: model.canary for model in models if model.canary is not None}
         before = self._stages
         self._stages = {
