@@ -43,6 +43,7 @@ ELSEWHERE: Mapping[str, str] = {
     "build.store.gcAfter": "tests/mm_operator/plan/test_stores_are_swept.py",
     "build.retries": "tests/mm_operator/plan/test_jobs_are_followed.py",
     "rollout.requireEvaluation": "tests/mm_operator/status/test_statuses_are_as_recorded.py",
+    "runtime.gpu.slot": "tests/mm_operator/autoscaling/test_models_take_turns_on_a_gpu.py",
     "rollout.canary.": "tests/mm_operator/plan/test_bad_versions_never_pass_a_step.py",
     "engine.backend": "tests/mm_operator/plan/test_gpu_backends_are_planned.py",
 }
