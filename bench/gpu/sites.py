@@ -52,7 +52,8 @@ class Site:
 
 def product() -> str:
     """Return this machine's GPU as NVIDIA's device plug-in labels a node with it."""
-    return str(machine()["gpu"]).partition(",")[0].replace(" ", "-")
+    kind = str(machine()["gpu"]).partition(",")[0].rpartition(" x ")[2]
+    return kind.replace(" ", "-")
 
 
 def planned(checkpoint: Path, *, device: str, spec: Mapping[str, Any]) -> EnginePlan:
