@@ -432,13 +432,17 @@ TWO_SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("two_pods", "The same in pods of a cluster", pods),
     ("serving_two_gpus", "The former engine, through Triton and the gateway", serving),
 )
+VLLM_SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
+    ("vllm_gateway", "The gateway before vLLM", vllm),
+    ("vllm", "All ways, with the gateway of a version before", vllm),
+)
 
 
 if __name__ == "__main__":
     pages = {
         PAGE: page(HEAD, SECTIONS),
         TWO_PAGE: page(TWO_HEAD, TWO_SECTIONS),
-        VLLM_PAGE: f"{VLLM_HEAD}\n{_section('vllm', vllm)}",
+        VLLM_PAGE: page(VLLM_HEAD, VLLM_SECTIONS),
         CLUSTER_PAGE: f"{CLUSTER_HEAD}\n{_section('cluster', cluster)}\n"
         f"## The 7 B shape\n\n{_section('cluster_7b', shape)}",
     }
