@@ -34,8 +34,6 @@ def vllm(result: dict[str, Any]) -> Iterator[str]:
     if any(":" in case for case in cases):
         yield "`:disaggregated`: an encoder on the same GPU computes the features of what"
         yield "comes through the gateway; `:captures`: vLLM's CUDA graphs have up to 1,024 tokens;"
-        if any("awaited" in case for case in cases):
-            yield "`:awaited`: vLLM prepares a request meanwhile, and waits for its features;"
         if any("chunks" in case for case in cases):
             yield "`:chunks`: its steps have up to 320 tokens, and all of them a graph;"
         yield "`:reference`: this project's engine, beside `stock` of the plain case."

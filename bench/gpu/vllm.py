@@ -10,7 +10,6 @@ gateway (`gateway`), in turn, so that both see the same machine. Images are new 
 
 `:disaggregated` has an encoder on the same GPU (MPS, 25 % of its threads) compute the features of
 what the gateway sends; `stock` is the same server, which encodes the images of its own port itself.
-With `:awaited`, too, vLLM prepares a request meanwhile, and its connector waits for the features.
 `:captures` has CUDA graphs of vLLM up to 1,024 tokens (`--compilation-config`), `:chunks` steps of
 320 tokens and graphs for all of them. These have 0.8 of the memory for keys and values.
 `:reference` is this project's engine in Triton. MPS, which it and `:disaggregated` start, needs the

@@ -19,12 +19,7 @@ from typing import Any
 from questions import body_of, new_image
 from sites import Site, make_site
 
-from mm_api.documents.vllm_serve import (
-    CONNECTOR,
-    CONNECTOR_MODULE,
-    FeatureFolder,
-    ec_transfer_config,
-)
+from mm_api.documents.vllm_serve import FeatureFolder, ec_transfer_config
 from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError
 from support.ended import kill_tree
 from support.ports import free_ports
@@ -39,7 +34,7 @@ LENGTHS = {"qwen-7b": 2048, "qwen-toy": 2048}
 
 READY_SECONDS, ANSWER_SECONDS = 420, 120
 DISAGGREGATED, REFERENCE = "disaggregated", "reference"
-CAPTURES, CHUNKS, AWAITED = "captures", "chunks", "awaited"
+CAPTURES, CHUNKS = "captures", "chunks"
 CAPTURED = 1024
 """Tokens of the largest CUDA graph: a prompt with an image is one, where vLLM's own default for so
 many sequences is 64."""
@@ -156,12 +151,7 @@ def start(
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         shared = _shared_gpu(stack)
         environment |= shared
-        awaited = AWAITED in ways
-        features = FeatureFolder(path=root, most_bytes=features.most_bytes, awaited=awaited)
-        (folder / f"{CONNECTOR_MODULE}.py").write_text(CONNECTOR)
-        environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, (str(folder.resolve()), environment.get("PYTHONPATH")))
-        )
+        features = FeatureFolder(path=root, most_bytes=features.most_bytes)
         argv[argv.index("--ec-transfer-config") + 1] = ec_transfer_config(features)
         encoder = _encoder(stack, site, folder, shared)
         vllm = vllm.model_copy(update={"features": features})

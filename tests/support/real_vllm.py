@@ -17,13 +17,7 @@ import pytest
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.model_facts import InspectResult
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
-from mm_api.documents.vllm_serve import (
-    CONNECTOR,
-    CONNECTOR_MODULE,
-    FeatureFolder,
-    VllmServe,
-    ec_transfer_config,
-)
+from mm_api.documents.vllm_serve import FeatureFolder, VllmServe, ec_transfer_config
 from mm_api.families import FAMILIES
 from mm_api.families.family import MOST_RECORDINGS
 from published_layout import published
@@ -67,7 +61,6 @@ class RealVllm:
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(self.log.parent),
         }
         self.process = subprocess.Popen(
             self.command, stdout=self.output, stderr=subprocess.STDOUT, env=environment
@@ -100,7 +93,6 @@ def real_vllm(
     *,
     limits: Mapping[str, int] = MappingProxyType({}),
     disaggregated: bool = False,
-    awaited: bool = False,
 ) -> Iterator[RealVllm]:
     """Stage a checkpoint into a folder and serve it in float32 until the block ends.
 
@@ -115,11 +107,10 @@ def real_vllm(
         blinded(staged / "checkpoint", folder / "blind") if disaggregated else staged / "checkpoint"
     )
     command = _command(plan, served, server_port)
-    features = None
-    if disaggregated:
-        root = str(folder / "features")
-        features = FeatureFolder(path=root, most_bytes=8 << 20, awaited=awaited)
-        (folder / f"{CONNECTOR_MODULE}.py").write_text(CONNECTOR)
+    features = (
+        FeatureFolder(path=str(folder / "features"), most_bytes=8 << 20) if disaggregated else None
+    )
+    if features is not None:
         command += ["--ec-transfer-config", ec_transfer_config(features)]
     serve = VllmServe(version=VERSION, port=server_port, argv=command, features=features)
     serving = serving_plan(plan.fingerprint, backend="VLLM", vllm_serve=serve)

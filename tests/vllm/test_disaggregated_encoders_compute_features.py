@@ -33,10 +33,9 @@ def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
             assert answer_of(served.url, question) == upstream.answer(question)
 
 
-@pytest.mark.parametrize("awaited", [False, True], ids=["before", "awaited"])
-def test_an_image_without_features_is_the_towers(tmp_path: Path, *, awaited: bool) -> None:
+def test_an_image_without_features_is_the_towers(tmp_path: Path) -> None:
     """An encoder that has gone is no error, and no other image's features are taken."""
-    with real_vllm(CHECKPOINT, tmp_path, disaggregated=True, awaited=awaited) as served:
+    with real_vllm(CHECKPOINT, tmp_path, disaggregated=True) as served:
 
         def text(**fields: Any) -> str:
             content = [image_part(Image.open(one.image)), {"type": "text", "text": one.question}]

@@ -5,7 +5,6 @@ equal word for word. The command runs in the engine's folder, where the checkpoi
 """
 
 import json
-from typing import Final
 
 from pydantic import Field
 
@@ -17,38 +16,13 @@ class FeatureFolder(Document):
 
     path: str
     most_bytes: int = Field(ge=1, description="Of all files; vLLM encodes images beyond itself.")
-    awaited: bool = Field(
-        default=False,
-        description="vLLM prepares a request while its features are computed: its connector is "
-        "AwaitedFeatures, whose module is on vLLM's PYTHONPATH.",
-    )
-
-
-PENDING: Final = "pending"
-"""In the folder of an image whose features are on their way; a file that no one reads."""
-
-CONNECTOR_MODULE: Final = "awaited_features"
-CONNECTOR: Final = f"""\
-\"\"\"vLLM's connector of features, which lets a request wait for those on their way.\"\"\"
-
-from pathlib import Path
-
-from vllm.distributed.ec_transfer.ec_connector.example_connector import ECExampleConnector
-
-
-class AwaitedFeatures(ECExampleConnector):
-    def ensure_cache_available(self, request, num_computed_tokens):
-        images = (Path(self._storage_path, one.identifier) for one in request.mm_features)
-        return not any((one / "{PENDING}").exists() for one in images)
-"""
 
 
 def ec_transfer_config(features: FeatureFolder) -> str:
     """Return the flag's value: vLLM's own connector looks for features of images in the folder."""
-    ours = {"ec_connector": "AwaitedFeatures", "ec_connector_module_path": CONNECTOR_MODULE}
     return json.dumps(
         {
-            **(ours if features.awaited else {"ec_connector": "ECExampleConnector"}),
+            "ec_connector": "ECExampleConnector",
             "ec_role": "ec_consumer",
             "ec_connector_extra_config": {"shared_storage_path": features.path},
         },

@@ -1,8 +1,6 @@
 """Features of images go to vLLM as files, which stay while a request may be in a step."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file
 
-from mm_api.documents.vllm_serve import PENDING
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.vllm.client import VllmDialect
 from mm_runtime.backends.vllm.features import FILE, LEAVING_SECONDS, FeatureFolder, HandOver
@@ -104,21 +101,6 @@ def test_an_image_is_encoded_once(tmp_path: Path) -> None:
     encoders.error = EncoderError(FallbackReason.ABSENT, "there is none")
     hand_over.hold(["c"], [IMAGE], "")
     assert not (tmp_path / "c" / FILE).exists()
-
-
-@pytest.mark.parametrize("error", [None, ValueError("a fault")], ids=["encoded", "fault"])
-def test_vllm_waits_for_what_is_on_its_way(tmp_path: Path, error: Exception | None) -> None:
-    encoders, threads = Encoders(), ThreadPoolExecutor(1)
-    encoders.error = error
-    hand_over = replace(handing(tmp_path, encoders), threads=threads)
-    free = threading.Event()
-    threads.submit(free.wait, 60)
-    hand_over.hold(["a"], [IMAGE], "")(True)  # noqa: FBT003
-    assert [one.name for one in (tmp_path / "a").iterdir()] == [PENDING]
-    free.set()
-    threads.shutdown()
-    assert [one.name for one in (tmp_path / "a").iterdir()] == [FILE] * (error is None)
-    assert not hand_over.folder._kept["a"].users
 
 
 @pytest.mark.parametrize("error", [None, ValueError("a fault")], ids=["refused", "fault"])

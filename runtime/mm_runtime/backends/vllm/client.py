@@ -5,7 +5,6 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -232,5 +231,4 @@ def _hand_over(
         processor,
         facts.text.vocabulary_size,
         threading.Semaphore(PARALLEL),
-        ThreadPoolExecutor(PARALLEL, "features") if folder.awaited else None,
     )

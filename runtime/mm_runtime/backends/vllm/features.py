@@ -6,7 +6,6 @@ or vanishes once a step has begun, ends vLLM's engine: files come by a rename, a
 as a request may be in a step.
 """
 
-import contextlib
 import io
 import json
 import logging
@@ -16,7 +15,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mm_api.documents.vllm_serve import PENDING
 from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.serving.encode.disaggregated.client import EncoderError
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncodingClient
@@ -129,16 +126,6 @@ class FeatureFolder:
             one.ready = True
         return True
 
-    def announce(self, key: str) -> None:
-        """Have vLLM wait for the features of an image that is held, until `arrived`."""
-        with contextlib.suppress(OSError):  # it does not wait, then, and its own tower encodes
-            (self._root / key).mkdir(exist_ok=True)
-            (self._root / key / PENDING).touch()
-
-    def arrived(self, key: str) -> None:
-        """Say that features are there, or never come."""
-        (self._root / key / PENDING).unlink(missing_ok=True)
-
     def release(self, key: str, *, answered: bool) -> None:
         """Say that a request needs an image no more: it was answered, or its client has left."""
         with self._lock:
@@ -170,7 +157,6 @@ class HandOver:
         encoders: what computes them.
         processor: of the family's images.
         vocabulary: ids from here on are features of images.
-        threads: compute features that vLLM waits for; None: a request is sent once they are there.
     """
 
     folder: FeatureFolder
@@ -178,7 +164,6 @@ class HandOver:
     processor: ImageProcessor
     vocabulary: int
     _free: threading.Semaphore
-    threads: ThreadPoolExecutor | None = None
 
     def hold(
         self, keys: Sequence[str], images: Sequence[NDArray[np.uint8]], salt: str
@@ -197,25 +182,12 @@ class HandOver:
             for key, image in zip(keys, images, strict=True):
                 known = self.folder.hold(key)
                 held.append(key)
-                if not known and self.threads is not None:
-                    self.folder.hold(key)
-                    self.folder.announce(key)
-                    self.threads.submit(self._encode_awaited, key, image, salt)
-                elif not known:
+                if not known:
                     self._encode(key, image, salt)
         except BaseException:
             release(False)  # noqa: FBT003
             raise
         return release
-
-    def _encode_awaited(self, key: str, image: NDArray[np.uint8], salt: str) -> None:
-        try:
-            self._encode(key, image, salt)
-        except Exception:
-            logger.exception("features cannot be handed over")
-        finally:
-            self.folder.arrived(key)
-            self.folder.release(key, answered=True)
 
     def _encode(self, key: str, image: NDArray[np.uint8], salt: str) -> None:
         try:
