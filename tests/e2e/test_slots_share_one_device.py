@@ -12,7 +12,7 @@ import pytest
 from support.advertised_gpus import advertise
 from support.clusters import read
 from support.eventually import eventually
-from support.installed import RESOURCES, Installed, Space, model_space, with_router
+from support.installed import RESOURCES, Installed, Space, kill_every, model_space, with_router
 from support.service_clients import is_answered
 from support.tiny_llava import CHECKPOINT
 
@@ -75,8 +75,8 @@ def test_one_of_two_has_the_device(space: Space) -> None:
 
 
 def test_requests_swap_the_models(space: Space, address: str) -> None:
-    """Three swaps there and back; each request is answered right, by one pod at a time."""
-    for _ in range(3):
+    """Three swaps there and back, in two of them the operator or the router is killed."""
+    for killed in ("", "operator", "router"):
         eventually(lambda: len(with_replicas(space)) == 1)
         (resident,) = with_replicas(space)
         (other,) = set(MODELS) - {resident}
@@ -84,8 +84,10 @@ def test_requests_swap_the_models(space: Space, address: str) -> None:
         with ThreadPoolExecutor(1) as pool:
             sent = pool.submit(is_answered, address, other, stream=True)
             space.wait_reason(other, "ScalingActive", "WaitingForSlot", "FollowingLoad")
+            if killed:
+                kill_every(space.installed, killed)
             assert sent.result(timeout=400)
-        print(f"{resident} -> {other}: {time.monotonic() - began:.1f} s")  # noqa: T201
+        print(f"{resident} -> {other} {killed}: {time.monotonic() - began:.1f} s")  # noqa: T201
         assert reasons(space, resident)[0] == "SlotGivenUp"
         assert reasons(space, other)[0] == "RequestsHeld"
 

@@ -4,27 +4,16 @@ What a wake took is printed (`pytest -rP`): the request, the pod's start, and wh
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any
 
 import httpx
 import pytest
 
-from mm_devcluster.demo import monitoring, settings
-from support.clusters import read
+from mm_devcluster.demo import monitoring
 from support.eventually import eventually
-from support.installed import (
-    RESOURCES,
-    ROUTER,
-    Installed,
-    Space,
-    model_space,
-    operator_pods,
-    with_router,
-)
-from support.outside import kill_container
+from support.installed import RESOURCES, Installed, Space, kill_every, model_space, with_router
 from support.service_clients import is_answered
 from support.tiny_llava import CHECKPOINT, samples
 
@@ -102,37 +91,16 @@ def test_a_request_is_held_until_a_replica_answers(space: Space, address: str) -
     assert moves[:2] == [(1, "RequestsHeld"), (0, "ScaledToZero")]
 
 
-def kill_routers(installed: Installed) -> None:
-    for pod in _routers(installed):
-        kill_container(pod, "mm-router")
-
-
-def kill_operators(installed: Installed) -> None:
-    routers = {pod["metadata"]["name"] for pod in _routers(installed)}
-    for pod in operator_pods(installed):
-        if pod["metadata"]["name"] not in routers:
-            kill_container(pod, "mm-operator")
-
-
-def _routers(installed: Installed) -> list[dict[str, Any]]:
-    where = ("-n", settings.SYSTEM_NAMESPACE, "-l", "app.kubernetes.io/component=router")
-    found: list[dict[str, Any]] = read(installed.cluster, "pods", *where)["items"]
-    assert found, ROUTER
-    return found
-
-
-@pytest.mark.parametrize("kill", [kill_routers, kill_operators])
-def test_killed_processes_lose_no_request(
-    space: Space, address: str, kill: Callable[[Installed], None]
-) -> None:
-    """Every router, or every operator, is killed while requests wait: all are answered."""
+@pytest.mark.parametrize("component", ["router", "operator"])
+def test_killed_processes_lose_no_request(space: Space, address: str, component: str) -> None:
+    """Each replica of it is killed while requests wait: all are answered."""
     space.kubectl("scale", "mmm", MODEL, "--replicas=0")
     eventually(lambda: is_asleep(space), seconds=ASLEEP_SECONDS, pause_seconds=1)
     began = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
         sent = [pool.submit(is_answered, address, MODEL, stream=bool(one % 2)) for one in range(4)]
         time.sleep(1)
-        kill(space.installed)
+        kill_every(space.installed, component)
         assert all(one.result(timeout=400) for one in sent)
     took, started = time.monotonic() - began, start_seconds(space)
-    print(f"{kill.__name__}: {took:.1f} s; the pod's start {started:.0f} s")  # noqa: T201
+    print(f"{component}s killed: {took:.1f} s; the pod's start {started:.0f} s")  # noqa: T201

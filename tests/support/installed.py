@@ -23,6 +23,7 @@ from mm_devcluster.demo.target import Target
 from mm_devcluster.demo.walk import NOT_THERE, Condition, conditions_of
 from mm_devcluster.images.catalogue import OPERATOR, RUNTIME
 from support.clusters import apply, kubectl, namespace, read
+from support.outside import kill_container
 
 UPLOAD_TIMEOUT = 180.0
 READY_TIMEOUT = 240.0  # seconds; measured about 35 alone, more when the machine is shared
@@ -188,6 +189,15 @@ def model_space(installed: Installed, name: str) -> Iterator[Space]:
         }
         apply(installed.cluster, claim)
         yield Space(installed, name)
+
+
+def kill_every(installed: Installed, component: str) -> None:
+    """Kill a component of the chart, each replica, as the kernel would."""
+    marks = f"app.kubernetes.io/component={component}"
+    pods = read(installed.cluster, "pods", "-n", settings.SYSTEM_NAMESPACE, "-l", marks)["items"]
+    assert pods
+    for pod in pods:
+        kill_container(pod, f"mm-{component}")
 
 
 def operator_pods(installed: Installed) -> list[dict[str, Any]]:

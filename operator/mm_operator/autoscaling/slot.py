@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mm_operator.autoscaling.decision import Decision, ScalingReason
-from mm_operator.autoscaling.wording import verb
 
 LEAST_RESIDENCY_SECONDS = 30.0
 """A model that starts quicker keeps the GPU so long: a swap drains the one before as well."""
@@ -71,10 +70,10 @@ def take_turns(slot: str, members: Sequence[SlotMember], at: float) -> dict[str,
         decisions[running[0].name] = _decision(running[0], ScalingReason.SLOT_GIVEN_UP, text)
     for one in waiting:
         if before or one is not follows:
-            held = f"{one.held} {verb(one.held, 'requests wait', 'request waits')} in the router"
             other = before or waiting[0]
             whom = "its own last pod" if other is one else other.name
-            text = f"{held}: {whom} has slot {slot}."
+            # No number of requests: each new one would be a write of the status.
+            text = f"Requests wait in the router: {whom} has slot {slot}."
             decisions[one.name] = _decision(one, ScalingReason.SLOT_BUSY, text)
     return decisions
 
