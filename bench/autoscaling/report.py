@@ -1,4 +1,7 @@
-"""Writes tables and figures of `docs/studies/autoscaling.md` from `results/runs.jsonl`."""
+"""Writes tables and figures of `docs/studies/autoscaling.md` from `results/runs.jsonl`.
+
+The page has one row per trace and fault, `results/tables.md` every setting of every policy.
+"""
 
 import json
 import math
@@ -15,6 +18,7 @@ from plot import Line, frontier
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "studies" / "autoscaling.md"
 IMAGES = PAGE.parent / "autoscaling"
+TABLES = HERE / "results" / "tables.md"
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 # Two-sided 95 % of Student's t by degrees of freedom: few seeds need it.
@@ -54,27 +58,29 @@ def main() -> None:
     }
     faults = points_of(rows, "fault", complete)
     IMAGES.mkdir(exist_ok=True)
-    text = [START, f"Seeds: {len(complete)}. Means; ± is half of a 95 % interval.", ""]
+    seeds = f"Seeds: {len(complete)}. Means; ± is half of a 95 % interval."
+    tables = ["# Every setting on every trace", "", f"Written by `report.py`. {seeds}", ""]
+    text = [START, seeds, "", "### Traces", "", "% kept at replica hours.", ""]
+    text += [*_by_place("trace", frontiers), "", f"Every setting: [tables]({_FROM_PAGE}).", ""]
     for trace, points in frontiers.items():
         _draw(trace, points)
         _draw(f"{trace}-floors", [one for one in floored[trace] if one.policy not in _EYES])
-        text += [
-            f"### {trace}",
-            "",
-            f"![{trace}](autoscaling/{trace}.svg)",
+        text += [f"![{trace}](autoscaling/{trace}.svg)", ""]
+        text += [f"`{trace}` with [floors](autoscaling/{trace}-floors.svg).", ""]
+        tables += [
+            f"## {trace}",
             "",
             *_table(points),
             "",
-            f"With floors ([figure](autoscaling/{trace}-floors.svg)): what no setting of any",
-            "policy beats at its cost or less.",
+            "With floors: what no setting of any policy beats at its cost or less.",
             "",
             *best(floored[trace]),
             "",
         ]
     compared = (
-        "Compared seed by seed with ours, interpolated, at the same cost, as mean difference in "
-        "points of what is kept ± half of its 95 % interval; less or more counts beyond the "
-        "interval. Settings that cost less or more than all of ours in some seed are left out."
+        "Seed by seed against ours, interpolated, at the same cost: points of what is kept, mean "
+        "difference ± half of its 95 % interval. Less and more count beyond the interval. "
+        "Settings outside of our costs in some seed are left out."
     )
     text += [
         "### Verdict",
@@ -85,7 +91,7 @@ def main() -> None:
         "",
         "### Verdict with floors",
         "",
-        "The same; every policy may have a floor of its own. A constant is a floor that is all.",
+        "Each policy may have a floor. A constant is a floor that equals the maximum.",
         "",
         *verdicts(floored),
         "",
@@ -97,8 +103,14 @@ def main() -> None:
         "",
         "### Faults, on `diurnal`",
         "",
+        "% kept at replica hours.",
+        "",
+        *_by_place("fault", faults),
+        "",
+        END,
     ]
-    text += [*_fault_table(faults), "", END]
+    tables += ["## Faults, on diurnal", "", *_fault_table(faults)]
+    TABLES.write_text("\n".join(tables) + "\n", encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
     head, tail = page.split(START)[0], page.split(END)[1]
     PAGE.write_text(head + "\n".join(text) + tail, encoding="utf-8")
@@ -303,6 +315,30 @@ def _everywhere(frontiers: dict[str, list[Point]]) -> list[str]:
             f"{sum(point.reversals for point in by.values()):.1f} |"
         )
     return lines
+
+
+def _by_place(title: str, places: dict[str, list[Point]]) -> list[str]:
+    """Return a row per trace or fault, with one usual setting of each policy."""
+    lines = [
+        f"| {title} | " + " | ".join(f"{policy}, {target}" for policy, target in _USUAL) + " |",
+        "| --- |" + " ---: |" * len(_USUAL),
+    ]
+    for place, points in places.items():
+        by = {(one.policy, one.target): one for one in points}
+        cells = [by.get(name) for name in _USUAL]
+        shown = (f"{one.attainment:.2f} at {one.hours:.1f}" if one else "" for one in cells)
+        lines.append(f"| {place} | {' | '.join(shown)} |")
+    return lines
+
+
+_USUAL = (
+    ("HPA/KEDA in flight", "8"),
+    ("Knative KPA", "8"),
+    ("Dynamo load + floor", "60%"),
+    ("WVA v2", "0.35/0.29"),
+    (runs.OURS, "70%"),
+)
+_FROM_PAGE = "../../bench/autoscaling/results/tables.md"
 
 
 def _at(curve: list[tuple[float, float]], hours: float) -> float | None:
