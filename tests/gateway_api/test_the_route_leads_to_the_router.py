@@ -3,10 +3,17 @@
 Real: the chart installed by Helm, Contour, the Envoy that it configures, the router, a gateway,
 OpenAI's client. Pods are processes of this machine whose status the test writes. Run by
 `make gateway-api-test`; elsewhere skipped unless Contour is compiled already.
+
+Contour follows one Gateway and its routes, and sends Envoy the configuration that it makes of them.
+Both run outside of the cluster, Contour as an admin: what its own installation would make is its
+definitions and those of Gateway API.
 """
 
 import asyncio
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +26,7 @@ import httpx
 import openai
 import pytest
 import pytest_asyncio
+import yaml
 from PIL import Image
 
 from mm_devcluster.cluster import ClusterInfo
@@ -26,15 +34,68 @@ from support.bound_pods import bind, empty_node
 from support.chart import CHART, RELEASE
 from support.chart_accounts import account_kubeconfig, running
 from support.clusters import apply, kubectl, namespace
-from support.contour import CONTROLLER, PORT_OFFSET, define_gateways, program, running_contour
 from support.definition import install_definition
+from support.ended import logged
 from support.eventually import eventually_async
 from support.gateways import MODEL
+from support.go_modules import compiled, module_folder
 from support.images import data_url, encode
 from support.installed_router import NAME, PROGRAM, make_pod, replica, router_arguments, set_ready
 from support.model_namespace import Api
 from support.ports import free_ports
 from support.scripted_engine import ScriptedEngine
+
+CONTROLLER = "projectcontour.io/gateway-controller"
+PORT_OFFSET = 8000
+"""Envoy listens at a Gateway's port and so many more."""
+STOP_SECONDS = 20.0
+_UNUSED = ("tlsroutes", "grpcroutes", "tcproutes", "backendtlspolicies")
+"""Of other versions or channels than the definitions here."""
+
+
+def program() -> Path:
+    return compiled("MM_BUILD_CONTOUR", "`make gateway-api-test` does that", "contour")[0]
+
+
+def define_gateways(cluster: ClusterInfo) -> None:
+    """Let the API server know Gateway API and Contour's own kinds. They stay, as others' may be."""
+    standard = module_folder("contour", "sigs.k8s.io/gateway-api") / "config" / "crd" / "standard"
+    contour = module_folder("contour", "github.com/projectcontour/contour")
+    kinds = sorted(standard.glob("gateway.networking.k8s.io_*.yaml"))
+    for file in (*kinds, contour / "examples" / "contour" / "01-crds.yaml"):
+        kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", str(file))
+
+
+@contextmanager
+def running_contour(cluster: ClusterInfo, folder: Path, gateway: dict[str, str]) -> Iterator[None]:
+    """Run Contour and an Envoy that it configures until the block ends."""
+    xds, health, metrics, debug, stats = free_ports(5)
+    config = folder / "contour.yaml"
+    config.write_text(yaml.safe_dump({"gateway": {"gatewayRef": gateway}}))
+    contour: list[str | Path] = [
+        *(program(), "serve", "--insecure", "--disable-leader-election", "--config-path", config),
+        *("--kubeconfig", cluster.kubeconfig, "--xds-address=127.0.0.1", f"--xds-port={xds}"),
+        *("--health-address=127.0.0.1", f"--health-port={health}"),
+        *("--http-address=127.0.0.1", f"--http-port={metrics}", f"--debug-http-port={debug}"),
+        *("--stats-address=127.0.0.1", f"--stats-port={stats}"),
+        *(f"--disable-feature={one}" for one in _UNUSED),
+    ]
+    # Names of sockets are short, and a test's folder may not be.
+    with tempfile.TemporaryDirectory(prefix="mm-") as short:
+        bootstrap = folder / "envoy.json"
+        made: list[str | Path] = [
+            *(program(), "bootstrap", bootstrap, "--xds-address=127.0.0.1", f"--xds-port={xds}"),
+            f"--admin-address={short}/admin",
+        ]
+        subprocess.run(made, check=True, capture_output=True, timeout=STOP_SECONDS)
+        envoy: list[str | Path] = [
+            *(Path(sys.prefix) / "bin" / "envoy", "--config-path", bootstrap),
+            *("--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"),
+            *("--service-cluster", "tests", "--service-node", "tests"),
+        ]
+        with logged(contour, folder / "contour.log"), logged(envoy, folder / "envoy.log"):
+            yield
+
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -3,13 +3,17 @@
 All of it is real but the kubelet: the chart's InferencePool at an API server, the picker of the
 Gateway API Inference Extension, Envoy, gateways of this project. Pods are gateways in this process,
 at loopback addresses that the test writes into their status.
+
+After `config/charts/standalone` of the Gateway API Inference Extension: the endpoint picker reads
+each request and names a pod in a header, and the request goes to that address.
 """
 
 import asyncio
 import random
+import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +30,131 @@ from mm_operator.children.deployment import selector
 from support.absent_kubelet import get, ready_status, set_status
 from support.chart import of_kind
 from support.clusters import namespace
+from support.ended import logged
 from support.endpoint_picker import defined_pools, program, running_picker
-from support.envoy import running_envoy
 from support.eventually import eventually, eventually_async
 from support.gateways import MODEL, serve, toy_gateway
 from support.images import data_url
 from support.model_namespace import Api
+from support.ports import free_ports
 from support.scripted_engine import ScriptedEngine
+
+PICKED = "x-gateway-destination-endpoint"
+_TYPES = "type.googleapis.com/envoy.extensions"
+_HTTP = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+
+@dataclass(frozen=True)
+class Envoy:
+    """One that runs."""
+
+    url: str
+    log: Path
+
+
+@contextmanager
+def running_envoy(folder: Path, picker: int) -> Iterator[Envoy]:
+    port, admin = free_ports(2)
+    config, log = folder / "envoy.yaml", folder / "envoy.log"
+    config.write_text(yaml.safe_dump(_config(port, admin, picker)))
+    program = Path(sys.prefix) / "bin" / "envoy"
+    command = [
+        *(program, "--config-path", config, "--concurrency", "1", "--disable-hot-restart"),
+        *("--drain-time-s", "1", "--log-level", "warning"),
+    ]
+    with logged(command, log):
+        yield Envoy(f"http://127.0.0.1:{port}", log)
+
+
+def _config(port: int, admin: int, picker: int) -> dict[str, Any]:
+    routes = {
+        "virtual_hosts": [
+            {
+                "name": "pool",
+                "domains": ["*"],
+                # No time-out: a stream may last.
+                "routes": [
+                    {"match": {"prefix": "/"}, "route": {"cluster": "pods", "timeout": "0s"}}
+                ],
+            }
+        ]
+    }
+    manager = {
+        "@type": f"{_TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "pool",
+        "route_config": routes,
+        "http_filters": [_picking(), _filter("router", "router.v3.Router")],
+    }
+    listener = {
+        "name": "pool",
+        "address": _address(port),
+        "per_connection_buffer_limit_bytes": 32768,
+        "filter_chains": [
+            {
+                "filters": [
+                    {
+                        "name": "envoy.filters.network.http_connection_manager",
+                        "typed_config": manager,
+                    }
+                ]
+            }
+        ],
+    }
+    return {
+        "admin": {"address": _address(admin)},
+        "static_resources": {"listeners": [listener], "clusters": [_pods(), _picker(picker)]},
+    }
+
+
+def _picking() -> dict[str, Any]:
+    modes = {f"{part}_header_mode": "SEND" for part in ("request", "response")}
+    modes |= {f"{part}_body_mode": "FULL_DUPLEX_STREAMED" for part in ("request", "response")}
+    modes |= {f"{part}_trailer_mode": "SEND" for part in ("request", "response")}
+    return _filter(
+        "ext_proc",
+        "ext_proc.v3.ExternalProcessor",
+        grpc_service={"envoy_grpc": {"cluster_name": "picker"}, "timeout": "60s"},
+        processing_mode=modes,
+        message_timeout="60s",
+    )
+
+
+def _filter(name: str, kind: str, **fields: Any) -> dict[str, Any]:
+    typed = {"@type": f"{_TYPES}.filters.http.{kind}", **fields}
+    return {"name": f"envoy.filters.http.{name}", "typed_config": typed}
+
+
+def _pods() -> dict[str, Any]:
+    return {
+        "name": "pods",
+        "type": "ORIGINAL_DST",
+        "connect_timeout": "60s",
+        "lb_policy": "CLUSTER_PROVIDED",
+        "original_dst_lb_config": {"use_http_header": True, "http_header_name": PICKED},
+    }
+
+
+def _picker(port: int) -> dict[str, Any]:
+    tls = {"@type": f"{_TYPES}.transport_sockets.tls.v3.UpstreamTlsContext"}
+    tls["common_tls_context"] = {"alpn_protocols": ["h2"]}  # type: ignore[assignment]
+    http2 = {
+        "@type": f"type.googleapis.com/{_HTTP}",
+        "explicit_http_config": {"http2_protocol_options": {}},
+    }
+    endpoint = {"endpoint": {"address": _address(port)}}
+    return {
+        "name": "picker",
+        "type": "STATIC",
+        "connect_timeout": "60s",
+        "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": tls},
+        "typed_extension_protocol_options": {_HTTP: http2},
+        "load_assignment": {"cluster_name": "picker", "endpoints": [{"lb_endpoints": [endpoint]}]},
+    }
+
+
+def _address(port: int) -> dict[str, Any]:
+    return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
+
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -8,15 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation
+from mm_api.contract import ExitCode
+from mm_api.documents.evaluation import EVALUATION_NAME, Evaluation, EvaluationReport
+from mm_runtime.cli import main
 from support.cases import cases
 from support.damaged_engines import damaged, exchange, negate
-from support.reference_comparisons import compared_report
 from support.reports import difference_of, report_of
 from support.served import EngineFiles
 from support.tiny_llava import BuiltEngine
 from support.trtllm_pods import VERSION, staged_engine, trtllm_pod
 from support.trtllm_tools.install import Tools, install
+
+
+def compared_report(engine: BuiltEngine, url: str, log: Path) -> EvaluationReport:
+    documents = ["--manifest", str(engine.manifest), "--serving", str(engine.serving)]
+    code = main(["compare", *documents, "--url", f"{url}/v1", "--termination-log", str(log)])
+    assert code == ExitCode.OK, log.read_text()
+    return EvaluationReport.from_json(log.read_bytes())
+
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
