@@ -5,7 +5,6 @@ touch a disk, judge weights, plan, know a family: where each keeps its sizes is 
 `mm_api.families`. May import: `mm_api.base`, `mm_api.documents`.
 """
 
-from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import CheckpointError, JsonObject
+from mm_api.checkpoint.values import CheckpointError, Dimensions, JsonObject
 
 __all__ = ["CheckpointError", "Dimensions", "JsonObject"]

@@ -6,8 +6,7 @@ llava-1.5-7b has no hidden_size in its text_config at all.
 
 from typing import Any
 
-from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import JsonObject, Sizes
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes
 from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 

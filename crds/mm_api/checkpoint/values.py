@@ -1,10 +1,16 @@
-"""Values of a configuration file: every way in which one can be wrong becomes a refusal."""
+"""Values of a configuration file, where every wrong one is a refusal, and what they say of a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mm_api.documents.model_facts import InspectReason
+from mm_api.documents.model_facts import (
+    AudioFacts,
+    EncoderFacts,
+    InspectReason,
+    TextFacts,
+    VisionFacts,
+)
 from mm_api.sentences import a
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -106,3 +112,14 @@ class Sizes:
             name = f"{self.where}.{hidden_key}" if self.where else hidden_key
             raise invalid(f"{name} {hidden} is not a multiple of {heads_key} {heads}")
         return hidden, heads, self("head_dim", stated or max(1, hidden // heads))
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """The parts that a model has, and their sizes."""
+
+    text: TextFacts
+    vision: VisionFacts | None = None
+    encoder: EncoderFacts | None = None
+    audio: AudioFacts | None = None
+    image_token_id: int | None = None

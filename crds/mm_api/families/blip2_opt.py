@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
-from mm_api.checkpoint.values import JsonObject, Sizes, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import GEMM, TensorRTLLM

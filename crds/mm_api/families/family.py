@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, VLLM
-from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import JsonObject
+from mm_api.checkpoint.values import Dimensions, JsonObject
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.families.backend_parts import (
     NO_ENGINES,

@@ -7,9 +7,8 @@ is no vision builder of it.
 from dataclasses import replace
 from math import isqrt
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
 from mm_api.families.backend_parts import PyTorchServing
 from mm_api.families.family import Family

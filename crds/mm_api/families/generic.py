@@ -9,10 +9,9 @@ estimates.
 from dataclasses import replace
 from typing import Any
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.experts import experts_of
 from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
-from mm_api.checkpoint.values import LARGEST, JsonObject, section
+from mm_api.checkpoint.values import LARGEST, Dimensions, JsonObject, section
 from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import NO_ENGINES

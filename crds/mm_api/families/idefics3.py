@@ -3,9 +3,8 @@
 TensorRT-LLM has no class of it (docs/source/models/supported-models.md).
 """
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.numbered import NUMBERED

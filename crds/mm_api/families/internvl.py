@@ -7,9 +7,8 @@ InternVLForConditionalGeneration, in the newest sources that were read; older ta
 
 from typing import Any
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.families.family import Family
 from mm_api.families.image_layouts.crops import CROPS

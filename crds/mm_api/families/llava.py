@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import Any, Literal
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES
 from mm_api.families.family import Family

@@ -6,8 +6,7 @@ Triton's preprocessing model refuses a vision engine of `llava_next`.
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import JsonObject, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, invalid, section
 from mm_api.checkpoint.vision import grids_of, most_tiles
 from mm_api.families import llava
 from mm_api.families.backend_parts import FUSED, NO_ENGINES, PyTorchServing

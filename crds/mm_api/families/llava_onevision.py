@@ -3,9 +3,8 @@
 import re
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, grids_of, most_tiles, tower_facts
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
 from mm_api.families.backend_parts import FUSED, QWEN_ENGINES

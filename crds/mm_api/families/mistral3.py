@@ -6,9 +6,8 @@ VLM model"); there is no vision builder of it.
 
 from typing import Any
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import PyTorchServing

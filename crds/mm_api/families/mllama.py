@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
-from mm_api.checkpoint.values import JsonObject, Sizes, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, section
 from mm_api.checkpoint.vision import image_token, tower_facts
 from mm_api.families.backend_parts import PyTorchServing, TensorRTLLM
 from mm_api.families.checkpoint_files import NO_DECODER

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import JsonObject
+from mm_api.checkpoint.values import Dimensions, JsonObject
 from mm_api.families import bart
 from mm_api.families.checkpoint_files import Tokenizer
 

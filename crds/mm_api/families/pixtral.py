@@ -8,8 +8,7 @@ tensorrt_llm/_torch/models/_arch_index.py) is of Mistral's own files, params.jso
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import JsonObject, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, invalid, section
 from mm_api.families.mistral3 import MISTRAL3, parts_of
 
 DEFAULTS: JsonObject = {"vision_feature_layer": -2}

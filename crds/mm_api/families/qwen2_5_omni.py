@@ -7,9 +7,8 @@ The checkpoint's talker, which answers in speech, is not loaded. TensorRT-LLM ha
 from dataclasses import replace
 from math import ceil, floor, isqrt, sqrt
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import decoder_sizes, text_facts
-from mm_api.checkpoint.values import JsonObject, Sizes, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, section
 from mm_api.documents.model_facts import AudioFacts, VisionFacts
 from mm_api.families import qwen2_5_vl, qwen2_audio, qwen2_vl
 from mm_api.families.generic import GENERIC

@@ -5,9 +5,8 @@ TensorRT-LLM has no engines of it: its vision builder knows `qwen2_vl` and no la
 (docs/source/reference/support-matrix.md) and all later ones.
 """
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.families import qwen2_vl
 from mm_api.families.backend_parts import PyTorchServing
 from mm_api.families.family import Family

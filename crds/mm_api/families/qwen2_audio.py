@@ -6,9 +6,8 @@ TensorRT-LLM has no class of it, neither an engine's nor one of its PyTorch back
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import AudioFacts
 from mm_api.families.generic import GENERIC
 from mm_api.families.image_layouts.layout import OWN

@@ -3,9 +3,8 @@
 from dataclasses import replace
 from math import isqrt
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.backend_parts import FUSED, QWEN_ENGINES, PyTorchServing
 from mm_api.families.family import Family

@@ -6,9 +6,8 @@ backend serves it since 1.2 (pull request 9060, "support Qwen3-VL dense model in
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import beside_tower
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.families import qwen2_vl
 from mm_api.families.backend_parts import PyTorchServing
 from mm_api.families.family import Family

@@ -10,9 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.quantized import SCALES
-from mm_api.checkpoint.values import CheckpointError, JsonObject
+from mm_api.checkpoint.values import CheckpointError, Dimensions, JsonObject
 from mm_api.documents.model_facts import EncoderFacts, InspectReason, TextFacts, VisionFacts
 from mm_api.families.family import Family
 

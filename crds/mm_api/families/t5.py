@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
-from mm_api.checkpoint.values import JsonObject, Sizes
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes
 from mm_api.documents.model_facts import EncoderFacts, TextFacts
 from mm_api.families.backend_parts import TensorRTLLM
 from mm_api.families.checkpoint_files import NO_DECODER

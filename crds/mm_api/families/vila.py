@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from mm_api.checkpoint.dimensions import Dimensions
 from mm_api.checkpoint.text import text_facts
-from mm_api.checkpoint.values import JsonObject, Sizes, invalid, section
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, encoder_parameters, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jinja2.exceptions import TemplateSyntaxError
 
-from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import Dimensions
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families.family import Family
 from mm_api.families.prompt import PromptStyle

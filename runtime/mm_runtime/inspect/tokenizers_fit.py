@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from mm_api.checkpoint.dimensions import Dimensions
+from mm_api.checkpoint.values import Dimensions
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families.family import Family
 from mm_runtime.base.chat_template_files import special_tokens
