@@ -1,4 +1,4 @@
-"""Values of a configuration file, where every wrong one is a refusal, and what they say of a model."""
+"""Values of a configuration file (a wrong one is a refusal), and what they say of a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
