@@ -29,6 +29,9 @@ NEEDS: Final = {
     "gpu": "GPU",
 }
 """Marker -> its word in the table, in the order of the table."""
+SEEN_ON: Final = ("real part", "CPU", "stand-in", "planned")
+"""What a claim was seen on: the part itself, a processor for a GPU, a stand-in, or nothing."""
+
 _QUOTED: Final = re.compile(r"`([^`]+)`")
 _RECIPE: Final = re.compile(r"tests/[\w/]+")
 
@@ -39,6 +42,7 @@ class Row:
 
     claim: str
     shown_by: str
+    seen_on: str
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -135,17 +139,17 @@ def _completed(root: Path, makefile: str, line: str) -> str:
     chosen = [one for text in row.commands if (one := selection(text, makefile))]
     markers = frozenset[str]().union(*(needs(root, one) for one in chosen))
     words = ", ".join(word for marker, word in NEEDS.items() if marker in markers)
-    return f"| {row.claim} | {row.shown_by} | {words or '-'} |"
+    return f"| {row.claim} | {row.shown_by} | {row.seen_on} | {words or '-'} |"
 
 
 def _row(line: str) -> Row | None:
     """Return the claim of a line; None for prose and for the headings of the table."""
     # A `|` within code quotes would need an escape; the table has none.
     match [cell.strip() for cell in line.strip("|").split("|")]:
-        case [_, "" | "---" | "shown by", _]:
+        case [_, "" | "---" | "shown by", _, _]:
             return None
-        case [claim, shown_by, _] if line.startswith("|"):
-            return Row(claim, shown_by)
+        case [claim, shown_by, seen_on, _] if line.startswith("|"):
+            return Row(claim, shown_by, seen_on)
     return None
 
 

@@ -33,6 +33,7 @@ def selects(root: Path, command: str) -> bool:
 @pytest.mark.parametrize("row", [pytest.param(one, id=one.claim[:60]) for one in ROWS])
 def test_each_claim_has_evidence(row: Any) -> None:
     assert row.commands or "](../../bench/" in row.shown_by
+    assert set(row.seen_on.split(", ")) <= set(EVIDENCE.SEEN_ON)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -56,14 +57,15 @@ def test_needs_follow_the_markers(tmp_path: Path) -> None:
     (tmp_path / "tests" / "one" / "test_a.py").write_text(
         "import pytest\npytestmark = [pytest.mark.triton, pytest.mark.slow]\n"
     )
-    head = "| claim | shown by | needs |\n| --- | --- | --- |\n"
+    head = "| claim | shown by | seen on | needs |\n| --- | --- | --- | --- |\n"
     (tmp_path / "docs" / "design" / "evidence.md").write_text(
-        f"{head}| A | `pytest tests` | |\n| B | `make x-test` | S3 |\n| C | `mmctl` | |\n"
+        f"{head}| A | `pytest tests` | CPU | |\n"
+        "| B | `make x-test` | CPU | S3 |\n| C | `mmctl` | CPU | |\n"
     )
 
     assert EVIDENCE.page(tmp_path) == (
-        f"{head}| A | `pytest tests` | Triton, minutes |\n"
-        "| B | `make x-test` | Triton, minutes |\n| C | `mmctl` | - |\n"
+        f"{head}| A | `pytest tests` | CPU | Triton, minutes |\n"
+        "| B | `make x-test` | CPU | Triton, minutes |\n| C | `mmctl` | CPU | - |\n"
     )
 
 

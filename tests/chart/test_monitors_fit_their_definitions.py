@@ -1,9 +1,5 @@
 """The Prometheus operator's own definitions take the chart's objects, without an unknown field."""
 
-import json
-import subprocess
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -11,6 +7,7 @@ from mm_devcluster.cluster import ClusterInfo
 from support.chart import EXHAUSTIVE, rendered
 from support.clusters import kubectl, namespace
 from support.eventually import eventually
+from support.go_modules import module_folder
 
 pytestmark = pytest.mark.cluster
 
@@ -20,21 +17,12 @@ KINDS = {
     "PrometheusRule": "prometheusrules",
     "ServiceMonitor": "servicemonitors",
 }
-DOWNLOAD_SECONDS = 240
 
 
 @pytest.fixture(name="definitions", scope="module")
 def installed_definitions(control_plane: ClusterInfo) -> ClusterInfo:
     """Apply the three definitions from the module of the Prometheus operator."""
-    reported = subprocess.run(
-        ["go", "mod", "download", "-json", MODULE],
-        cwd="/",
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=DOWNLOAD_SECONDS,
-    ).stdout
-    folder = Path(json.loads(reported)["Dir"]) / "example" / "prometheus-operator-crd"
+    folder = module_folder("/", MODULE) / "example" / "prometheus-operator-crd"
     for plural in KINDS.values():
         name = f"{plural}.monitoring.coreos.com"
         file = folder / f"monitoring.coreos.com_{plural}.yaml"

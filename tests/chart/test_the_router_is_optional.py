@@ -1,7 +1,5 @@
 """What `router` of the chart makes: objects, rights, network, route; nothing where it is off."""
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from support.cases import cases
 from support.chart import EXHAUSTIVE, NAMESPACE, refusal, rendered
 from support.clusters import kubectl, namespace
 from support.eventually import eventually
+from support.go_modules import module_folder
 from support.golden import Golden
 from support.network_policies import Direction, Peer, allows
 
@@ -32,7 +31,6 @@ ON: dict[str, Any] = {"router": {"enabled": True}}
 SOME: dict[str, Any] = {**EXHAUSTIVE, "router": {**EXHAUSTIVE["router"], "enabled": True}}
 """Every value, in one of two watched namespaces."""
 MODULE = "sigs.k8s.io/gateway-api@v1.4.1"
-DOWNLOAD_SECONDS = 240
 
 
 def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -241,15 +239,7 @@ def test_wrong_values_are_refused(golden: Golden) -> None:
 @pytest.mark.cluster
 def test_gateway_apis_own_definition_takes_the_route(control_plane: ClusterInfo) -> None:
     """Strict validation accepts the route; nothing is dropped silently."""
-    reported = subprocess.run(
-        ["go", "mod", "download", "-json", MODULE],
-        cwd="/",
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=DOWNLOAD_SECONDS,
-    ).stdout
-    folder = Path(json.loads(reported)["Dir"]) / "config" / "crd" / "standard"
+    folder = module_folder("/", MODULE) / "config" / "crd" / "standard"
     file = folder / "gateway.networking.k8s.io_httproutes.yaml"
     kubectl(control_plane, "apply", "--server-side", "-f", str(file))
     with namespace(control_plane, "routes"):

@@ -32,19 +32,8 @@ SCHEMA = {
     "additionalProperties": False,
     "$defs": {"one": {"enum": [1, "two"]}},
 }
-RAIN = {
-    "name": "rain",
-    "parameters": {
-        "type": "object",
-        "properties": {"a": {"const": 1}},
-        "required": ["a"],
-        "additionalProperties": False,
-    },
-}
 NO_BLANKS = {str(ord(blank)): -100 for blank in " \t\n\r"}
 """Random weights may prefer them where JSON may have them, until `max_tokens`."""
-
-SNOW = {"name": "snow", "parameters": RAIN["parameters"]}
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +80,6 @@ def test_schemas(pair: RealGateway, client: OpenAI, spelt: str) -> None:
     assert (found["a"] in (1, "two"), found["b"] in (True, False, None)) == (True, True)
 
 
-def test_objects(pair: RealGateway, client: OpenAI) -> None:
-    """`json_object` is an object, which upstream's own grammar of JSON would not insist on."""
-    choice = _answer(pair, client, response_format={"type": "json_object"})
-    assert choice.message.content.lstrip().startswith("{")
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_patterns(pair: RealGateway, client: OpenAI, *, stream: bool) -> None:
     """Sampled answers match the pattern, to their end; also streamed, and of two at a time."""
@@ -113,26 +96,6 @@ def test_patterns(pair: RealGateway, client: OpenAI, *, stream: bool) -> None:
         answer = client.chat.completions.create(**body)
         texts = [one.message.content or "" for one in answer.choices]
     assert [text for text in texts if not re.fullmatch(pattern, text)] == []
-
-
-def test_choices(pair: RealGateway, client: OpenAI) -> None:
-    """Letter for letter, whatever the letters mean in grammars and patterns."""
-    odd = 'say "\\d+|é\n" (?)'
-    assert _answer(pair, client, structured_outputs={"choice": [odd]}).message.content == odd
-    assert _answer(pair, client, structured_outputs={"choice": ["wet", "dry"]}).message.content in {
-        "wet",
-        "dry",
-    }
-
-
-def test_calls_that_must_be_made(pair: RealGateway, client: OpenAI) -> None:
-    tools = [{"type": "function", "function": one} for one in (RAIN, SNOW)]
-    named = {"type": "function", "function": {"name": "snow"}}
-    for choice, names in (("required", {"rain", "snow"}), (named, {"snow"})):
-        answer = _answer(pair, client, tools=tools, tool_choice=choice)
-        (call,) = answer.message.tool_calls
-        assert call.function.name in names
-        assert json.loads(call.function.arguments)["a"] == 1
 
 
 @cases(

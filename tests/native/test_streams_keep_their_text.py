@@ -60,15 +60,6 @@ def test_pieces(tokens: Tokenizer, ids: list[int], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("tokens", TOKENIZERS)
-def test_long_answers(tokens: Tokenizer) -> None:
-    ids = [(7 * at * at + 3 * at) % 10 for at in range(300)]
-    complete = tokens.decode(ids, skip_special_tokens=True)
-    joined = "".join(pieces(tokens, ids))
-    # Marks of broken characters may differ in number: their bytes are cut where a token came.
-    assert complete.replace(REPLACEMENT, "") == joined.replace(REPLACEMENT, "")
-
-
-@pytest.mark.parametrize("tokens", TOKENIZERS)
 @pytest.mark.parametrize("together", [2, 3, 7, 300])
 def test_tokens_that_come_together(tokens: Tokenizer, together: int) -> None:
     """However tokens are joined on their way, the text is the same, and all of them count."""
@@ -85,9 +76,11 @@ def test_an_incomplete_character_holds_back_no_other() -> None:
     assert (text.push([1, 4]), text.push([5, 6, 8])) == (" cat", "€.")
 
 
-@pytest.mark.parametrize("token", [4, 9], ids=["broken-character", "special-token"])
-def test_answers_without_text_cost_no_more_each_time(token: int) -> None:
-    """A thousand tokens that never become text are not decoded from the first one each time."""
+@pytest.mark.parametrize(
+    ("token", "most"), [(1, 2), (4, 99), (9, 99)], ids=["word", "broken-character", "special-token"]
+)
+def test_tokens_cost_no_more_each_time(token: int, most: int) -> None:
+    """A thousand, which may never become text, are not decoded from the first one each time."""
     lengths: list[int] = []
 
     def decode(ids: Sequence[int]) -> str:
@@ -97,17 +90,4 @@ def test_answers_without_text_cost_no_more_each_time(token: int) -> None:
     text = TokenText(decode)
     for _ in range(1000):
         text.push([token])
-    assert (max(lengths) < 100, text.tokens) == (True, 1000)
-
-
-def test_decoding_costs_the_same_for_every_token() -> None:
-    lengths: list[int] = []
-
-    def decode(ids: Sequence[int]) -> str:
-        lengths.append(len(ids))
-        return LLAMA.decode(list(ids))
-
-    text = TokenText(decode)
-    for _ in range(200):
-        text.push([1])
-    assert max(lengths) == 2
+    assert (max(lengths) <= most, text.tokens) == (True, 1000)

@@ -52,12 +52,6 @@ def _wait_active(served: Served, expected: float) -> None:
     )
 
 
-@pytest.mark.slow
-def test_a_long_stream_has_several_pieces(bls: Ensemble) -> None:
-    """Even a sender that is behind for many tokens sends some before the last one."""
-    assert len(bls.query("Hello!", stream=True, **ENDLESS).pieces) > 1
-
-
 def test_errors_keep_their_words(bls: Ensemble) -> None:
     """Whichever model refuses, the client reads why; the same stream then gets an answer.
 

@@ -7,7 +7,6 @@ ModelInfer only for models that cannot stream, upstream's and ours alike.
 """
 
 import json
-import queue
 import re
 import shutil
 from collections.abc import Iterator
@@ -64,39 +63,12 @@ def arguments(**given: object) -> dict[str, Any]:
     }
 
 
-FLAGS = {
-    "defaults": {},
-    "--presence-penalty": {"presence_penalty": np.array([[0.1]], dtype=np.float32)},
-    "--prompt_table_extra_id": {"prompt_table_extra_id": np.array([[7]], dtype=np.uint64)},
-    "--temperature --top-p": {
-        "temperature": np.array([[0.5]], dtype=np.float32),
-        "top_p": np.array([[0.9]], dtype=np.float32),
-    },
-}
-
-
 def inputs(tensors: dict[str, Any]) -> list[triton.InferInput]:
     made = []
     for name, array in tensors.items():
         one = triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
         made.append(one.set_data_from_numpy(array))
     return made
-
-
-@pytest.mark.parametrize("flags", FLAGS)
-def test_streaming(served: Served, model: str, flags: str) -> None:
-    """`--streaming`, with and without `--use_bls`: every response has `text_output`."""
-    found: queue.Queue[tuple[Any, Any]] = queue.Queue()
-    tensors = arguments(**FLAGS[flags], stream=np.array([[True]]))
-    outputs = [triton.InferRequestedOutput("text_output")]
-    with triton.InferenceServerClient(served.grpc_url) as client:
-        client.start_stream(callback=lambda result, error: found.put((result, error)))
-        client.async_stream_infer(model, inputs(tensors), outputs=outputs, request_id="1")
-        client.stop_stream()
-    answers = list(found.queue)
-    assert [None] * len(answers) == [error for _, error in answers]
-    pieces = [result.as_numpy("text_output").ravel()[0].decode() for result, _ in answers]
-    assert are_tokens(pieces, ("a", " red", " square"))
 
 
 @pytest.fixture(scope="module")
@@ -115,41 +87,23 @@ def complete(built_engine: BuiltEngine, serving_at_once: Path) -> Iterator[Serve
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", FLAGS)
-def test_answers_at_once(complete: Served, model: str, flags: str) -> None:
-    """Without `--streaming`, with and without `--use_bls`: one async_infer, which is ModelInfer."""
-    found: queue.Queue[tuple[Any, Any]] = queue.Queue()
-    outputs = [triton.InferRequestedOutput("text_output")]
+def test_answers_at_once(complete: Served, model: str) -> None:
+    """Without `--streaming`, with and without `--use_bls`: ModelInfer, and the same by HTTP."""
     with triton.InferenceServerClient(complete.grpc_url) as client:
-        client.async_infer(
-            model,
-            inputs(arguments(**FLAGS[flags])),
-            callback=lambda result, error: found.put((result, error)),
-            outputs=outputs,
-        )
-        result, error = found.get(timeout=SECONDS)
-    assert error is None, error
+        result = client.infer(model, inputs(arguments()), client_timeout=SECONDS)
     assert result.as_numpy("text_output").ravel().tolist() == [b"a red square"]
-
-
-@pytest.mark.slow
-def test_http_infer_answers(complete: Served, model: str) -> None:
-    """The same by HTTP's `infer`; `generate` and `generate_stream` give the one answer as ever."""
-    body = {
-        "inputs": [
-            {"name": "text_input", "shape": [1, 1], "datatype": "BYTES", "data": ["Hello!"]},
-            {"name": "max_tokens", "shape": [1, 1], "datatype": "INT32", "data": [24]},
-        ]
-    }
+    tensors = (("text_input", "BYTES", "Hello!"), ("max_tokens", "INT32", 24))
+    body = [{"name": a, "shape": [1, 1], "datatype": b, "data": [c]} for a, b, c in tensors]
     url = f"{complete.http_url}/v2/models/{model}"
-    answer = httpx.post(f"{url}/infer", json=body, timeout=SECONDS).json()
+    answer = httpx.post(f"{url}/infer", json={"inputs": body}, timeout=SECONDS).json()
     [text] = [one for one in answer["outputs"] if one["name"] == "text_output"]
-    assert text["data"] == [GREETING]
     requested = {"text_input": "Hello!", "max_tokens": 24}
-    said = httpx.post(f"{url}/generate", json=requested, timeout=SECONDS).json()
-    event = httpx.post(f"{url}/generate_stream", json=requested, timeout=SECONDS).text
-    streamed = json.loads(event.removeprefix("data: "))
-    assert (said["text_output"], streamed["text_output"]) == (GREETING, GREETING)
+    said, event = (
+        httpx.post(f"{url}/{call}", json=requested, timeout=SECONDS).text.removeprefix("data: ")
+        for call in ("generate", "generate_stream")
+    )
+    texts = [*text["data"], *(json.loads(one)["text_output"] for one in (said, event))]
+    assert texts == [GREETING] * 3
 
 
 @pytest.mark.slow

@@ -169,6 +169,9 @@ _OTHER: Final[Mapping[str, Sample]] = {
     "runtime.gpu.count": Sample(2),
     "runtime.blsInstances": Sample(2),
     "runtime.triton.maxQueueDelayMicroseconds": Sample(20_000),
+    "runtime.triton.enableChunkedContext": Sample(
+        value=True, beside={"engine": {"kvCache": {"reuse": True}}}
+    ),
     "runtime.triton.preprocessingInstanceCount": Sample(2),
     "runtime.triton.postprocessingInstanceCount": Sample(2),
     "runtime.triton.allowFrom": Sample(

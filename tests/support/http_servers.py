@@ -12,6 +12,19 @@ from pathlib import Path
 Handler = Callable[["Exchange"], Awaitable[None]]
 
 
+def dripping(first: bytes, piece: bytes) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
+    """Return what writes one piece after the other, each well within the time-out of a read."""
+
+    async def speak(writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        while True:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    return speak
+
+
 @dataclass
 class Exchange:
     """One request as it came, and the writer for its answer."""

@@ -472,6 +472,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "vision.placement": "Disaggregated",
     "runtime.triton.expose": True,
     "runtime.triton.maxQueueDelayMicroseconds": 20_000,
+    "runtime.triton.enableChunkedContext": True,
     "runtime.triton.preprocessingInstanceCount": 2,
     "runtime.triton.postprocessingInstanceCount": 2,
 }

@@ -153,6 +153,7 @@ class ServingPlan(Document):
         "as tensorrt_llm_bls. None: it does not.",
     )
     max_queue_delay_microseconds: int | None = Field(default=None, ge=0)
+    enable_chunked_context: bool | None = None
     preprocessing_instance_count: int | None = Field(default=None, ge=1)
     postprocessing_instance_count: int | None = Field(default=None, ge=1)
     feature_cache_bytes: int = Field(

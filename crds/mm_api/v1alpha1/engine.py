@@ -187,7 +187,11 @@ class EngineSpec(ApiModel):
     ] = Field(default={}, description="TensorRT-LLM plugin -> its setting, over the plan's.")
     extra_build_args: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=32)
-    ] = Field(default=[], description="Arguments added at the end of trtllm-build's.")
+    ] = Field(
+        default=[],
+        description="Arguments added at the end of trtllm-build's. "
+        "--use_implicit_relative_attention is added to the converter's.",
+    )
     extra_args: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=64)
     ] = Field(

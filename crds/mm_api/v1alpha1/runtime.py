@@ -61,6 +61,11 @@ class TritonSpec(ApiModel):
         description="Triton's models preprocessing and tensorrt_llm wait so long for further "
         "requests of a batch. Absent: 0.",
     )
+    enable_chunked_context: bool | None = Field(
+        default=None,
+        description="TensorRT-LLM's backend may read a prompt in parts; the engine has to be built "
+        "for it (extraBuildArgs --use_paged_context_fmha enable, or kvCache.reuse). Absent: false.",
+    )
     preprocessing_instance_count: int | None = Field(
         default=None, ge=1, le=64, description="Processes of preprocessing. Absent: 1."
     )

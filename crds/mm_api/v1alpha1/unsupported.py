@@ -226,6 +226,11 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         False,  # noqa: FBT003  # the value of a field
         more=": another server answers, and no Triton runs",
     ),
+    _row(
+        (*_REFERENCE, *_SERVERS),
+        "runtime.triton.enableChunkedContext",
+        "TensorRT-LLM's chunked context is",
+    ),
     *(
         _row(_SERVERS, f"runtime.triton.{name}", "Triton is")
         for name in (

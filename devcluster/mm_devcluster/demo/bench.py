@@ -28,6 +28,7 @@ def main() -> int:
         target = Target(found.name, found.kubeconfig, found.kubectl)
         with forwarded(target, model) as address:
             command = [program, "bench", f"{address}/v1", "--scenario", options.scenario]
+            command += ["--images", "1", "--max-tokens", "16"]  # what the demo's models take
             return subprocess.run(command, check=False, timeout=BENCH_SECONDS).returncode
     except (DevClusterError, subprocess.TimeoutExpired) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -79,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", help="images in a request; default 1")
     parser.add_argument("--words", help="filler words before the prompt; default 0")
     parser.add_argument("--max-tokens", help="longest answer; default 32")
+    parser.add_argument("--temperature", type=float, help="of each request; default 0")
     parser.add_argument("--prompt", help="text of each question; default: What is in the image?")
     parser.add_argument(
         "--picture-size", type=int, default=224, dest="image_size", help="edge of generated images"
@@ -213,6 +214,7 @@ class _Settings:
             ("--most-in-flight", options.most_in_flight),
             ("--turns", options.turns),
             ("--requests", options.requests),
+            ("--temperature", options.temperature or None),
         ):
             if value is not None and not 0 < value < math.inf:
                 raise UsageError(f"{option} is {value}: it must be above zero, and finite")
@@ -228,6 +230,7 @@ class _Settings:
             words=self.words,
             max_tokens=self.max_tokens,
             image_urls=files or random_images(options.image_size, options.seed),
+            temperature=options.temperature,
         )
 
     def requests(self, mix: Mix) -> Requests:
@@ -426,9 +429,10 @@ def _with_defaults(options: argparse.Namespace, scenario: Scenario | None) -> No
         raise UsageError("a scenario is a closed loop: give --users, or leave it out")
     known = DEFAULTS[scenario] if scenario else {}
     usual = {"images": "1", "words": "0", "max_tokens": "32", "prompt": "What is in the image?"}
-    for name, value in {**usual, **known}.items():
+    kinds = {"users": int, "requests": int, "temperature": float}
+    for name, value in {**usual, "temperature": "0", **known}.items():
         if getattr(options, name) is None:
-            setattr(options, name, int(value) if name in {"users", "requests"} else value)
+            setattr(options, name, kinds.get(name, str)(value))
     if options.users is None and not open_loop:
         if scenario is None:
             raise UsageError("no load is given: one of --users, --rate, --trace, or a --scenario")

@@ -93,6 +93,7 @@ class Mix:
         words: filler words, which no two requests have alike: caches of prompts stay cold.
         max_tokens: longest answer.
         image_urls: data URLs to choose from.
+        temperature: of every request.
     """
 
     model: str
@@ -101,6 +102,7 @@ class Mix:
     words: Choice
     max_tokens: Choice
     image_urls: tuple[str, ...]
+    temperature: float = 0
 
     def of_user(self, number: int) -> "Mix":  # noqa: ARG002  # all are alike
         """Return what one user sends."""
@@ -128,7 +130,7 @@ class Mix:
             "model": self.model,
             "messages": [{"role": "user", "content": content}],
             "max_tokens": max(1, limit),
-            "temperature": 0,
+            "temperature": self.temperature,
             "stream": True,
             "stream_options": {"include_usage": True},
         }

@@ -34,8 +34,10 @@ DEFAULTS: Final[Mapping[Scenario, Mapping[str, str]]] = {
     Scenario.DASHINFER: {
         "users": "10",
         "requests": "100",
+        "images": "2",
         "prompt": "what is it ?",
-        "max_tokens": "16",
+        "max_tokens": "1024",
+        "temperature": "0.1",
     },
     Scenario.MULTI_TURN: {"users": "4", "prompt": "What is in the image?", "max_tokens": "16"},
     Scenario.VIDEO: {"users": "2", "prompt": "What is in the video?", "max_tokens": "32"},

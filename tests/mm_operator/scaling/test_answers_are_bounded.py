@@ -13,6 +13,7 @@ from mm_operator.scaling.endpoints import trust
 from mm_operator.scaling.limits import PODS_OF_A_QUERY, most_bytes
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
 from mm_operator.scaling.reader import read_all
+from support.http_servers import dripping
 
 Speaks = Callable[[asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -91,20 +92,8 @@ async def flood(writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
-async def drip_headers(writer: asyncio.StreamWriter) -> None:
-    writer.write(HEAD)
-    while True:
-        writer.write(b"X-Drip: 1\r\n")
-        await writer.drain()
-        await asyncio.sleep(0.02)
-
-
-async def drip_body(writer: asyncio.StreamWriter) -> None:
-    writer.write(HEAD + b"Content-Length: 60000\r\n\r\n" + BEGUN)
-    while True:
-        writer.write(b" ")
-        await writer.drain()
-        await asyncio.sleep(0.02)
+drip_headers = dripping(HEAD, b"X-Drip: 1\r\n")
+drip_body = dripping(HEAD + b"Content-Length: 60000\r\n\r\n" + BEGUN, b" ")
 
 
 async def too_short(writer: asyncio.StreamWriter) -> None:

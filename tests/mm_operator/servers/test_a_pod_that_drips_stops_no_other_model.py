@@ -18,6 +18,7 @@ from mm_operator.cluster.resources import POD
 from mm_operator.servers import rounds
 from mm_operator.servers.rounds import Servers
 from support.eventually import eventually_async
+from support.http_servers import dripping
 from support.model_documents import document
 from support.turns import counted_turns
 
@@ -37,21 +38,8 @@ async def in_trouble(writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
-async def drip_headers(writer: asyncio.StreamWriter) -> None:
-    """Send one header after the other, each well within the time-out of a read."""
-    writer.write(HEAD)
-    while True:
-        writer.write(b"X-Drip: 1\r\n")
-        await writer.drain()
-        await asyncio.sleep(0.05)
-
-
-async def drip_body(writer: asyncio.StreamWriter) -> None:
-    writer.write(HEAD + b"Content-Length: 60000\r\n\r\n")
-    while True:
-        writer.write(b" ")
-        await writer.drain()
-        await asyncio.sleep(0.05)
+drip_headers = dripping(HEAD, b"X-Drip: 1\r\n")
+drip_body = dripping(HEAD + b"Content-Length: 60000\r\n\r\n", b" ")
 
 
 async def pour(writer: asyncio.StreamWriter) -> None:

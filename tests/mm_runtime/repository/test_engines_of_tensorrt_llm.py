@@ -16,26 +16,10 @@ from mm_runtime.repository.layout import MODEL_NAMES, layout
 from support.cases import cases
 from support.golden import Golden
 from support.model_configs import ON_TRITON
+from support.native.templates import PARAMETERS
 from support.native_engines import native_engine
 
 SOURCES = {name: f"# {name}\n" for name in MODEL_NAMES}
-
-TEMPLATE_KEYS = """
-    max_beam_width FORCE_CPU_ONLY_INPUT_TENSORS gpt_model_type gpt_model_path encoder_model_path
-    max_tokens_in_paged_kv_cache max_attention_window_size sink_token_length
-    batch_scheduler_policy kv_cache_free_gpu_mem_fraction cross_kv_cache_fraction
-    kv_cache_host_memory_bytes kv_cache_onboard_blocks exclude_input_in_output
-    cancellation_check_period_ms stats_check_period_ms iter_stats_max_iterations
-    request_stats_max_iterations enable_kv_cache_reuse normalize_log_probs
-    enable_chunked_context gpu_device_ids participant_ids num_nodes
-    lora_cache_optimal_adapter_size lora_cache_max_adapter_size lora_cache_gpu_memory_fraction
-    lora_cache_host_memory_bytes lora_prefetch_dir decoding_mode executor_worker_path
-    lookahead_window_size lookahead_ngram_size lookahead_verification_set_size medusa_choices
-    eagle_choices gpu_weights_percent enable_context_fmha_fp32_acc multi_block_mode
-    cuda_graph_mode cuda_graph_cache_size speculative_decoding_fast_logits tokenizer_dir
-    guided_decoding_backend xgrammar_tokenizer_info_path
-"""
-"""Parameters of inflight_batcher_llm/tensorrt_llm/config.pbtxt, tensorrtllm_backend v0.19.0."""
 
 
 def files(family: str, engine: dict[str, Any] | None = None, **options: Any) -> dict[str, str]:
@@ -101,7 +85,7 @@ def test_repositories_are_golden(golden: Golden, family: str) -> None:
 def test_nothing_is_left_to_fill_in(family: str) -> None:
     found = files(family)
     assert [path for path, text in found.items() if "${" in text] == []
-    assert set(TEMPLATE_KEYS.split()) == set(parameters(found))
+    assert set(PARAMETERS.split()) == set(parameters(found))
     config = configs(found)["tensorrt_llm"]
     assert (config.backend, config.model_transaction_policy.decoupled) == ("tensorrtllm", True)
     assert "tensorrt_llm/1/.keep" in found
@@ -122,20 +106,6 @@ def test_steps_connect_what_the_models_have(family: str, name: str) -> None:
     assert {one.name for one in found[name].output} <= set(made)
 
 
-@cases(
-    "version expected",
-    {
-        "older": ("0.19.0", {"min_length", "random_seed"}),
-        "newer": ("0.20.0", {"min_tokens", "seed"}),
-    },
-)
-def test_inputs_have_the_names_of_the_version(version: str, expected: set[str]) -> None:
-    found = configs(files("llava", version=version))
-    both = {"min_length", "random_seed", "min_tokens", "seed"}
-    for model in ("ensemble", "tensorrt_llm", "tensorrt_llm_bls"):
-        assert expected == both & {one.name for one in found[model].input}
-
-
 def test_the_plans_numbers_arrive() -> None:
     """KV fraction, beams and queue are the plan's; the queue is what waits, without the batch."""
     manifest, serving = native_engine("t5", {"maxBeamWidth": 4})
@@ -149,6 +119,9 @@ def test_the_plans_numbers_arrive() -> None:
     config = configs(files("t5"))["tensorrt_llm"]
     held = config.dynamic_batching.default_queue_policy.max_queue_size
     assert serving.max_queue_size == held
+    reuse, chunked = {"kvCache": {"reuse": True}}, {"triton": {"enableChunkedContext": True}}
+    in_parts = parameters(files("llava", reuse, runtime=chunked))["enable_chunked_context"]
+    assert (reported["enable_chunked_context"], in_parts) == ("false", "true")
 
 
 @pytest.mark.parametrize(("adapters", "expected"), [(0, ""), (1, "/adapters")])

@@ -29,7 +29,7 @@ def _pixels(*names: str) -> NDArray[np.uint8]:
 
 
 @pytest.mark.parametrize(
-    "sample", [pytest.param(sample, id=sample.id) for sample in samples()[::6]]
+    "sample", [pytest.param(sample, id=sample.id) for sample in samples()[::2]]
 )
 def test_samples(ensemble: Ensemble, sample: Sample) -> None:
     pixels = _pixels(sample.image.name)

@@ -14,6 +14,9 @@ from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.dtypes import choose_dtype
 from mm_operator.plan.engine.tables import flags_of, table, version_of
 
+CONVERTER_FLAGS = frozenset({"use_implicit_relative_attention"})
+"""In `engine.extraBuildArgs`, though the converter has them (upstream's guide names them so)."""
+
 _DTYPES = frozenset({"float16", "bfloat16", "float32"})
 _BY_DTYPE = "{dtype}"
 _FUSED_ATTENTION = "context_fmha"
@@ -84,6 +87,9 @@ def check_version(now: Case) -> Iterator[SpecError]:
 def check_arguments(now: Case) -> Iterator[SpecError]:
     """Yield an error for each flag that is planned, or that trtllm-build does not have."""
     known = flags_of("trtllm-build", version_of(now.version))
+    converter = now.family.trtllm.converter
+    if converter:
+        known |= CONVERTER_FLAGS & flags_of(converter, version_of(now.version))
     for name, _ in now.request.plugins:
         if name not in known or name in PLANNED_FLAGS:
             yield plan_error(
@@ -115,6 +121,22 @@ def check_arguments(now: Case) -> Iterator[SpecError]:
             "LookaheadPromptTable",
             "lookahead decoding with a prompt table gives wrong answers (upstream issue 6009): "
             "remove it",
+        )
+
+
+def check_chunked_context(now: Case) -> Iterator[SpecError]:
+    """Yield an error where the engine could not read a prompt in parts."""
+    settings = {(name, value) for _, name, value in _settings(now)}
+    cross = now.family.kind is not Kind.PROMPT_TABLE
+    built = now.request.reuse or ("use_paged_context_fmha", "enable") in settings
+    if now.request.chunked_context and (cross or not built):
+        yield plan_error(
+            "runtime.triton.enableChunkedContext",
+            "ChunkedContext",
+            f"TensorRT-LLM reads prompts of {now.family.name} as one: remove the field"
+            if cross
+            else "an engine reads prompts in parts where it is built with --use_paged_context_fmha "
+            "enable: add both to engine.extraBuildArgs",
         )
 
 

@@ -10,6 +10,7 @@ from mm_api.documents.trtllm_build import Command, EngineCommand, EngineName
 from mm_api.families.family import Family, Kind
 from mm_api.trtllm_layout import CONVERTED, engine_folder, engine_limits
 from mm_operator.errors import SpecError
+from mm_operator.plan.engine.build_checks import CONVERTER_FLAGS
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.request import PlanRequest
 from mm_operator.plan.engine.tables import era, table, version_of
@@ -54,7 +55,7 @@ def convert(
         argv += ["--kv_cache_dtype", "fp8"]
     if request.quantization in _WEIGHT_ONLY:
         argv += ["--use_weight_only", "--weight_only_precision", _WEIGHT_ONLY[request.quantization]]
-    return Command(argv=argv)
+    return Command(argv=argv + [one for one in request.extra_build_args if _is_converters(one)])
 
 
 def engines(
@@ -152,7 +153,12 @@ def _rest(request: PlanRequest) -> list[str]:
     ranks = request.tensor_parallel * request.pipeline_parallel
     workers = ["--workers", str(ranks)] if ranks > 1 else []
     measured = ["--input_timing_cache", TIMING_CACHE, "--output_timing_cache", TIMING_CACHE]
-    return [*workers, *measured, *request.extra_build_args]
+    built = [one for one in request.extra_build_args if not _is_converters(one)]
+    return [*workers, *measured, *built]
+
+
+def _is_converters(argument: str) -> bool:
+    return argument.removeprefix("--") in CONVERTER_FLAGS
 
 
 def _vision(family: Family, batch: int, version: str) -> EngineCommand:

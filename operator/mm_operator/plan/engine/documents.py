@@ -88,6 +88,7 @@ def serving_plan(
         streaming=spec.runtime.streaming,
         bls_instances=spec.runtime.bls_processes,
         llmapi=spec.runtime.llmapi_processes > 0 or None,
+        enable_chunked_context=spec.runtime.triton.enable_chunked_context,
         max_queue_delay_microseconds=spec.runtime.triton.max_queue_delay_microseconds,
         preprocessing_instance_count=spec.runtime.triton.preprocessing_instance_count,
         postprocessing_instance_count=spec.runtime.triton.postprocessing_instance_count,

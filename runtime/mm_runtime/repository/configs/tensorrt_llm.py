@@ -53,7 +53,7 @@ def native_parameters(values: RepositoryValues, native: TrtllmValues) -> Mapping
         decoding_mode="top_k_top_p" if beams == 1 else "beam_search",
         max_attention_window_size=values.limits.max_seq_len,
         sink_token_length=0,
-        enable_chunked_context=False,  # the plan keeps maxNumTokens above the longest prompt
+        enable_chunked_context=bool(values.serving.enable_chunked_context),
         exclude_input_in_output=True,  # clients get the answer; the prompt holds image ids
         normalize_log_probs=False,  # over the vocabulary: of a greedy token it would be 0
         kv_cache_free_gpu_mem_fraction=str(cache.free_gpu_memory_fraction),

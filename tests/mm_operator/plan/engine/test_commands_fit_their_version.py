@@ -86,6 +86,14 @@ def test_t5_has_no_fused_attention(family: str) -> None:
         assert flag(engine.argv, "--gemm_plugin") == "bfloat16"
 
 
+def test_flags_of_the_converter_are_the_converters() -> None:
+    plan = planned("t5", {"extraBuildArgs": ["--use_implicit_relative_attention"]})
+    commands = (plan.convert, *plan.engines)
+    assert ["--use_implicit_relative_attention" in one.argv for one in commands] == [
+        *(True, False, False)
+    ]
+
+
 def test_engines_of_an_encoder_decoder() -> None:
     """The decoder starts from two ids and reads what the encoder may be given."""
     encoder, decoder = planned("bart", {"dtype": "float32"}).engines

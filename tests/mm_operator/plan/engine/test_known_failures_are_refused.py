@@ -80,9 +80,13 @@ CHOSEN: tuple[tuple[Any, ...], ...] = (
 B200, OLD = {"gpu": "b200-180gb"}, {"version": "1.0.0"}
 REUSE = at("engine.kvCache.reuse", value=True)
 LOOKAHEAD = ["--speculative_decoding_mode", "lookahead_decoding"]
+CHUNKED = at("runtime.triton.enableChunkedContext", value=True)
+PAGED = at("engine.extraBuildArgs", ["--use_paged_context_fmha", "enable"])
 FMHA, MANY = at("engine.plugins.context_fmha", "enable"), {"maxQueueSize": 4000}
 OTHERS: tuple[tuple[str, str, str, dict[str, Any], dict[str, Any]], ...] = (
     ("bart", "BackendFamily", "engine.backend", OLD | PYTORCH, OLD),
+    ("llava", "ChunkedContext", "runtime.triton.enableChunkedContext", CHUNKED, PAGED | CHUNKED),
+    ("t5", "ChunkedContext", "runtime.triton.enableChunkedContext", CHUNKED, {}),
     ("vila", "BackendFamily", "engine.backend", OLD | PYTORCH, OLD),
     (
         *("llava", "GpuNotSupported", "runtime.gpu.product"),

@@ -36,6 +36,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.check_videos,
     checks.check_limits,
     build_checks.check_arguments,
+    build_checks.check_chunked_context,
     build_checks.check_plugins,
     checks.check_lora,
     check_reuse,
