@@ -14,6 +14,7 @@ from mm_api.backends import PYTORCH, REFERENCE, TENSORRT, VLLM
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, why_not
+from mm_api.families.look_alikes import LOOK_ALIKES
 from mm_api.families.upstream_classes import CLASSES as PYTORCH_CLASSES
 from mm_api.vllm_classes import VERSIONS, vllm_since
 from mm_operator.plan.engine.tables import table
@@ -63,6 +64,15 @@ spec:
 with an `image_processor_type` that cuts images in another family's way, with tiles of another size
 than the tower has positions for, and patches or blocks of another size than the tower's; each
 message names file and key. `mmctl plan` refuses the same, but for missing files.
+"""
+
+_NEAR: Final = """
+## Refused by name
+
+No backend serves these; the inspection says so, and what is nearest.
+
+| model_type | what it is |
+| --- | --- |
 """
 
 _CLASSES: Final = """
@@ -134,6 +144,9 @@ def page() -> str:
     rows = [one for family in FAMILIES.values() for one in support(family)]
     lines = [_row(f"`{name}`", *cells) for name, *cells in rows]
     lines.append(_LAYOUTS)
+    lines.append(_NEAR)
+    for kinds, text in LOOK_ALIKES.items():
+        lines.append(_row(", ".join(f"`{one}`" for one in kinds), text))
     lines.append(_CLASSES.format(version=TRANSFORMERS))
     lines += [_row(f"`{kind}`", *cells) for kind, *cells in classes()]
     return _HEAD + "".join(lines)

@@ -76,6 +76,7 @@ def test_translations_need_a_multilingual_checkpoint(tmp_path: Path, *, said: bo
             decoders,
             may_detect=True,
             may_time=True,
+            is_cut_there=False,
             prefix_limit=14,
             most_tokens=64,
         )

@@ -261,31 +261,34 @@ def write_whisper(folder: Path) -> Path:
         return texts.write("whisper", folder)
 
 
-class Whisper:
-    """The same in transformers, without the tokens that its `generate` suppresses: vLLM has all."""
+def written_down(
+    folder: Path, samples: NDArray[np.float32], tasks: list[tuple[str, str]]
+) -> list[str]:
+    """Return what transformers writes; its `generate` suppresses tokens, which vLLM does not."""
+    import torch  # noqa: PLC0415 (seconds)
+    import transformers as t  # noqa: PLC0415
+    from transformers.generation import GenerationMixin  # noqa: PLC0415
 
-    def __init__(self, folder: Path) -> None:
-        import transformers  # noqa: PLC0415 (seconds)
-
-        kinds: Any = transformers
-        self._features = kinds.WhisperFeatureExtractor.from_pretrained(folder)
-        self._tokenizer = kinds.AutoTokenizer.from_pretrained(folder)
-        self._model = kinds.WhisperForConditionalGeneration.from_pretrained(folder).eval()
-
-    def text(self, samples: NDArray[np.float32], language: str, task: str) -> str:
-        import torch  # noqa: PLC0415
-
-        features = self._features(samples, sampling_rate=recordings.RATE, return_tensors="pt")
+    model: Any = t.WhisperForConditionalGeneration.from_pretrained(folder).eval()
+    model.generation_config.suppress_tokens = None
+    model.generation_config.begin_suppress_tokens = None
+    words: Any = t.AutoTokenizer.from_pretrained(folder)
+    extractor: Any = t.WhisperFeatureExtractor.from_pretrained(folder)
+    given = extractor(samples, sampling_rate=recordings.RATE, return_tensors="pt")
+    found = []
+    for language, task in tasks:
         begun = ("startoftranscript", language, task, "notimestamps")
-        ids = self._tokenizer.convert_tokens_to_ids([f"<|{one}|>" for one in begun])
-        said: list[int] = []
-        while len(said) < TOKENS and END not in said:
-            given = {"decoder_input_ids": torch.tensor([[*ids, *said]])}
-            with torch.no_grad():
-                logits = self._model(**features, **given).logits[0, -1]
-            assert -float(logits.topk(2).values.diff()) > LEAST_GAP
-            said.append(int(logits.argmax()))
-        return without_blanks(self._tokenizer.decode(said, skip_special_tokens=True))
+        prefix = words.convert_tokens_to_ids([f"<|{one}|>" for one in begun])
+        # Below Whisper's own, which cuts recordings into windows.
+        ids = GenerationMixin.generate(
+            model,
+            **given,
+            decoder_input_ids=torch.tensor([prefix]),
+            max_new_tokens=TOKENS,
+            do_sample=False,
+        )
+        found.append(without_blanks(words.decode(ids[0, 4:], skip_special_tokens=True)))
+    return found
 
 
 def transcribed(url: str, samples: NDArray[np.float32], language: str, task: str) -> str:
@@ -294,4 +297,4 @@ def transcribed(url: str, samples: NDArray[np.float32], language: str, task: str
     file = {"file": ("a.wav", encode_wav(samples))}
     answer = httpx.post(f"{url}/v1/audio/{path}", data=form, files=file, timeout=ANSWER_SECONDS)
     assert answer.status_code == 200, answer.text
-    return without_blanks(answer.json()["text"])
+    return str(answer.json()["text"])

@@ -35,7 +35,7 @@ class Vllm:
         """Return what vLLM does: all there is of conversations."""
         from mm_runtime.backends.vllm.forms import VllmForms  # noqa: PLC0415
 
-        return Capabilities(VllmForms(), wraps_questions=False, reads_files=True)
+        return Capabilities(VllmForms(), wraps_questions=False, cuts_audio=True, reads_files=True)
 
     def open_engine(
         self, directory: EngineDirectory, serving: ServingPlan, servers: "Servers", /

@@ -43,6 +43,7 @@ class Capabilities:
         calls_missing: why calls of earlier answers do not reach the prompt, and what to do, as a
             sentence; empty: they do.
         times_audio: it keeps the rules of time stamps, and returns the logits of a first token.
+        cuts_audio: it cuts audio that is longer than a window.
         reads_files: it reads JPEG and PNG as Pillow, and resizes as the checkpoint's processor.
     """
 
@@ -52,6 +53,7 @@ class Capabilities:
     isolates_salts: bool = True
     calls_missing: str = ""
     times_audio: bool = False
+    cuts_audio: bool = False
     reads_files: bool = False
 
 

@@ -65,7 +65,8 @@ class AudioReader:
     """What requests to a model that takes audio are made of.
 
     `may_detect`: the engine returns the logits of a token. `may_time`: it keeps the rules of time
-    stamps. `prefix_limit`: tokens that a prefix may have. `most_tokens`: places of the decoder.
+    stamps. `is_cut_there`: it cuts longer audio itself. `prefix_limit`: tokens that a prefix may
+    have. `most_tokens`: places of the decoder.
     """
 
     prefixes: Prefixes
@@ -73,6 +74,7 @@ class AudioReader:
     decoders: Decoders
     may_detect: bool
     may_time: bool
+    is_cut_there: bool
     prefix_limit: int
     most_tokens: int
 
@@ -155,7 +157,7 @@ class AudioReader:
     async def read(self, encoded: bytes) -> Samples:
         """Return the samples of a file; InvalidRequestError: it is refused."""
         most = self.spectrogram.samples
-        if self.times:
+        if self.times or self.is_cut_there:
             most = max(most, LONGEST_SECONDS * SAMPLE_RATE)
 
         async def decoded(run: Run) -> Samples:
