@@ -5,6 +5,7 @@ from mm_observability.dashboards.dashboard import (
     FULL,
     HALF,
     QUARTER,
+    THIRD,
     Dashboard,
     Query,
     panel,
@@ -114,6 +115,35 @@ _REPLICAS = row(
     width=QUARTER,
 )
 
+_VERSION = f"{_MODEL} {{{{version}}}}"
+
+_CANARIES = row(
+    "Canaries",
+    panel(
+        "Requests by revision",
+        "Requests per second of models with a canary, by who answered.",
+        Query(router.version_requests(), f"{_VERSION} {{{{code}}}}"),
+        unit="reqps",
+        stacked=True,
+    ),
+    panel(
+        "Failed requests by revision",
+        "Share of requests with a status of 400 or above, or a stream that failed.",
+        Query(router.version_failed_share(), _VERSION),
+        unit="percentunit",
+        steps=FEW_IS_GOOD,
+        runbook="MultimodalCanaryRolledBack",
+    ),
+    panel(
+        "Time to first text by revision",
+        "From a request's head to the first text of its answer: median and 95 %.",
+        *percentiles(router.version_first_text, f"{_VERSION} ", 0.5, 0.95),
+        unit="s",
+    ),
+    width=THIRD,
+    collapsed=True,
+)
+
 _KEYS = row(
     "Key limits",
     panel(
@@ -137,6 +167,6 @@ DASHBOARD = Dashboard(
     uid="multimodal-router",
     title="Multimodal / Router",
     description="Requests through the router, by model: where they went, and what failed.",
-    rows=(_REQUESTS, _REPLICAS, _KEYS),
+    rows=(_REQUESTS, _REPLICAS, _CANARIES, _KEYS),
     chooses_model=False,
 )

@@ -37,6 +37,12 @@ def build_failed(labels: str = ALL) -> str:
     return f"{newest(series('mm_model_condition', labels, reasons), 'reason')} == 0"
 
 
+def canary_rolled_back(labels: str = ALL) -> str:
+    """Return a series for each model whose new revision was sent back."""
+    reason = 'condition="Degraded",reason="CanaryRolledBack"'
+    return f"{newest(series('mm_model_condition', labels, reason))} == 1"
+
+
 def building(labels: str = ALL) -> str:
     """Return a series for each model whose engine is being built or waits to be."""
     reasons = 'condition="EngineBuilt",reason=~"Building|BuildPending"'

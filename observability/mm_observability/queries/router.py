@@ -31,6 +31,22 @@ def first_byte(share: float, *, window: str = PANEL) -> str:
     return f"histogram_quantile({share}, sum by ({_WHO}, le) ({buckets}))"
 
 
+version_requests = Sum("mm_router_version_requests_total", f"{_WHO}, version, code")
+
+
+def version_failed_share(*, window: str = PANEL) -> str:
+    """Return the share of requests that each revision of a model with a canary failed."""
+    failed = rate("mm_router_version_requests_total", more='code=~"[45]..|error"', window=window)
+    every = rate("mm_router_version_requests_total", window=window)
+    return f"sum by ({_WHO}, version) ({failed}) / (sum by ({_WHO}, version) ({every}) > 0)"
+
+
+def version_first_text(share: float, *, window: str = PANEL) -> str:
+    """Return the time to the first text that `share` of a revision's answers keep."""
+    buckets = rate("mm_router_version_first_text_seconds_bucket", window=window)
+    return f"histogram_quantile({share}, sum by ({_WHO}, version, le) ({buckets}))"
+
+
 retries = Sum("mm_router_retries_total", f"{_WHO}, reason")
 ejections = Sum("mm_router_ejections_total", f"{_WHO}, reason")
 key_requests = Sum("mm_router_key_requests_total", "key")

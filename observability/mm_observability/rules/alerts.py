@@ -171,6 +171,13 @@ def _models() -> tuple[Alert, ...]:
             f"{_WHO} has been waiting for its engine for 4 hours.",
             lasts="4h",
         ),
+        Alert(
+            "MultimodalCanaryRolledBack",
+            models.canary_rolled_back(),
+            f"The new revision of {_WHO} was sent back",
+            f"The stable revision of {_WHO} answers; status.rollout says why.",
+            lasts="0m",
+        ),
     )
 
 
