@@ -14,12 +14,8 @@ from support.scripts import load_tool
 WARNING = 2
 """Helm's severities: 1 information, 2 warning, 3 error."""
 
-VALUES = pytest.mark.parametrize(
-    "values", [pytest.param({}, id="defaults"), pytest.param(EXHAUSTIVE, id="every-value")]
-)
 
-
-@VALUES
+@cases("values", {"defaults": {}, "every-value": EXHAUSTIVE})
 def test_linter_finds_nothing(values: dict[str, object]) -> None:
     result = helm.lint(CHART, values, strict=True)
 

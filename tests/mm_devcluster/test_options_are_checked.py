@@ -51,12 +51,9 @@ def test_a_malformed_device_is_refused(text: str, message: str) -> None:
         parse_devices(text)
 
 
-def test_devices_without_a_node_are_refused() -> None:
+def test_a_control_plane_without_a_node_has_neither_devices_nor_a_family() -> None:
     with pytest.raises(DevClusterError, match="devices need a node"):
         ClusterOptions(control_plane_only=True, gpu="nvidia.com/gpu=1")
-
-
-def test_a_control_plane_without_a_node_has_no_family() -> None:
     with pytest.raises(DevClusterError, match="leave out --ip-family"):
         ClusterOptions(control_plane_only=True, ip_family=Family.IPV6)
 

@@ -26,6 +26,9 @@ REFERENCE = document({"engine": {"backend": "Reference"}}, name="a")
 ON_A_GPU = document({"engine": {"backend": "Reference"}, "runtime": {"gpu": {"count": 1}}})
 FP8 = document({"engine": {"backend": "TensorRT", "quantization": "FP8"}}, name="a")
 TENSORRT = document({"engine": {"backend": "TensorRT"}}, name="a")
+ON_L40S = document(
+    {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": {"product": "NVIDIA-L40S"}}}, name="a"
+)
 LIMITED = document(
     {
         "engine": {"backend": "Reference"},
@@ -57,6 +60,8 @@ PLANNED: dict[str, tuple[dict[str, Any], InspectResult | str, list[str]]] = {
         [],
     ),
     "error of the plan": (FP8, "llava", ["--gpu", "a100-40gb"]),
+    "error as JSON": (FP8, "llava", ["--gpu", "a100-40gb", "-o", "json"]),
+    "GPU of the spec": (ON_L40S, "vila", []),
     "no GPU": (TENSORRT, "llava", []),
     "unknown GPU": (TENSORRT, "llava", ["--gpu", "h900"]),
     "half a GPU": (TENSORRT, "llava", ["--gpu-memory", "80Gi"]),

@@ -68,23 +68,3 @@ def test_commands_are_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str
     written = [shlex.split(line) for line in script.splitlines() if line and line[0] not in "#s"]
     first = [plan.build_plan.trtllm.tokenizer_info.argv, plan.convert.argv]
     assert written == [*first, *(engine.argv for engine in plan.engines)]
-
-
-def test_errors_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = resource(tmp_path, {"engine": {"backend": "TensorRT", "quantization": "FP8"}})
-    arguments = ["--facts", checkpoint("llava"), "--gpu", "a100-40gb"]
-    assert main(["plan", "-f", path, *arguments, "-o", "json"]) == 2
-    printed = capsys.readouterr()
-
-    assert json.loads(printed.out)["errors"][0]["code"] == "Fp8NeedsGpu"
-    assert "spec.engine.quantization: FP8 needs compute capability 8.9" in printed.err
-    assert main(["plan", "-f", path, *arguments]) == 2
-    assert capsys.readouterr().out == ""
-
-
-def test_the_spec_names_the_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec = {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": {"product": "NVIDIA-L40S"}}}
-    path = resource(tmp_path, spec)
-
-    assert main(["plan", "-f", path, "--facts", checkpoint("vila")]) == 0
-    assert "NVIDIA-L40S" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -275,16 +276,12 @@ def test_a_user_without_rights_reads_which(api: Api, tmp_path: Path) -> None:
     token = api.kubectl("create", "token", "reader").strip()
     config = tmp_path / "config"
     config.write_bytes(api.cluster.kubeconfig.read_bytes())
-    user = [f"--kubeconfig={config}", "config", "set-credentials", "reader", f"--token={token}"]
-    subprocess.run([str(api.cluster.kubectl), *user], check=True, timeout=60, capture_output=True)
     context = kubectl(api.cluster, "config", "current-context").strip()
-    chosen = ["config", "set-context", context, "--user=reader"]
-    subprocess.run(
-        [str(api.cluster.kubectl), f"--kubeconfig={config}", *chosen],
-        check=True,
-        timeout=60,
-        capture_output=True,
-    )
+    for words in (
+        ["set-credentials", "reader", f"--token={token}"],
+        ["set-context", context, "--user=reader"],
+    ):
+        kubectl(replace(api.cluster, kubeconfig=config), "config", *words)
     with comparing(api, config=config) as process:
         code, _, errors = outcome(process)
     assert code == 1
