@@ -8,7 +8,6 @@ import yaml
 
 from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
 from mm_ctl.cli import COMMANDS, main
-from mm_ctl.commands.status import sentences
 from support.cases import cases
 from support.golden import Golden
 from support.model_configs import folder_of
@@ -119,31 +118,6 @@ def test_plans_are_printed(answer: Any, tmp_path: Path, golden: Golden) -> None:
 def test_missing_files_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "-f", "/no/such/file"]) == 2
     assert "/no/such/file" in capsys.readouterr().err
-
-
-def test_a_state_reads_as_sentences() -> None:
-    """Conditions become lines; a model no one looked at says so."""
-    model: dict[str, Any] = {"metadata": {"namespace": "demo", "name": "a", "generation": 2}}
-    assert "check that it is running" in next(iter(sentences(model)))
-    model["status"] = {
-        "observedGeneration": 1,
-        "conditions": [
-            {
-                "type": "Ready",
-                "status": "False",
-                "reason": "Building",
-                "message": "being built\nmore",
-            }
-        ],
-        "replicas": 1,
-        "url": "http://a.demo.svc/v1",
-    }
-    text = "\n".join(sentences(model))
-
-    assert "demo/a: not ready" in text
-    assert "older spec" in text
-    assert "Building: being built" in text
-    assert "http://a.demo.svc/v1" in text
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
