@@ -6,9 +6,8 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import GEMM, TensorRTLLM
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder
-from mm_api.families.family import Family
+from mm_api.families.family import GEMM, Family, TensorRTLLM
 from mm_api.families.image_layouts.layout import SQUARE
 from mm_api.families.prompt import IMAGES, PLAIN_CHAT, TEXT, PromptStyle
 from mm_api.families.text_block import LLAMA

@@ -10,8 +10,7 @@ from math import isqrt
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
-from mm_api.families.backend_parts import PyTorchServing
-from mm_api.families.family import Family
+from mm_api.families.family import Family, PyTorchServing
 from mm_api.families.image_layouts.layout import SQUARE, patches
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.families.text_block import LLAMA

@@ -14,9 +14,8 @@ from mm_api.checkpoint.text import TEXT_DEFAULTS, text_facts
 from mm_api.checkpoint.values import LARGEST, Dimensions, JsonObject, section
 from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import NO_ENGINES
 from mm_api.families.checkpoint_files import CheckpointFiles
-from mm_api.families.family import Family
+from mm_api.families.family import NO_ENGINES, Family
 from mm_api.families.image_layouts.layout import OWN
 from mm_api.families.known_classes import CLASSES
 from mm_api.families.prompt import PLACEHOLDER, prompt_style

@@ -6,8 +6,7 @@ from typing import Any, Literal
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES
-from mm_api.families.family import Family
+from mm_api.families.family import FUSED, LLAMA_ENGINES, Family
 from mm_api.families.image_layouts.layout import SQUARE
 from mm_api.families.prompt import PromptStyle
 

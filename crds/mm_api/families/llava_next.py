@@ -9,8 +9,7 @@ from dataclasses import replace
 from mm_api.checkpoint.values import Dimensions, JsonObject, invalid, section
 from mm_api.checkpoint.vision import grids_of, most_tiles
 from mm_api.families import llava
-from mm_api.families.backend_parts import FUSED, NO_ENGINES, PyTorchServing
-from mm_api.families.family import Family
+from mm_api.families.family import FUSED, NO_ENGINES, Family, PyTorchServing
 from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 

@@ -7,8 +7,7 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, grids_of, most_tiles, tower_facts
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
-from mm_api.families.backend_parts import FUSED, QWEN_ENGINES
-from mm_api.families.family import Family
+from mm_api.families.family import FUSED, QWEN_ENGINES, Family
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, VIDEOS, PromptStyle

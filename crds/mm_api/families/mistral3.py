@@ -10,8 +10,7 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import PyTorchServing
-from mm_api.families.family import Family
+from mm_api.families.family import Family, PyTorchServing
 from mm_api.families.image_layouts.lines import LINES
 from mm_api.families.llava_next import MISTRALS_WINDOW
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle

@@ -8,8 +8,7 @@ TensorRT-LLM has no engines of it: its vision builder knows `qwen2_vl` and no la
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.families import qwen2_vl
-from mm_api.families.backend_parts import PyTorchServing
-from mm_api.families.family import Family
+from mm_api.families.family import Family, PyTorchServing
 from mm_api.families.image_layouts.grid import GRID
 from mm_api.families.prompt import PromptStyle
 from mm_api.families.text_block import QWEN2

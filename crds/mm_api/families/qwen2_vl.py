@@ -6,8 +6,7 @@ from math import isqrt
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.backend_parts import FUSED, QWEN_ENGINES, PyTorchServing
-from mm_api.families.family import Family
+from mm_api.families.family import FUSED, QWEN_ENGINES, Family, PyTorchServing
 from mm_api.families.image_layouts.grid import GRID, MAX_HW_DIMS
 from mm_api.families.prompt import PromptStyle, chatml
 from mm_api.families.text_block import QWEN2

@@ -9,8 +9,7 @@ from dataclasses import replace
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.families import qwen2_vl
-from mm_api.families.backend_parts import PyTorchServing
-from mm_api.families.family import Family
+from mm_api.families.family import Family, PyTorchServing
 from mm_api.families.image_layouts.grid import GRID
 from mm_api.families.prompt import PromptStyle, chatml
 from mm_api.families.text_block import LLAMA

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes
 from mm_api.documents.model_facts import EncoderFacts, TextFacts
-from mm_api.families.backend_parts import TensorRTLLM
 from mm_api.families.checkpoint_files import NO_DECODER
-from mm_api.families.family import Family, Kind
+from mm_api.families.family import Family, Kind, TensorRTLLM
 from mm_api.families.image_layouts.layout import SQUARE
 from mm_api.families.text_block import LLAMA
 

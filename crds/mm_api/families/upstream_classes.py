@@ -5,8 +5,7 @@ tensorrt_llm/_torch/models, and the multimodal table of docs/source/models/suppo
 """
 
 from mm_api.documents.model_facts import ModelFacts
-from mm_api.families.backend_parts import PyTorchServing
-from mm_api.families.family import Family
+from mm_api.families.family import Family, PyTorchServing
 
 CLASSES: dict[str, PyTorchServing] = {
     # modeling_llama.py; with images in the support matrix of 1.0 (docs/source/reference).

@@ -6,9 +6,8 @@ from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, encoder_parameters, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
-from mm_api.families.backend_parts import FUSED, LLAMA_ENGINES
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
-from mm_api.families.family import Family
+from mm_api.families.family import FUSED, LLAMA_ENGINES, Family
 from mm_api.families.image_layouts.layout import SQUARE, patches
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 

@@ -8,7 +8,7 @@ import pytest
 
 from mm_api.documents.model_plan import ModelPlan, PlanError
 from mm_api.families import FAMILIES
-from mm_api.families.backend_parts import PyTorchServing
+from mm_api.families.family import PyTorchServing
 from mm_api.modalities import planned as held
 from mm_operator.plan.engine.tables import flags_of, version_of
 from support.cases import cases
