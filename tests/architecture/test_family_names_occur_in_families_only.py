@@ -23,7 +23,7 @@ _SHARED = frozenset(
     {
         *("detection", "family", "known_classes", "layouts", "look_alikes", "prompt"),
         *("upstream_classes", "processor_files"),
-        *("stored_weights", "backend_parts", "checkpoint_files", "text_block"),
+        *("stored_weights", "checkpoint_files", "text_block"),
     }
 )
 """Modules of the registry that are no family's."""
