@@ -153,7 +153,7 @@ def test_bodies_of_clients_are_answered(served: RealVllm) -> None:
 
 
 def test_programs_of_the_guide_run(served: RealVllm, tmp_path: Path) -> None:
-    """DashInfer-VLM's, as its users write them; videos are not sent to vLLM, which is said."""
+    """DashInfer-VLM's, as its users write them; LLaVA sees no videos, which is said."""
     images = [tmp_path / "0.png", tmp_path / "1.png"]
     for one in images:
         one.write_bytes(encode(plain_image((28, 28))))
