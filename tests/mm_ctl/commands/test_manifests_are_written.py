@@ -11,7 +11,7 @@ from support.model_configs import folder_of
 NAME = "hf://org/Name-7B.v1"
 WRITTEN = {
     "vLLM first": ("qwen2-5-vl", [NAME, "--gpu", "h100-80gb"]),
-    "no vLLM": ("whisper", [NAME, "--gpu", "l4-24gb"]),
+    "no vLLM": ("vila", [NAME, "--gpu", "l4-24gb"]),
     "fewer requests": ("llava", [NAME, "--gpu", "l4-24gb"]),
     "more GPUs": ("mistral3", [NAME, "--gpu", "l4-24gb", "--name", "own"]),
     "folder, processors": ("t5", ["./my-t5", "--gpu", "none", "--claim", "models"]),
