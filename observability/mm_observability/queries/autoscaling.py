@@ -1,16 +1,12 @@
 """Decisions of the autoscaler, from the leading operator."""
 
-from mm_observability.queries.select import ALL, MODEL, newest, rate, series
+from mm_observability.queries.select import ALL, MODEL, Newest, newest, series
 
 _COLD = "mm_autoscaling_cold_start_seconds"
 
 
-def desired(labels: str = ALL) -> str:
-    return newest(series("mm_autoscaling_desired_replicas", labels))
-
-
-def applied(labels: str = ALL) -> str:
-    return newest(series("mm_autoscaling_applied_replicas", labels))
+desired = Newest("mm_autoscaling_desired_replicas")
+applied = Newest("mm_autoscaling_applied_replicas")
 
 
 def changed(labels: str = ALL) -> str:
@@ -31,17 +27,9 @@ def reversals(labels: str = ALL) -> str:
     return newest(f"increase({series('mm_autoscaling_reversals_total', labels)}[1h])")
 
 
-def vetoes(labels: str = ALL) -> str:
-    """Return ticks per second with a veto, by veto."""
-    return newest(rate("mm_autoscaling_veto_total", labels), "veto")
-
-
-def cold_start(labels: str = ALL) -> str:
-    return newest(series(_COLD, labels), "phase")
-
-
-def cold_start_total() -> str:
-    return newest(series(_COLD, 'phase="total"'))
+vetoes = Newest("mm_autoscaling_veto_total", f"{MODEL}, veto")
+cold_start = Newest(_COLD, f"{MODEL}, phase")
+cold_start_total = Newest(_COLD, more='phase="total"')
 
 
 def cold_start_usual() -> str:
@@ -59,8 +47,7 @@ def work(labels: str = ALL) -> str:
     return f"quantile by ({MODEL}, unit) (0.5, {measured} > 0)"
 
 
-def decision_age(labels: str = ALL) -> str:
-    return newest(series("mm_autoscaling_decision_age_seconds", labels))
+decision_age = Newest("mm_autoscaling_decision_age_seconds")
 
 
 def blind(labels: str = ALL) -> str:

@@ -1,7 +1,7 @@
 """Latencies and the objectives they are held against."""
 
 from mm_api.metrics import OBJECTIVE_HISTOGRAMS
-from mm_observability.queries.select import ALL, kept_by, newest, series
+from mm_observability.queries.select import ALL, MODEL, Newest, kept_by, newest, series
 
 
 def quantile(objective: str, share: float, labels: str = ALL) -> str:
@@ -19,8 +19,7 @@ def met_share(labels: str = ALL) -> str:
     return f"1 - {series('namespace_model_objective:mm_slo_bad:ratio_rate5m', labels)}"
 
 
-def wanted_share(labels: str = ALL) -> str:
-    return newest(series("mm_model_objective_ratio", labels), "objective")
+wanted_share = Newest("mm_model_objective_ratio", f"{MODEL}, objective")
 
 
 def budget_burn(window: str, labels: str = ALL) -> str:

@@ -1,26 +1,20 @@
 """The operator's own work; no query has a model."""
 
-from mm_observability.queries.select import PANEL, Sum, rate, series
+from mm_observability.queries.select import PANEL, Newest, Sum, rate, series
 
 
 def leaders() -> str:
     return f"sum({series('mm_operator_leader')})"
 
 
-def namespaces_refused() -> str:
-    """Return how many namespaces each installation refuses, since another one serves them."""
-    return f"max by (namespace) ({series('mm_operator_namespaces_refused')})"
+namespaces_refused = Newest("mm_operator_namespaces_refused", "namespace")
+"""How many namespaces each installation refuses, since another one serves them."""
 
+namespaces_missing = Newest("mm_operator_namespaces_missing", "namespace")
+"""How many namespaces each installation does not serve, since they did not exist."""
 
-def namespaces_missing() -> str:
-    """Return how many namespaces each installation does not serve, since they did not exist."""
-    return f"max by (namespace) ({series('mm_operator_namespaces_missing')})"
-
-
-def leader_pods() -> str:
-    """Return 1 for the pod that leads, else 0."""
-    return f"max by (namespace, pod) ({series('mm_operator_leader')})"
-
+leader_pods = Newest("mm_operator_leader", "namespace, pod")
+"""1 for the pod that leads, else 0."""
 
 reconciles = Sum("mm_operator_reconcile_total", "result")
 
@@ -74,7 +68,4 @@ def cpu_cores() -> str:
 
 def _of_operator(expression: str) -> str:
     """Keep the series of pods that have the operator's metrics, whatever their job is called."""
-    return (
-        f"max by (namespace, pod) ({expression}) "
-        f"and on (namespace, pod) max by (namespace, pod) ({series('mm_operator_leader')})"
-    )
+    return f"max by (namespace, pod) ({expression}) and on (namespace, pod) {leader_pods()}"

@@ -1,7 +1,7 @@
 """Which series a query is about: label matchers, and the windows of rates."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 ALL: Final = ""
 CHOSEN: Final = 'namespace=~"$namespace",model=~"$model"'
@@ -39,12 +39,21 @@ class Sum:
 
     metric: str
     by: str = MODEL
+    more: str = ""
+    operator: ClassVar = "sum"
 
     def __call__(self, labels: str = ALL, *, window: str = PANEL) -> str:
         """Return it for the series that have these labels."""
         counts = self.metric.endswith("_total")
-        found = rate(self.metric, labels, window=window) if counts else series(self.metric, labels)
-        return f"sum by ({self.by}) ({found})"
+        matched = (self.metric, labels, self.more)
+        found = rate(*matched, window=window) if counts else series(*matched)
+        return f"{self.operator} by ({self.by}) ({found})"
+
+
+class Newest(Sum):
+    """The same as the maximum over pods: for what the operator says of a model."""
+
+    operator: ClassVar = "max"
 
 
 def kept_by(
