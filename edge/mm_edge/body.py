@@ -10,6 +10,9 @@ from mm_edge.body_budget import BodyClaim
 from mm_edge.errors import BodyEncodedError, BodyTimeoutError, BodyTooLargeError
 from mm_edge.patience import Patience
 
+_DISCARD_SECONDS = 2.0
+"""How long the rest of a refused body is read before its connection is closed."""
+
 _MOST_NAMED = 32
 """Characters of a name that an error repeats."""
 
@@ -67,10 +70,10 @@ async def read_body(
         ) from None
 
 
-async def discard_body(receive: Receive, *, timeout_seconds: float) -> None:
+async def discard_body(receive: Receive) -> None:
     """Read on without keeping anything, so that a refusal is read before the connection closes."""
     try:
-        async with asyncio.timeout(timeout_seconds):
+        async with asyncio.timeout(_DISCARD_SECONDS):
             while (message := await receive())["type"] == "http.request":
                 if not message.get("more_body"):
                     return

@@ -10,9 +10,6 @@ from mm_edge.errors import error_response
 from mm_edge.json_text import encode
 from mm_edge.patience import Patience
 
-_DISCARD_SECONDS = 2.0
-"""How long the rest of a refused body is read before its connection is closed."""
-
 EVENT_STREAM = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
@@ -88,5 +85,5 @@ class ClientResponse:
             await self.write(b"data: " + encode(response.body) + b"\n\n", more=False)
             return
         if "connection" in response.headers:
-            await discard_body(receive, timeout_seconds=_DISCARD_SECONDS)
+            await discard_body(receive)
         await self.send_json(response.status, response.body, response.headers)

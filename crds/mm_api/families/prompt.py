@@ -52,12 +52,10 @@ class PromptStyle:
         return tuple(filter(None, (images, self.video, self.audio)))
 
 
-def prompt_style(placeholder: str, opening: str = "") -> PromptStyle:
+def prompt_style(placeholder: str) -> PromptStyle:
     """Return how prompts with this placeholder are written where a checkpoint has no template."""
     wrapper = IMAGES + placeholder + "{% endfor %}" + TEXT + "{% endfor %}"
-    return PromptStyle(
-        wrapper, placeholder, chat=PLAIN_CHAT.replace("MARK", placeholder), opening=opening
-    )
+    return PromptStyle(wrapper, placeholder, chat=PLAIN_CHAT.replace("MARK", placeholder))
 
 
 def chatml(image: str, video: str = "", system: str = "") -> str:

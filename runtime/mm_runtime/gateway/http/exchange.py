@@ -77,9 +77,6 @@ _log = logging.getLogger(__name__)
 Shown = Piece | Ending | Finished
 """What a client sees of an answer."""
 
-_DISCARD_SECONDS = 2.0
-"""How long the rest of a refused body is read before a connection that ends is closed."""
-
 _PARSED_AT_ONCE_BYTES = 64 * 1024
 """In about a millisecond, which is less than a thread costs on a busy machine."""
 
@@ -345,7 +342,7 @@ async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> No
         await reply.break_stream(response.body)
         return
     if "connection" in response.headers:
-        await discard_body(receive, timeout_seconds=_DISCARD_SECONDS)
+        await discard_body(receive)
     await reply.send_json(response.status, response.body, response.headers)
 
 
