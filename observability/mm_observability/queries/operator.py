@@ -67,5 +67,5 @@ def cpu_cores() -> str:
 
 
 def _of_operator(expression: str) -> str:
-    """Keep the series of pods that have the operator's metrics, whatever their job is called."""
+    # Of pods that have the operator's metrics, whatever their job is called.
     return f"max by (namespace, pod) ({expression}) and on (namespace, pod) {leader_pods()}"
