@@ -12,8 +12,6 @@ from mutation.places import places_of, sample
 from support.cases import cases
 from support.scripts import load_tool as load
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def test_size_check_names_a_file_past_the_hard_stop(tmp_path: Path) -> None:
     small, big = tmp_path / "small.py", tmp_path / "big.py"

@@ -25,10 +25,6 @@ FORMATS = [("mp4", "aac"), ("matroska", "libopus"), ("webm", "libopus"), ("ogg",
 Shift = Callable[[float], float | None]
 
 
-def _as_it_is(second: float) -> float:
-    return second
-
-
 def _hole(second: float) -> float | None:
     return None if 1 <= second < 2 else second
 
@@ -113,16 +109,6 @@ def test_times_that_go_back() -> None:
 
     with pytest.raises(BadRecordingError, match=r"go back from 2\.\d+ to 1\.\d+ seconds"):
         _audible(content[: begins[4]] + content[begins[2] :])
-
-
-def test_a_chain_of_oggs() -> None:
-    """Each begins at zero, and players play one after the other."""
-    links = [
-        _shifted("ogg", "libopus", _as_it_is, options={"serial_offset": serial})
-        for serial in ("0", "7")
-    ]
-
-    assert _audible(b"".join(links)) == [True] * 2 * SECONDS
 
 
 def test_a_rate_that_changes() -> None:

@@ -17,8 +17,6 @@ FEW = 16
 VARIABLE = [*range(0, 1000, 33), 4000, 7000, 10_000]
 """Milliseconds: a second of thirty frames, then one every three seconds."""
 
-COLOURS = [RED if at < 4000 else BLUE for at in VARIABLE]
-
 
 def _clip(content: bytes, most: int = FEW, **choice: float) -> Clip:
     return decode_video(content, VideoLimits(1 << 20, 10**6, most, FrameChoice(**choice)))

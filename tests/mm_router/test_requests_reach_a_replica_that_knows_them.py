@@ -188,15 +188,6 @@ async def test_what_is_refused(
     assert message in answer.json()["error"]["message"]
 
 
-async def test_a_model_without_replicas_comes_back_later() -> None:
-    """Scaled to zero, or still loading: a 503 that says when to try again."""
-    async with route({TOY: []}) as router, httpx.AsyncClient(timeout=60) as client:
-        answer = await client.post(f"{router.url}/v1/chat/completions", json=chat("hello"))
-
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-    assert answer.json()["error"]["code"] == "model_not_ready"
-
-
 async def test_tokens_of_clients_pass_and_are_not_kept(tmp_path: Path) -> None:
     """A model that requires a token gets it from the client; headers of the connection stay."""
     tokens = tmp_path / "tokens"

@@ -14,7 +14,6 @@ from support.routers import address_of, route
 from support.scripted_engine import ScriptedEngine
 
 SECONDS = 60
-KEY = "Bearer sk-a"
 
 
 @pytest.mark.parametrize(("routers", "expected"), [(1, (10, 4)), (3, (4, 2)), (100, (1, 1))])

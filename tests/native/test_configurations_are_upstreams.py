@@ -131,18 +131,3 @@ def test_anything_else_is_refused(change: Callable[[dict[str, Any]], None], word
     change(config)
     with pytest.raises(RefusedError, match=words):
         check_config(config, template(NEWEST), engine)
-
-
-def test_requests_without_rotations_are_refused() -> None:
-    """An engine of Qwen2-VL fails the step without rotations of all its positions."""
-    engine = {"pretrained_config": {"architecture": "Q", "vocab_size": 9}, "build_config": BUILT}
-
-    ids = {
-        "input_ids": np.array([[1]], dtype=np.int32),
-        "request_output_len": np.array([[1]], dtype=np.int32),
-    }
-    checks = RequestChecks(engine, rotations=8)
-    with pytest.raises(RefusedError, match="bad optional access"):
-        checks.check(ids)
-    with pytest.raises(RefusedError, match="is 4 and expected is 8"):
-        checks.check({**ids, "mrope_rotary_cos_sin": np.zeros((1, 4), np.float32)})

@@ -41,7 +41,6 @@ SCHEMA = {
 }
 NAMED = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
 TOOLS = [{"type": "function", "function": {"name": "rain", "parameters": SCHEMA}}]
-TAG = {"begin": "<a>", "schema": {"const": 1}, "end": "</a>"}
 
 
 @dataclass(frozen=True)

@@ -60,13 +60,6 @@ def test_a_new_leader_follows_a_rise_at_once() -> None:
     assert decision.replicas == 4
 
 
-def test_a_small_step_waits_three_times_as_long() -> None:
-    """One of five replicas saves little: it goes when the load of 450 s fits, not of 150 s."""
-    decisions = followed([1.6] * 35, replicas=5, objectives=SIMPLE)
-
-    assert [decision.replicas for decision in decisions] == [5] * 30 + [4] * 5
-
-
 def test_a_change_by_hand_counts_as_a_change() -> None:
     state = watched(4, 0.4, SIMPLE)
     decision, _ = decide(tick(0, 6, traffic(0.4)), state, SIMPLE)

@@ -29,12 +29,15 @@ def view(*, by_keda: bool = True) -> ScalingView:
     return ScalingView(status, active=True, reason=reason, message="", by_keda=by_keda)
 
 
-def staged(autoscaling: dict[str, Any], **settings: Any) -> dict[str, dict[str, Any]]:
+def scaled(autoscaling: dict[str, Any]) -> dict[str, Any]:
     objectives = [{"metric": "TimeToFirstToken", "target": "500ms"}]
-    requested = {"engine": "KEDA", "maxReplicas": 4, "objectives": objectives, **autoscaling}
-    spec = {"autoscaling": requested}
+    keda = {"engine": "KEDA", "maxReplicas": 4, "objectives": objectives}
+    return {"autoscaling": {**keda, **autoscaling}}
+
+
+def staged(autoscaling: dict[str, Any], **settings: Any) -> dict[str, dict[str, Any]]:
     keda = replace(SETTINGS, keda=KedaSettings(**settings))
-    return children(inspected(spec, built=True, settings=keda, scaling=view()))
+    return children(inspected(scaled(autoscaling), built=True, settings=keda, scaling=view()))
 
 
 @cases(
@@ -79,14 +82,7 @@ def test_it_exists_while_the_autoscaler_says_so(
     *, by_keda: bool | None, there: bool, expected: bool
 ) -> None:
     """Made and taken away by what the autoscaler said; silence changes nothing."""
-    spec = {
-        "autoscaling": {
-            "engine": "KEDA",
-            "maxReplicas": 4,
-            "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}],
-            "prometheus": {"addresses": ["http://a"]},
-        }
-    }
+    spec = scaled({"prometheus": {"addresses": ["http://a"]}})
     said = None if by_keda is None else view(by_keda=by_keda)
     snapshot, _ = inspected(spec, built=True, settings=SETTINGS, scaling=said)
     if there:
@@ -107,17 +103,18 @@ def test_it_exists_while_the_autoscaler_says_so(
 def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, made: bool) -> None:
     """An API server without KEDA's definitions would refuse them, whatever the autoscaler said."""
     settings = SETTINGS if keda else replace(SETTINGS, keda=None)
-    spec = {
-        "engine": "KEDA",
-        "maxReplicas": 4,
-        "objectives": [{"metric": "TimeToFirstToken", "target": "500ms"}],
-        "prometheus": PAIR,
-    }
-    stage = inspected(
-        {"autoscaling": spec} if autoscaling else {}, built=True, settings=settings, scaling=view()
-    )
-
+    spec = scaled({"prometheus": PAIR}) if autoscaling else {}
+    stage = inspected(spec, built=True, settings=settings, scaling=view())
     assert ("ScaledObject" in kinds_of(stage[0])) == made
+
+
+@cases(
+    "mode made",
+    {"enforce": ("Enforce", True), "recommend": ("Recommend", False), "off": ("Off", False)},
+)
+def test_it_exists_while_keda_may_move(mode: str, *, made: bool) -> None:
+    """The mode of the spec counts, also where the autoscaler's last word is of the mode before."""
+    assert ("ScaledObject/server" in staged({"mode": mode}, addresses=("http://own",))) is made
 
 
 def kinds_of(snapshot: Snapshot) -> set[str]:

@@ -47,12 +47,6 @@ def test_pod_security(pod: dict[str, Any]) -> None:
     ) == (65532, True, {"type": "RuntimeDefault"}, False)
 
 
-@pytest.mark.parametrize("pod", [pytest.param(pod, id=name) for name, pod in PODS.items()])
-def test_volumes_are_of_allowed_kinds(pod: dict[str, Any]) -> None:
-    kinds = {kind for volume in pod["volumes"] for kind in volume if kind != "name"}
-    assert set() == kinds - {"persistentVolumeClaim", "configMap", "secret", "emptyDir"}
-
-
 def test_source_is_mounted_read_only() -> None:
     volumes = {volume["name"]: volume for volume in PODS["build"]["volumes"]}
     assert (volumes["source"]["persistentVolumeClaim"]) == {

@@ -14,13 +14,6 @@ from support.cases import cases
 from support.staged import fresh, inspected, planned
 
 PROXY = "http://proxy.example.org:3128"
-NETWORK: dict[str, Any] = {
-    "network": {
-        "proxy": {"http": PROXY, "https": PROXY, "noProxy": [".svc", "10.0.0.0/8"]},
-        "caBundle": {"configMapName": "authorities", "key": "all.pem"},
-    },
-    "build": {"store": {"s3": {"bucket": "engines"}}},
-}
 PROXIED = {"HTTP_PROXY": PROXY, "HTTPS_PROXY": PROXY, "NO_PROXY": ".svc,10.0.0.0/8"}
 FETCHING = {
     "MM_FETCH_HTTP_PROXY": PROXY,

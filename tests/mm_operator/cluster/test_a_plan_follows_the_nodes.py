@@ -8,9 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from mm_api.documents.engine_manifest import GpuIdentity
 from mm_devcluster.cluster import ClusterInfo
-from support.absent_kubelet import built, get, inspected, serving
+from support.absent_kubelet import get, inspected
 from support.clusters import kubectl
 from support.eventually import eventually
 from support.gpu_nodes import H100, node_object
@@ -98,39 +97,3 @@ def test_labels_of_nodes_plan_and_plan_again(api: Api, tmp_path: Path) -> None:
             eventually(lambda: set(engine_jobs(api)) == {L40S})
 
         assert conditions(api)["Planned"]["status"] == "True"
-
-
-@pytest.mark.slow
-def test_other_families_are_planned_for_gpus(watched: Api) -> None:
-    """Not only LLaVA: a family with cross attention has its limits in the status."""
-    gpu = {"product": H100, "memory": "80Gi", "computeCapability": "9.0"}
-    spec = {**SPEC, "model": {"family": "mllama"}, "runtime": {"gpu": gpu}}
-    watched.apply(document(spec, name="m"))
-    inspected(watched, "m", facts_of("mllama"))
-    planned(watched, "True", "PlanComplete")
-    limits = get(watched, "mmm", "m")["status"]["plan"]["limits"]
-
-    assert limits["maxEncoderInputLen"] == 4 * 1601
-
-
-def test_an_engine_is_served_on_its_gpus(watched: Api) -> None:
-    """A Job on one GPU builds every rank; the pod takes a GPU of the product for each of them."""
-    spec = {
-        **SPEC,
-        "engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}},
-        "runtime": {"gpu": {"product": H100}},
-    }
-    gpu = GpuIdentity(product=H100, compute_capability="9.0")
-    watched.apply(document(spec, name="m"))
-    inspected(watched, "m", facts_of("llava"))
-    eventually(lambda: set(engine_jobs(watched)) == {H100})
-    job = engine_jobs(watched)[H100]
-    built(watched, gpu=gpu, versions={"tensorrt_llm": "0.20.0"})
-    serving(watched, "m")
-    eventually(lambda: conditions(watched)["Ready"]["status"] == "True")
-    pod = get(watched, "deployment", "m")["spec"]["template"]["spec"]
-
-    server = next(one for one in pod["initContainers"] if one["name"] == "server")
-    assert job["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
-    assert server["resources"]["limits"]["nvidia.com/gpu"] == "2"
-    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}

@@ -113,17 +113,7 @@ def test_a_store_of_one_pod_is_refused(api: Api, tmp_path: Path) -> None:
 @contextmanager
 def volume(api: Api) -> Iterator[None]:
     """Have a volume that only the store's claim of this namespace may bind."""
-    found = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": api.namespace},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": "/nowhere"},
-            "claimRef": {"namespace": api.namespace, "name": names.STORE_CLAIM},
-        },
-    }
+    found, _ = bound(api.namespace, api.namespace, names.STORE_CLAIM, mode=ALONE)
     with made(api.cluster, found):
         yield
 

@@ -127,11 +127,7 @@ def test_a_stage_that_was_posted_is_not_superseded() -> None:
 async def test_while_models_wait_events_are_few() -> None:
     """Posted one by one with pauses, and the rest at once when no model waits."""
     posts, busy = Posts(), [True]
-    poster = EventPoster(
-        posts,  # type: ignore[arg-type]  # the one method that is called
-        "me",
-        busy=lambda: busy[0],
-    )
+    poster = poster_to(posts, busy=lambda: busy[0])
     reported(poster, 50)
     task = asyncio.create_task(poster.run())
     await eventually_async(lambda: len(posts.taken) > 1)
@@ -156,6 +152,10 @@ class Posts:
         self.taken.append(body["message"])
 
 
+def poster_to(posts: Posts, **more: Any) -> EventPoster:
+    return EventPoster(posts, "me", **more)  # type: ignore[arg-type]  # the one method that is called
+
+
 def reported(poster: EventPoster, count: int) -> None:
     for number in range(count):
         condition = {
@@ -171,13 +171,7 @@ async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.INFO)
     dropped: list[str] = []
     posts = Posts(*(ClusterError(403, "Event", "", "quota") for _ in range(1000)))
-    poster = EventPoster(
-        posts,  # type: ignore[arg-type]  # the one method that is called
-        "me",
-        busy=lambda: False,
-        on_drop=dropped.append,
-        summary_seconds=0.5,
-    )
+    poster = poster_to(posts, busy=lambda: False, on_drop=dropped.append, summary_seconds=0.5)
     reported(poster, 1000)
     task = asyncio.create_task(poster.run())
     await eventually_async(lambda: len(dropped) == 1000 and bool(caplog.messages))
@@ -191,12 +185,7 @@ async def test_refusals_are_one_line_and_counted(caplog: pytest.LogCaptureFixtur
 async def test_a_closed_fence_loses_no_event() -> None:
     dropped: list[str] = []
     posts = Posts(WritesForbiddenError())
-    poster = EventPoster(
-        posts,  # type: ignore[arg-type]  # the one method that is called
-        "me",
-        busy=lambda: False,
-        on_drop=dropped.append,
-    )
+    poster = poster_to(posts, busy=lambda: False, on_drop=dropped.append)
     reported(poster, 1)
     task = asyncio.create_task(poster.run())
     await eventually_async(lambda: posts.taken == ["Planned: number 0"])

@@ -67,7 +67,7 @@ PLAYED: tuple[Callable[[Api], object], ...] = (
     [
         pytest.param(FACTS, 1, id="config-map"),
         pytest.param(CLAIM, 1, id="claim-of-all-models", marks=pytest.mark.slow),
-        pytest.param(SERVICE, 2, id="service", marks=pytest.mark.slow),
+        pytest.param(SERVICE, 2, id="service"),
         pytest.param(DEPLOYMENT, 2, id="deployment", marks=pytest.mark.slow),
     ],
 )
@@ -91,17 +91,6 @@ def test_a_foreign_object_is_named_and_left_alone(
     watched.reaches(MODEL, "Ready", "True")
     assert content(get(watched, kind, name)) != original
     assert watched.condition(MODEL, "Degraded")["status"] == "False"
-
-
-def test_nothing_is_made_beside_a_foreign_object(watched: Api) -> None:
-    """With its Service's name taken, a model gets no Deployment that would look like a success."""
-    watched.apply(SERVICE)
-    watched.apply(document(name=MODEL))
-    for step in PLAYED[:2]:
-        step(watched)
-    watched.reaches(MODEL, "Degraded", "NameTaken")
-
-    assert watched.names("deployments") == []
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
+from support.volumes import bound
 
 pytestmark = pytest.mark.cluster
 
@@ -29,39 +30,10 @@ def pair(defined: ClusterInfo) -> Iterator[tuple[Api, Api]]:
     names = [f"share-{side}-{run}" for side in ("a", "b")]
     with namespace(defined, names[0]), namespace(defined, names[1]):
         for name in names:
-            apply(defined, *volume_and_claim(name, f"/var/lib/nowhere/{run}"))
+            apply(defined, *bound(name, name, "engines", path=f"/var/lib/nowhere/{run}"))
         yield Api(defined, names[0]), Api(defined, names[1])
     for name in names:
         kubectl(defined, "delete", "pv", name, "--wait=false")
-
-
-def volume_and_claim(name: str, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    size = {"storage": "1Gi"}
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": size,
-            "accessModes": ["ReadWriteMany"],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": "",
-            "hostPath": {"path": path},
-            "claimRef": {"namespace": name, "name": "engines"},
-        },
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "engines", "namespace": name},
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
-            "volumeName": name,
-            "resources": {"requests": size},
-        },
-    }
-    return volume, claim
 
 
 def build_of(api: Api, name: str) -> dict[str, Any]:

@@ -102,27 +102,11 @@ def test_a_checkpoint_that_no_build_can_run_is_warned_of() -> None:
         assert warned & {one.code for one in plan.warnings} == expected
 
 
-@cases(
-    "words expected",
-    {
-        "none": ([], None),
-        "fp8": (["--qformat", "fp8", "--calib_size", "512"], "FP8"),
-        "awq": (["--qformat", "int4_awq"], "INT4AWQ"),
-        "int8": (["--use_weight_only", "--weight_only_precision", "int8"], "INT8WeightOnly"),
-    },
-)
-def test_commands_name_the_quantization(words: list[str], expected: str | None) -> None:
-    """The pod reads it from the plan of its engine: bounds follow it."""
-    plan = planned("llava").build_plan
-    convert = plan.trtllm.convert.model_copy(update={"argv": ["python3", "convert.py", *words]})
-    trtllm = plan.trtllm.model_copy(update={"convert": convert})
-    assert quantization_of(plan.model_copy(update={"trtllm": trtllm})) == expected
-
-
 @pytest.mark.parametrize(
-    "name", ["FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"]
+    "name", [None, "FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"]
 )
-def test_planned_quantizations_are_recognised(name: str) -> None:
+def test_planned_quantizations_are_recognised(name: str | None) -> None:
+    """The pod reads it from the plan of its engine: bounds follow it."""
     plan = planned("llava", {"quantization": name}).build_plan
     assert plan is not None
     assert quantization_of(plan) == name

@@ -96,14 +96,6 @@ def test_build_failures(golden: Golden) -> None:
     golden.check_yaml("build-failures.yaml", found)
 
 
-def test_an_image_without_the_program_is_not_tried_again() -> None:
-    """The same image has no `mm-runtime` the next time either."""
-    failure = build_failure(failed(bad(exit_code=128, reason="StartError", message=NO_PROGRAM)))
-
-    assert (failure.reason, failure.retryable) == ("ImageNotUsable", False)
-    assert "set spec.build.image to it" in failure.message
-
-
 INSPECTIONS = {
     "refused": failed(bad(exit_code=3, message=REFUSAL)),
     "stock-image": failed(bad(exit_code=128, reason="StartError", message=NO_PROGRAM)),

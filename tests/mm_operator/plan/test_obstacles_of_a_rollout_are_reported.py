@@ -31,7 +31,6 @@ def answer_of(state: DeploymentState, *pods: PodState) -> list[str] | None:
 
 LIMITS = "failed quota: q: must specify limits.cpu for: server"
 NO_SECRET = VolumeTrouble(VolumeFault.NOT_MOUNTED, "no secret")
-NO_IMAGE = "container server does not start: its image cannot be pulled: "
 NO_KEYS = {"waiting": "CreateContainerConfigError", "waiting_message": 'secret "nokeys" not found'}
 BACK_OFF = 'Back-off pulling image "x:1": ErrImagePull: rpc error: code = NotFound desc = x:1: gone'
 NO_PROGRAM = "executable file `mm-runtime` not found in $PATH: No such file"

@@ -1,6 +1,5 @@
-"""On a real API server: a server finds its pool full, and its model says so while that pod is."""
+"""On a real API server: what a server says of its engine becomes a condition of its model."""
 
-import json
 from pathlib import Path
 from secrets import randbelow
 from typing import Any
@@ -10,10 +9,9 @@ import pytest
 from mm_api.contract import METRICS_PORT
 from mm_api.documents.evaluation import EvaluationReport, FirstDifference
 from mm_api.documents.serving_plan import MemoryPools
-from mm_runtime.launch.exposition import FULL_POOLS, Exposition
+from mm_runtime.launch.exposition import Exposition
 from mm_runtime.settings import Ports
 from support.absent_kubelet import built, get, inspected, pods, serving, set_status
-from support.eventually import eventually
 from support.model_documents import document
 from support.model_namespace import Api
 from support.operator_process import running_operator
@@ -28,39 +26,6 @@ POOLS = MemoryPools(cuda_bytes=64 << 20, pinned_bytes=256 << 20, shm_bytes=1)
 def loopback() -> str:
     """Return an address of this machine that no one else has: every pod's port is the same."""
     return f"127.{64 + randbelow(190)}.{randbelow(255)}.{2 + randbelow(250)}"
-
-
-@pytest.mark.slow
-def test_a_full_pool_becomes_a_condition_and_an_event(api: Api, tmp_path: Path) -> None:
-    address = loopback()
-    arguments = ("--server-look-seconds=0.3",)
-    with (
-        running_operator(api.cluster, tmp_path, api.namespace, arguments=arguments),
-        Exposition(
-            Ports(address=address, metrics=METRICS_PORT),
-            Ports(metrics=free_ports(1)[0]),
-            POOLS,
-            "llava",
-        ) as server,
-    ):
-        assert "created" in api.apply(document({}, "llava"))
-        inspected(api, "llava")
-        built(api)
-        serving(api, "llava")
-        (pod,) = pods(api, SERVERS)
-        set_status(api, pod, {"podIP": address, "podIPs": [{"ip": address}]})
-        api.reaches("llava", "Degraded", "False")
-
-        server.watch(lambda _line: None)(f"W0102 memory.cc:183] {FULL_POOLS['cuda']}")
-
-        enough = "Set spec.runtime.memoryPools.cuda to 128Mi"
-        api.reaches("llava", "Degraded", "MemoryPoolExhausted", enough)
-        warned = ("get", "events", "--field-selector=reason=MemoryPoolExhausted,type=Warning")
-        eventually(lambda: json.loads(api.kubectl(*warned, "-o", "json"))["items"])
-
-        api.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false", "--grace-period=0")
-        # No scheduler runs here: what is next to be reported is that the new pod has no node.
-        eventually(lambda: api.condition("llava", "Degraded")["reason"] != "MemoryPoolExhausted")
 
 
 def test_a_wrong_engine_becomes_a_condition_with_its_figures(api: Api, tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ from support.gpu_nodes import H100, L4, node
 from support.models import spec_of
 
 MIB = 1 << 20
-DRIVER_MIB = 480
-"""What the driver keeps of each GPU: see the table of GPUs."""
 
 
 BLACKWELL = "NVIDIA-B999"
