@@ -31,6 +31,7 @@ RECORD = ModelRecord(
     ready=False,
     waiting=False,
     comparison="",
+    command="",
     spec=b"{}",
     status=pack({}),
     replicas_set_by=FieldManager(),
