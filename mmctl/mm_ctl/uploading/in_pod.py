@@ -47,6 +47,7 @@ def run_receiver(
             output, errors = process.communicate()
         except OSError as error:
             process.kill()
+            process.communicate()  # drops what was not sent, whose error would hide this one
             raise ClusterError(0, POD.kind, pod, f"the files were not sent: {error}") from error
     if process.returncode != 0:
         last = errors.decode(errors="replace").strip().splitlines()[-3:]
