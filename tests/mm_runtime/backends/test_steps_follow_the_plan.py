@@ -16,7 +16,6 @@ from support.documents import FACTS
 
 PLAN = build_plan(FACTS)
 assert PLAN.engine.vision is not None
-VISION = PLAN.engine.vision
 PICKLED = build_plan(FACTS.model_copy(update={"weight_format": "pickle"}), allow_pickle=True)
 
 

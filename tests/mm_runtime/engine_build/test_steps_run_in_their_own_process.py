@@ -26,8 +26,6 @@ from support.cases import cases
 from support.documents import FACTS
 from support.ended import wait_until_gone
 
-STEP = steps(build_plan(FACTS))[0]
-
 
 @pytest.fixture
 def runner(site: Site) -> StepRunner:

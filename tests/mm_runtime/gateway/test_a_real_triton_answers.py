@@ -132,9 +132,6 @@ async def test_metrics_count_what_was_requested(
     assert "another" not in after
 
 
-SAMPLE = samples()[0]
-
-
 async def test_conversations_of_agents_are_read(
     real: RealGateway, real_client: AsyncOpenAI
 ) -> None:
@@ -160,16 +157,6 @@ async def test_conversations_of_agents_are_read(
         temperature=0,
     )
     assert answer.usage.prompt_tokens > without.usage.prompt_tokens + 3
-
-
-async def test_a_slash_at_the_end_is_no_redirect(
-    real: RealGateway, real_http: httpx.AsyncClient
-) -> None:
-    """A redirect would lose the body in some clients."""
-    body = {"model": real.model, "messages": SAMPLE.messages, "temperature": 0}
-    answer = await real_http.post("/v1/chat/completions/", json=body, follow_redirects=False)
-    assert answer.status_code == 200
-    assert answer.json()["choices"][0]["message"]["content"].strip() == SAMPLE.answer
 
 
 async def test_images_need_a_conversation(real: RealGateway, real_client: AsyncOpenAI) -> None:

@@ -1,7 +1,5 @@
 """Choices and patterns through the real path, whose model has no words with quotes or braces."""
 
-import re
-
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
@@ -22,35 +20,6 @@ def _body(real: RealGateway, **extra: object) -> dict[str, object]:
         "temperature": 0,
         "extra_body": extra,
     }
-
-
-async def test_one_of_several_texts(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """The answer is one of them, also where the model would say something else."""
-    others = ["a blue circle", "a green circle"]
-    forced = await real_client.chat.completions.create(
-        **_body(real, structured_outputs={"choice": others})
-    )
-    assert forced.choices[0].message.content in others
-    assert forced.choices[0].finish_reason == "stop"
-    free = await real_client.chat.completions.create(
-        **_body(real, structured_outputs={"choice": [*others, SAMPLE.answer]})
-    )
-    assert free.choices[0].message.content == SAMPLE.answer
-
-
-async def test_a_pattern(real: RealGateway, real_client: AsyncOpenAI) -> None:
-    """Sampled, streamed, several answers: each matches it."""
-    pattern = "a (red|blue|green) (circle|square)"
-    body = {
-        **_body(real, structured_outputs={"regex": pattern}),
-        "temperature": 2.0,
-        "seed": 3,
-        "n": 3,
-    }
-    texts = {0: "", 1: "", 2: ""}
-    async for chunk in await real_client.chat.completions.create(**body, stream=True):
-        texts[chunk.choices[0].index] += chunk.choices[0].delta.content
-    assert [text for text in texts.values() if not re.fullmatch(pattern, text)] == []
 
 
 @cases(

@@ -252,6 +252,7 @@ async def test_a_declared_length_over_the_limit_is_refused(client: httpx.AsyncCl
         "slash-at-the-end": ("GET", "/v1/models/", 200),
         "slash-at-the-end-of-a-name": ("GET", "/v1/models/toy/", 200),
         "slash-at-the-end-of-a-probe": ("GET", "/healthz/", 200),
+        "slash-at-the-end-of-chats": ("POST", "/v1/chat/completions/", 400),
         "slash-at-the-end-of-embeddings": ("POST", "/v1/embeddings/", 400),
         "long-query": ("GET", "/v1/models?" + "x" * 20_000, 200),
         "long-path": ("POST", "/" + "x" * 20_000, 404),

@@ -185,15 +185,6 @@ async def test_our_own_errors_are_no_refusals(decoders: Decoders) -> None:
         await _decode(decoders, breaking_jobs.fail)
 
 
-async def test_a_client_that_leaves_frees_its_decoder(decoders: Decoders, tmp_path: Path) -> None:
-    """What it requested is ended at once, not when its time is up."""
-    before = await _process_of(decoders)
-    async with _stuck(decoders, tmp_path) as waiting:
-        waiting.cancel()
-    assert await _process_of(decoders) != before
-    assert is_gone(before)
-
-
 async def test_others_are_decoded_meanwhile(tmp_path: Path) -> None:
     async for two in _decoders(120, count=2):
         async with _stuck(two, tmp_path) as stuck:

@@ -19,7 +19,6 @@ from mm_runtime.gateway.prompts.loading import load_chat_prompt
 from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.prompts.tokens import TextCodec
 from support import tool_templates
-from support.cases import cases
 from support.gateways import MODEL, TEMPLATE, serve, toy_gateway, toy_manifest, write_processor
 from support.model_configs import planned
 from support.recorded_server import RecordedServer, recorded_server
@@ -115,31 +114,16 @@ async def test_older_servers_are_sent_no_form(
     assert (found.value.param, found.value.code) == (param, "unsupported_parameter")
 
 
-@cases(
-    "form param",
-    {
-        "dropped-keyword": (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "x", "schema": {"type": "array", "uniqueItems": True}},
-                }
-            },
-            "response_format.json_schema.schema",
-        )
-    },
-)
 async def test_what_is_not_kept_is_refused(
-    client: AsyncOpenAI,
-    server: tuple[RecordedServer, TrtllmServe],
-    form: dict[str, Any],
-    param: str,
+    client: AsyncOpenAI, server: tuple[RecordedServer, TrtllmServe]
 ) -> None:
     """By name, before anything is sent: the server would drop some of it silently."""
     before = len(server[0].requested)
+    schema = {"name": "x", "schema": {"type": "array", "uniqueItems": True}}
+    form = {"type": "json_schema", "json_schema": schema}
     with pytest.raises(BadRequestError) as refusal:
-        await _answer(client, **form)
-    assert refusal.value.param == param
+        await _answer(client, response_format=form)
+    assert refusal.value.param == "response_format.json_schema.schema"
     assert len(server[0].requested) == before
 
 
@@ -150,15 +134,6 @@ async def test_a_server_without_the_option_is_sent_no_form(
     async with _client(tmp_path, server[0], off) as client:
         with pytest.raises(BadRequestError, match="must not be Off"):
             await _answer(client, response_format=NAMED)
-
-
-async def test_the_recorded_server_drops_forms_silently(tmp_path: Path) -> None:
-    """Started without the option, as upstream: a plan that lost it would fail the tests above."""
-    plan = _planned("1.2.1")
-    with recorded_server(tmp_path, "1.2.1") as running:
-        async with _client(tmp_path / "gateway", running, plan) as client:
-            answer = await _answer(client, response_format=NAMED)
-    assert answer == "A recorded answer about 0 images."
 
 
 CITY = {"type": "object", "properties": {"city": {"const": "Rome"}}, "required": ["city"]}

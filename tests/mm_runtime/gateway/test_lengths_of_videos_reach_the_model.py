@@ -23,7 +23,7 @@ from mm_runtime.gateway.media.decoding.wire import (
 )
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.images import VideoReference
-from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
+from mm_runtime.gateway.media.video import VideoLimits, decode_video
 from support.image_loaders import image_loader
 from support.images import data_url, encode, plain_image
 from support.unreduced import UNREDUCED
@@ -51,16 +51,6 @@ ROW = "data:video/jpeg;base64," + ",".join(
 def test_files(container: str, codec: str) -> None:
     """Fifty frames, 25 a second; how many of them are kept changes nothing."""
     assert decode_video(video(50, container, codec), LIMITS).seconds == pytest.approx(2, abs=0.005)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        pytest.param(ROW, id="frames-in-a-row"),
-    ],
-)
-def test_videos_without_times(url: str) -> None:
-    assert read_video(url, LIMITS).seconds is None
 
 
 @pytest.fixture(scope="module")

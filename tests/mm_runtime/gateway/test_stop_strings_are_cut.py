@@ -42,8 +42,3 @@ def test_what_may_become_a_stop_is_held_and_given_back() -> None:
     """`ab` waits while `abc` may follow, and comes out when something else does."""
     cutter = StopCutter(("abc",))
     assert [cutter.push(piece) for piece in ("xa", "b", "d")] == ["x", "", "abd"]
-
-
-def test_a_stop_across_three_pieces_is_found() -> None:
-    out, stopped = _cut(["hello E", "N", "D world"], ("END",))
-    assert ("".join(out), stopped) == ("hello ", True)
