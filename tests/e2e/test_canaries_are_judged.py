@@ -19,6 +19,7 @@ from mm_api.labels import APP_COMPONENT, Component
 from support.eventually import eventually
 from support.images import data_url
 from support.installed import RESOURCES, Installed, Space, model_space, with_router
+from support.service_clients import answer_to
 from support.tiny_llava import CHECKPOINT, Sample, samples
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -80,13 +81,8 @@ def query(address: str, number: int, stop: Event, answers: list[str]) -> None:
         while not stop.is_set():
             number += USERS
             sample, stream = samples()[number % 4], number % 8 < 4
-            request: Any = {"model": MODEL, "messages": chat(sample, number), "stream": stream}
             try:
-                reply: Any = client.chat.completions.create(temperature=0, **request)
-                if stream:
-                    text = "".join(one.choices[0].delta.content or "" for one in reply)
-                else:
-                    text = reply.choices[0].message.content
+                text = answer_to(client, MODEL, chat(sample, number), stream=stream)
             except Exception as error:  # noqa: BLE001 - whatever it is, a request failed
                 text = f"{type(error).__name__}: {error}"
             answers.append("right" if text == sample.answer else f"{number}: {text}")

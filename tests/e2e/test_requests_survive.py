@@ -1,6 +1,5 @@
 """A served model keeps answering: through a rolling update under load, and a killed gateway."""
 
-import base64
 import json
 import threading
 import time
@@ -18,6 +17,7 @@ from mm_devcluster.demo.walk import is_rolled_out
 from support.eventually import eventually
 from support.installed import Installed, Space
 from support.outside import kill_container
+from support.service_clients import answer_to
 from support.tiny_llava import Sample, samples
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -79,10 +79,17 @@ class Load:
                 thread.join(REQUEST_TIMEOUT)
 
     def query_until_stopped(self, sample: Sample, *, streamed: bool, pooled: bool) -> None:
-        with connected(self.address, pooled=pooled) as client:
+        # Without the client's own retries: they would hide what is looked for.
+        with OpenAI(
+            base_url=self.address,
+            api_key="none",
+            timeout=REQUEST_TIMEOUT,
+            max_retries=0,
+            default_headers={} if pooled else {"Connection": "close"},
+        ) as client:
             while not self.stop.is_set():
                 try:
-                    text = query(client, sample, streamed=streamed)
+                    text = answer_to(client, MODEL, sample.messages, stream=streamed)
                 except Exception as error:  # noqa: BLE001 - whatever it is, a request failed
                     self.failed.append(f"{type(error).__name__}: {error}")
                     self.stop.wait(PAUSE_SECONDS)
@@ -91,46 +98,6 @@ class Load:
                         self.right += 1
                     else:
                         self.failed.append(f"answered {text!r}")
-
-
-def connected(address: str, *, pooled: bool = True) -> OpenAI:
-    """Return the official client, without its own retries: they would hide what is looked for."""
-    headers = {} if pooled else {"Connection": "close"}
-    return OpenAI(
-        base_url=address,
-        api_key="none",
-        timeout=REQUEST_TIMEOUT,
-        max_retries=0,
-        default_headers=headers,
-    )
-
-
-def image_url(content: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
-
-
-def query(client: OpenAI, sample: Sample, *, streamed: bool) -> str:
-    reply: Any = client.chat.completions.create(
-        model=MODEL,
-        max_tokens=24,
-        temperature=0,
-        stream=streamed,
-        messages=[
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "image_url",
-                        "image_url": {"url": image_url(sample.image.read_bytes())},
-                    },
-                    {"type": "text", "text": sample.question},
-                ],
-            }
-        ],
-    )
-    if not streamed:
-        return str(reply.choices[0].message.content)
-    return "".join(chunk.choices[0].delta.content or "" for chunk in reply if chunk.choices)
 
 
 @pytest.mark.parametrize(
