@@ -21,7 +21,7 @@ KINDS = {
 
 @pytest.fixture(name="definitions", scope="module")
 def installed_definitions(control_plane: ClusterInfo) -> ClusterInfo:
-    """Apply the three definitions of the Prometheus operator; each test waits until they are known."""
+    """Apply the definitions of the Prometheus operator; each test waits until they are known."""
     folder = module_folder("/", MODULE) / "example" / "prometheus-operator-crd"
     for plural in KINDS.values():
         file = folder / f"monitoring.coreos.com_{plural}.yaml"
