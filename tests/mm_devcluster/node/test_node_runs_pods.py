@@ -37,7 +37,9 @@ def hello_service(node_cluster: ClusterInfo, space: str) -> str:
     apply(node_cluster, build_probe_pod("hello", space, "serve", "hello"), service)
     await_phase(node_cluster, "hello", space, "Running")
     made = read(node_cluster, "service", "hello-service", "-n", space)
-    return str(made["spec"]["clusterIP"])
+    address = str(made["spec"]["clusterIP"])
+    eventually(lambda: fetch(f"http://{address}/"))  # kube-proxy learns of it a moment later
+    return address
 
 
 def fetch(url: str) -> str:
