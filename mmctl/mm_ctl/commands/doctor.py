@@ -34,7 +34,7 @@ OF_OPERATOR = f"{labels.APP_NAME}={labels.MANAGED_BY_VALUE}"
 OPERATOR = f"{OF_OPERATOR},{labels.APP_COMPONENT}=operator"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _DRIVER_LABEL = "nvidia.com/cuda.driver.major"
-_GPU = "nvidia.com/gpu"
+_GPU, _SLICE = "nvidia.com/gpu", "nvidia.com/mig-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,8 @@ async def _namespace(there: Connection) -> Finding:
 async def _gpus(there: Connection) -> Finding:
     products: Counter[str] = Counter()
     for node in await there.list(NODE):
-        count = int(node.get("status", {}).get("allocatable", {}).get(_GPU, 0))
+        found = node.get("status", {}).get("allocatable", {})
+        count = sum(int(found[name]) for name in found if name == _GPU or name.startswith(_SLICE))
         product = _marks(node).get(labels.GPU_PRODUCT, "")
         if product or count:
             products[product] += count

@@ -13,6 +13,7 @@ import tarfile
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ _SECRET_NAME = re.compile(
 _SECRET_TEXT = re.compile(
     r"(?<=Bearer )\S+|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"
     r"|(?<=[?&](?:sig|key)=)[^\s&\"']+"
+    r'|(?<="key":")[^"]+|(?<="key": ")[^"]+'  # of encoders, in serving plans
     r"|\bhf_\w{8,}|\bsk-[\w-]{8,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]+\.[\w-]+\.[\w-]+"
 )
 _NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
@@ -95,22 +97,30 @@ async def _logs(there: Connection, pod: dict[str, Any]) -> AsyncIterator[tuple[s
         yield f"{namespace}/{name}/{container['name']}.log", text
 
 
-def hidden(value: Any, name: str = "") -> Any:
+def hidden(value: Any) -> Any:
     """Return a document with values that may be secret replaced, and without noise."""
     if isinstance(value, dict):
         named = str(value.get("name", "")) if "value" in value else ""
         return {
-            key: HIDDEN if key == "value" and _SECRET_NAME.search(named) else hidden(item, str(key))
+            key: HIDDEN if key == "value" and _SECRET_NAME.search(named) else hidden(item)
             for key, item in value.items()
             if key not in _NOISE
         }
     if isinstance(value, list):
-        return [hidden(item, name) for item in value]
+        return [
+            HIDDEN if _is_secret_flag(before) and not str(item).startswith("--") else hidden(item)
+            for before, item in pairwise(["", *value])
+        ]
     if isinstance(value, str):
         flag, given, _ = value.partition("=")
-        if given and flag.startswith("--") and _SECRET_NAME.search(flag):
-            return f"{flag}={HIDDEN}"
+        return f"{flag}={HIDDEN}" if given and _is_secret_flag(flag) else hidden_text(value)
     return value
+
+
+def _is_secret_flag(value: Any) -> bool:
+    return isinstance(value, str) and bool(
+        re.match("--[^=]+$", value) and _SECRET_NAME.search(value)
+    )
 
 
 def hidden_text(text: str) -> str:

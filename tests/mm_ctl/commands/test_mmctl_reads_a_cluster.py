@@ -102,12 +102,19 @@ def test_what_is_printed_of_a_cluster(
 def test_bundles_hold_no_secrets(
     control_plane: ClusterInfo, options: list[str], tmp_path: Path
 ) -> None:
-    container: dict[str, Any] = {"name": "c", "image": "x:1", "args": ["--api-key=hush"]}
+    container: dict[str, Any] = {
+        "name": "c",
+        "image": "x:1",
+        "args": ["--api-key=hush", "--token", "hush"],
+    }
     container["env"] = [{"name": "HF_TOKEN", "value": "hush"}, {"name": "URL", "value": TOKEN}]
     marks = {"app.kubernetes.io/managed-by": "multimodal-operator"}
     metadata = {"name": "server", "namespace": SPACE, "labels": marks}
     spec = {"containers": [container]}
     apply(control_plane, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    plan = {"serving.json": json.dumps({"encoders": {"key": "hush"}, "noise": "\n"})}
+    named = {**metadata, "name": "plan"}
+    apply(control_plane, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": plan})
     archive = tmp_path / "bundle.tar.gz"
 
     assert main(["support-bundle", "--file", str(archive), *options]) == 0
@@ -117,7 +124,7 @@ def test_bundles_hold_no_secrets(
     (bundled,) = yaml.safe_load_all(texts["bundle/models/pods.yaml"])
     (inside,) = bundled["spec"]["containers"]
 
-    assert inside["args"] == ["--api-key=(removed)"]
+    assert inside["args"] == ["--api-key=(removed)", "--token", "(removed)"]
     assert {one["value"] for one in inside["env"]} == {"(removed)"}
     assert "3 of 5" in texts["bundle/models/multimodalmodels.yaml"]
     assert texts["bundle/unread.txt"] == ""
