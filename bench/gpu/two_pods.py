@@ -133,11 +133,11 @@ def encoded_by(pod: Mapping[str, Any]) -> dict[str, float]:
 
 def compared(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return ratios beside their goals."""
-    one, apart = found["one"], found[DISAGGREGATED]
+    one, split = found["one"], found[DISAGGREGATED]
     ratios = {
-        "first_text": apart["first_text_ms"]["p50"] / one["first_text_ms"]["p50"],
-        "p95_beside_images": apart["streams"]["p95_ratio"],
-        "images_a_second": apart["images_a_second"] / one["images_a_second"],
+        "first_text": split["first_text_ms"]["p50"] / one["first_text_ms"]["p50"],
+        "p95_beside_images": split["streams"]["p95_ratio"],
+        "images_a_second": split["images_a_second"] / one["images_a_second"],
         "images_a_second_of_two_units": found["two_units"] / one["images_a_second"],
     }
     return {

@@ -179,8 +179,8 @@ def _obstacle(conditions: Mapping[str, Mapping[str, Any]]) -> str:
     reason = degraded.get("reason") or ""
     # A node that is missing may come for the pod; the stable revision answers beside a canary.
     passing = {Reason.PODS_UNSCHEDULABLE, Reason.CANARY_ROLLED_BACK}
-    stands = degraded.get("status") == "True" and reason not in passing
-    return reason if stands else ""
+    holds = degraded.get("status") == "True" and reason not in passing
+    return reason if holds else ""
 
 
 def _is_wanted(spec: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Stands in for apt-get, pip, uv and an engine's interpreter in bench/gpu/dockerfile.py.
+"""Replaces apt-get, pip, uv and an engine's interpreter in bench/gpu/dockerfile.py.
 
 It installs nothing: it fails where it does not know what it is to install, and writes what this
 machine has instead into /stand-ins.json, a line a command.

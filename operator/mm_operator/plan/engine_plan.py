@@ -124,7 +124,7 @@ _PATH = "spec.engine.parallelism"
 def node_problem(
     spec: MultimodalModelSpec, nodes: tuple[GpuNode, ...] | None, planned: EnginePlan
 ) -> SpecError | None:
-    """Return why the ranks of a pod have no node; None: one may have room, or is not known yet.
+    """Return why the ranks of a pod have no node; None: one may hold them, or is not known.
 
     Nodes without a count, and a product that no node has today, prove nothing: an autoscaler may
     bring one.

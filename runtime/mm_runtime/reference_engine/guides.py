@@ -59,7 +59,7 @@ class TimestampGuide:
         first = self.together_from
         assert first is not None  # noqa: S101  # set when the answer began
         allowed = np.ones(self._size, np.bool_)
-        allowed[first - 1] = False  # <|notimestamps|>, which stands before the times
+        allowed[first - 1] = False  # <|notimestamps|>, which precedes the times
         if not answer:
             allowed[:first] = False
             if self._latest_start is not None:

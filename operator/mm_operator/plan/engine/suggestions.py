@@ -28,7 +28,7 @@ TERMS = {
 
 
 def fullest(memory: MemoryPlan) -> GpuMemory:
-    """Return the GPU that has the least room."""
+    """Return the GPU that has the least memory left."""
     return max(memory.per_gpu, key=lambda gpu: gpu.total_bytes - gpu.gpu_memory_bytes)
 
 

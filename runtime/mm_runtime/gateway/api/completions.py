@@ -13,7 +13,7 @@ from mm_runtime.gateway.api.segments import Segment
 from mm_runtime.gateway.api.served_model import ServedModel
 
 _MARK: Final = "\0"
-"""Stands for the text of a frame; nothing behind it is one."""
+"""A placeholder for the text of a frame; nothing behind it is one."""
 
 
 class TextFrame:

@@ -151,7 +151,7 @@ _AUDIO: Mapping[str, Parameter] = {
     "file": Parameter(_NOT_PYTORCH, "audio; of any length up to ten minutes on Reference"),
     "language": Parameter(_NOT_PYTORCH, "of the audio; without it Reference detects it"),
     "prompt": Parameter(
-        _NOT_PYTORCH - {VLLM.name}, "text before the audio, where `maxInputLen` has room"
+        _NOT_PYTORCH - {VLLM.name}, "text before the audio, as far as `maxInputLen` allows"
     ),
     "to_language": Parameter(_NOT_PYTORCH, '`"en"`, of translations'),
     "max_tokens": Parameter(_NOT_PYTORCH, "most tokens of an answer, of all windows together"),
