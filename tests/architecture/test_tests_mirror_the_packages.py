@@ -33,7 +33,6 @@ ELSEWHERE = {
     "mm_api/documents": "each package that writes or reads a document",
     "mm_devcluster/config": "mm_devcluster: the blueprint that holds the files",
     "mm_devcluster/supervisor": "mm_devcluster: control planes that start and end",
-    "mm_observability/queries": "mm_observability/dashboards and mm_observability/rules",
     "mm_operator/model": "mm_operator/plan: types of what is observed, without behaviour",
 }
 """Package -> whose tests run it instead of tests of its own."""

@@ -20,8 +20,7 @@ from support.pod_targets import machine_address, scrape_config, write_targets
 from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
 from support.promql import metrics_in, substituted
-from support.queries import every_alert, every_query
-from support.scripts import ROOT, load_tool
+from support.queries import RULES, every_alert, every_query
 from support.tiny_llava import CHECKPOINT
 from support.upstream_metrics import TRITON
 
@@ -54,13 +53,13 @@ def watched_model(
     installed: Installed, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("prometheus")
-    targets, rules = folder / "targets.json", ROOT / load_tool("generate_dashboards").RULES
+    targets = folder / "targets.json"
     host = machine_address(installed.cluster)
     port = free_ports(1)[0]
     targets.write_text("[]")
     with (
         running_prometheus(
-            folder, scrape_config(targets, rules, "2s"), port=port, address=host
+            folder, scrape_config(targets, RULES, "2s"), port=port, address=host
         ) as prometheus,
         model_space(installed, "observed") as space,
     ):
@@ -171,7 +170,7 @@ def test_every_panel_has_data(watched: Watched) -> None:
     empty = {
         place
         for place, query in every_query()
-        if not has_value(watched.prometheus, query.expression)
+        if not has_value(watched.prometheus, query.expr)
         and place.split(" / ")[0] not in EMPTY_DASHBOARDS
     }
 
@@ -196,7 +195,7 @@ def test_every_rule_is_evaluated(watched: Watched) -> None:
     eventually(lambda: set(states().values()) == {"ok"}, seconds=30)
     found = states()
 
-    assert {alert.name for alert in every_alert()} <= set(found)
+    assert {alert["alert"] for alert in every_alert()} <= set(found)
 
 
 def test_objectives_are_judged(watched: Watched) -> None:
@@ -229,8 +228,8 @@ def test_recorded_series_are_requested(watched: Watched) -> None:
         for rule in group["rules"]
         if rule["type"] == "recording"
     }
-    requested = {name for _, query in every_query() for name in metrics_in(query.expression)}
-    requested |= {name for alert in every_alert() for name in metrics_in(alert.expression)}
+    requested = {name for _, query in every_query() for name in metrics_in(query.expr)}
+    requested |= {name for alert in every_alert() for name in metrics_in(alert["expr"])}
     goods = {"namespace_model_objective:mm_slo_good:rate5m"}
 
     assert recorded - requested - goods == set()

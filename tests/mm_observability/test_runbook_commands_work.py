@@ -13,7 +13,7 @@ import pytest
 
 from mm_api.conditions import Reason
 from mm_devcluster.cluster import ClusterInfo
-from mm_observability.dashboards.all import every_dashboard
+from mm_observability.dashboards.dashboard import every_dashboard
 from mm_operator.telemetry.logs import KeyedFormatter
 from support.clusters import namespace
 from support.definition import install_definition

@@ -16,7 +16,7 @@ from mm_api.metrics import (
     SERVER_METRICS,
 )
 from mm_api.v1alpha1.definition import definition
-from mm_observability.dashboards.all import every_dashboard
+from mm_observability.dashboards.dashboard import every_dashboard
 from support.queries import every_alert
 from support.scripts import ROOT
 from support.upstream_metrics import UPSTREAM
@@ -51,7 +51,7 @@ def spec_has(path: str) -> bool:
 
 
 def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
-    assert {page.stem for page in PAGES} == {alert.name for alert in every_alert()}
+    assert {page.stem for page in PAGES} == {alert["alert"] for alert in every_alert()}
 
 
 def test_panels_link_to_pages_that_exist() -> None:

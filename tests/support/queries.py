@@ -1,13 +1,22 @@
-"""Every query of the dashboards and every alert of the rule file."""
+"""Every query of the dashboards and every rule of the chart's rule file."""
 
-from mm_observability.dashboards.all import every_dashboard
-from mm_observability.dashboards.dashboard import Query
-from mm_observability.rules.file import every_group
-from mm_observability.rules.rule import Alert
+from typing import Any
+
+import yaml
+
+from mm_observability.dashboards.dashboard import Query, every_dashboard
+from support.scripts import ROOT
+
+RULES = ROOT / "charts" / "multimodal-operator" / "files" / "rules" / "multimodal.yaml"
 
 
-def every_alert() -> tuple[Alert, ...]:
-    return tuple(rule for group in every_group() for rule in group.rules if isinstance(rule, Alert))
+def every_rule() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def every_alert() -> list[dict[str, Any]]:
+    return [rule for rule in every_rule() if "alert" in rule]
 
 
 def every_query() -> tuple[tuple[str, Query], ...]:

@@ -1,5 +1,4 @@
-"""Dashboards: which query is where, with which unit and colour.
+"""Dashboards: which query is where, with which unit and colour, in a YAML file each.
 
-Belongs here: arrangement only; PromQL is `mm_observability.queries`'s. `render` alone knows
-Grafana's types.
+`dashboard` reads them; `render` alone knows Grafana's types.
 """

@@ -10,8 +10,10 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from mm_observability.dashboards.dashboard import Dashboard, Kind, Panel, Query, Row
-from mm_observability.rules.rule import RUNBOOKS
+from mm_observability.dashboards.dashboard import STEPS, Dashboard, Kind, Panel, Query, Row
+
+RUNBOOKS: Final = "docs/runbooks"
+"""The chart puts `observability.runbooks` in its place."""
 
 DATASOURCE: Final = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -107,7 +109,7 @@ def _dashboard(definition: Dashboard) -> builders.Dashboard:
             .datasource(DATASOURCE)
             .enable(enable=True)
             .icon_color("purple")
-            .expr(definition.annotation.expression)
+            .expr(definition.annotation.expr)
         )
     for row in definition.rows:
         title = builders.Row(row.title)
@@ -128,11 +130,11 @@ def _panel(panel: Panel, row: Row) -> _Builder:
     built.unit(panel.unit).no_value("no data").min(0)
     if panel.most is not None:
         built.max(panel.most)
-    if panel.steps:
+    if steps := STEPS[panel.thresholds]:
         built.thresholds(
             builders.ThresholdsConfig()
             .mode(dashboard.ThresholdsMode.ABSOLUTE)
-            .steps([dashboard.Threshold(*step) for step in panel.steps])
+            .steps([dashboard.Threshold(*step) for step in steps])
         )
     if panel.runbook:
         address = f"{RUNBOOKS}/{panel.runbook}.md"
@@ -186,7 +188,7 @@ def _lines(panel: Panel) -> timeseries.Panel:
     )
     if panel.stacked:
         built.stacking(common_builders.StackingConfig().mode(common.StackingMode.NORMAL))
-    if panel.steps:
+    if STEPS[panel.thresholds]:
         built.thresholds_style(
             common_builders.GraphThresholdsStyleConfig().mode(common.GraphTresholdsStyleMode.DASHED)
         )
@@ -203,7 +205,7 @@ def _lines(panel: Panel) -> timeseries.Panel:
 
 
 def _target(query: Query, kind: Kind, ref: str) -> prometheus.Dataquery:
-    target = prometheus.Dataquery().ref_id(ref).expr(query.expression).legend_format(query.legend)
+    target = prometheus.Dataquery().ref_id(ref).expr(query.expr).legend_format(query.legend)
     target.datasource(DATASOURCE)
     if kind == "table":
         return target.instant().format(PromQueryFormat.TABLE)

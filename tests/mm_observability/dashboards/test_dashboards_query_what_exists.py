@@ -17,15 +17,12 @@ from mm_api.metrics import (
     SERVER_METRICS,
     MetricKind,
 )
-from mm_observability.dashboards.all import every_dashboard
-from mm_observability.dashboards.dashboard import Dashboard
+from mm_observability.dashboards.dashboard import STEPS, Dashboard, every_dashboard
 from mm_observability.dashboards.render import to_json
-from mm_observability.rules.file import every_group
-from mm_observability.rules.rule import Recording
 from support.cases import cases
 from support.prometheus import promtool
 from support.promql import metrics_in, substituted
-from support.queries import every_query
+from support.queries import every_query, every_rule
 from support.scripts import ROOT, load_tool
 from support.upstream_metrics import UPSTREAM
 
@@ -49,9 +46,7 @@ def known_names() -> set[str]:
             names |= {f"{metric.name}_{part}" for part in ("bucket", "count", "sum")}
         else:
             names.add(metric.name)
-    for group in every_group():
-        names |= {rule.record for rule in group.rules if isinstance(rule, Recording)}
-    return names
+    return names | {rule["record"] for rule in every_rule() if "record" in rule}
 
 
 @cases(
@@ -70,13 +65,8 @@ def test_names_are_found_in_expressions(expression: str, expected: set[str]) -> 
 
 
 def test_every_metric_requested_exists() -> None:
-    requested = {name for _, query in every_query() for name in metrics_in(query.expression)}
-    requested |= {
-        name
-        for group in every_group()
-        for rule in group.rules
-        for name in metrics_in(rule.expression)
-    }
+    requested = {name for _, query in every_query() for name in metrics_in(query.expr)}
+    requested |= {name for rule in every_rule() for name in metrics_in(rule["expr"])}
 
     assert requested - known_names() == set()
     assert len(requested) > 30
@@ -84,7 +74,7 @@ def test_every_metric_requested_exists() -> None:
 
 def test_prometheus_understands_every_expression(tmp_path: Path) -> None:
     rules = [
-        {"record": f"panel:query:{number}", "expr": substituted(query.expression)}
+        {"record": f"panel:query:{number}", "expr": substituted(query.expr)}
         for number, (_, query) in enumerate(every_query())
     ]
     file = tmp_path / "panels.yml"
@@ -128,7 +118,8 @@ def test_shares_change_their_colour_below_all() -> None:
         for dashboard in every_dashboard()
         for row in dashboard.rows
         for panel in row.panels
-        if panel.unit == "percentunit" and any((value or 0) >= 1 for value, _ in panel.steps)
+        if panel.unit == "percentunit"
+        and any((value or 0) >= 1 for value, _ in STEPS[panel.thresholds])
     ]
 
     assert shares == []
@@ -150,15 +141,15 @@ def test_committed_files_are_fresh(tmp_path: Path, capsys: pytest.CaptureFixture
     tool = load_tool("generate_dashboards")
     assert tool.main(["--check"], ROOT) == 0
     assert tool.main([], tmp_path) == 0
-    edited = tmp_path / tool.RULES
+    edited = tmp_path / tool.FOLDER / "multimodal-fleet.json"
     edited.write_text("edited", encoding="utf-8")
-    extra = tmp_path / tool.FILES / "dashboards" / "old.json"
+    extra = tmp_path / tool.FOLDER / "old.json"
     extra.write_text("{}", encoding="utf-8")
     capsys.readouterr()
 
     assert tool.main(["--check"], tmp_path) == 1
     assert capsys.readouterr().out.splitlines() == [
-        f"{tool.RULES} is stale: run `make generate`",
+        f"{edited.relative_to(tmp_path)} is stale: run `make generate`",
         f"{extra.relative_to(tmp_path)} is not generated from anything: delete it",
     ]
     assert tool.main([], tmp_path) == 0

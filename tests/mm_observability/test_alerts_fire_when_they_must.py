@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mm_observability.queries.autoscaling import changed
+from mm_observability.dashboards.dashboard import CHOSEN
 from support.prometheus import promtool
-from support.queries import every_alert
-from support.scripts import ROOT, load_tool
+from support.queries import RULES, every_alert, every_query
+from support.scripts import ROOT
 
 CASES = sorted((ROOT / "tests" / "mm_observability" / "rules").glob("*.yaml"))
-RULES = ROOT / load_tool("generate_dashboards").RULES
 
 
 def staged(folder: Path, case: Path, rules: str) -> Path:
@@ -52,13 +51,14 @@ def test_cases_can_fail(case: Path, tmp_path: Path) -> None:
 def test_changes_of_replicas_are_marked(scrape: str, tmp_path: Path) -> None:
     """Also with the scrapes of Prometheus' own default, which leave one sample in a minute."""
     where = '{namespace="demo",model="tiny"}'
+    changed = dict(every_query())["multimodal-model / annotation"].expr.replace(CHOSEN, "")
     test = {
         "interval": scrape,
         "input_series": [
             {"series": f"mm_autoscaling_applied_replicas{where}", "values": "2x39 3x40"}
         ],
         "promql_expr_test": [
-            {"expr": changed(), "eval_time": after, "exp_samples": marks}
+            {"expr": changed, "eval_time": after, "exp_samples": marks}
             for after, marks in (
                 (f"{40 * 15 if scrape == '15s' else 40 * 60}s", [{"labels": where, "value": 1}]),
                 ("5m", []),
@@ -73,7 +73,7 @@ def test_changes_of_replicas_are_marked(scrape: str, tmp_path: Path) -> None:
 
 
 def test_every_alert_has_both_kinds_of_case() -> None:
-    alerts = {alert.name for alert in every_alert()}
+    alerts = {alert["alert"] for alert in every_alert()}
 
     assert expectations(firing=True) == alerts
     assert expectations(firing=False) == alerts
