@@ -23,26 +23,6 @@ _FUSED_ATTENTION = "context_fmha"
 
 
 LOOKAHEAD = "lookahead_decoding"
-PLANNED_FLAGS = frozenset(
-    [
-        "checkpoint_dir",
-        "output_dir",
-        "max_batch_size",
-        "max_beam_width",
-        "max_input_len",
-        "max_seq_len",
-        "max_decoder_seq_len",
-        "max_num_tokens",
-        "max_encoder_input_len",
-        "max_multimodal_len",
-        "max_prompt_embedding_table_size",
-        "kv_cache_type",
-        "workers",
-        "input_timing_cache",
-        "output_timing_cache",
-    ]
-)
-"""Flags that are planned: memory and pools were computed for their values."""
 
 
 def check_engines(now: Case) -> Iterator[SpecError]:
@@ -86,12 +66,15 @@ def check_version(now: Case) -> Iterator[SpecError]:
 
 def check_arguments(now: Case) -> Iterator[SpecError]:
     """Yield an error for each flag that is planned, or that trtllm-build does not have."""
-    known = flags_of("trtllm-build", version_of(now.version))
+    known, planned = (
+        flags_of("trtllm-build", version_of(now.version)),
+        table("tools")["plannedFlags"],
+    )
     converter = now.family.trtllm.converter
     if converter:
         known |= CONVERTER_FLAGS & flags_of(converter, version_of(now.version))
     for name, _ in now.request.plugins:
-        if name not in known or name in PLANNED_FLAGS:
+        if name not in known or name in planned:
             yield plan_error(
                 f"engine.plugins.{name}",
                 "PluginUnknown",
@@ -100,7 +83,7 @@ def check_arguments(now: Case) -> Iterator[SpecError]:
     given = [argument for argument in now.request.extra_build_args if argument.startswith("--")]
     for argument in given:
         name = argument[2:].partition("=")[0]
-        if name in PLANNED_FLAGS:
+        if name in planned:
             yield plan_error(
                 "engine.extraBuildArgs",
                 "FlagIsPlanned",

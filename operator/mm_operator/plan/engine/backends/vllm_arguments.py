@@ -13,85 +13,17 @@ from typing import Any, Final
 from mm_api.vllm_classes import VERSIONS
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.checks import Case, plan_error
-from mm_operator.plan.engine.tables import data_of
+from mm_operator.plan.engine.tables import data_of, table
 
 FIELD: Final = "engine.extraArgs"
 _SHORT = re.compile(r"-[a-zA-Z]")
 
-OWNED: Final[Mapping[str, str]] = {
-    "model": "the checkpoint is spec.model.source",
-    "served-model-name": "clients use metadata.name",
-    "tokenizer": "it is the checkpoint's",
-    "host": "vLLM listens on loopback, for the gateway alone",
-    "port": "vLLM listens on loopback, for the gateway alone",
-    "uds": "the gateway connects by a port",
-    "grpc": "the gateway speaks HTTP",
-    "headless": "a pod is a complete server",
-    "config": "the command line is complete",
-    "api-key": "set spec.gateway.authSecretRef",
-    "ssl-keyfile": "the gateway connects on loopback",
-    "ssl-certfile": "the gateway connects on loopback",
-    "root-path": "the gateway connects on loopback",
-    "max-model-len": "set spec.engine.maxSeqLen",
-    "max-num-seqs": "set spec.engine.maxBatchSize",
-    "max-num-batched-tokens": "set spec.engine.maxNumTokens",
-    "gpu-memory-utilization": "set spec.engine.kvCache.freeGpuMemoryFraction",
-    "kv-cache-memory-bytes": "set spec.engine.kvCache.freeGpuMemoryFraction",
-    "num-gpu-blocks-override": "set spec.engine.kvCache.freeGpuMemoryFraction",
-    "enable-prefix-caching": "set spec.engine.kvCache.reuse",
-    "limit-mm-per-prompt": "set spec.engine.maxImagesPerRequest",
-    "media-io-kwargs": "set spec.engine.maxVideoFrames",
-    "mm-processor-cache-gb": "set spec.vision.featureCacheBytes",
-    "tensor-parallel-size": "set spec.engine.parallelism.tensor",
-    "pipeline-parallel-size": "set spec.engine.parallelism.pipeline",
-    "enable-expert-parallel": "experts are split with the layers",
-    "data-parallel-size": "set spec.replicas",
-    "api-server-count": "one process serves the gateway",
-    "dtype": "set spec.engine.dtype",
-    "trust-remote-code": "set spec.model.trustRemoteCode",
-    "enable-lora": "set spec.engine.lora",
-    "lora-modules": "set spec.engine.lora",
-    "max-loras": "set spec.engine.lora",
-    "max-lora-rank": "set spec.engine.lora",
-    "chat-template": "the gateway writes prompts by the checkpoint's template",
-    "trust-request-chat-template": "the gateway writes prompts by the checkpoint's template",
-    "trust-request-mm-kwargs": "set spec.engine.maxVideoFrames",
-    "generation-config": "the gateway names every parameter of an answer",
-    "override-generation-config": "the gateway names every parameter of an answer",
-    "enable-auto-tool-choice": "the gateway reads calls of tools",
-    "tool-call-parser": "the gateway reads calls of tools",
-    "reasoning-parser": "the gateway reads thoughts",
-    "allowed-local-media-path": "the gateway sends media, and no paths",
-    "allowed-media-domains": "set spec.gateway.allowedHosts",
-    "disable-log-stats": "the dashboards read vLLM's series",
-}
+OWNED: Final[Mapping[str, str]] = table("vllm_options")["owned"]
 """Argument -> what decides it."""
 
+_UNPLANNED: Final[Mapping[str, str]] = table("vllm_options")["unplanned"]
 
 CACHE_TYPE: Final = "kv-cache-dtype"
-
-_UNPLANNED: Final[Mapping[str, str]] = {
-    "quantization": "weights are served as the checkpoint stores them",
-    "load-format": "weights are served as the checkpoint stores them",
-    "speculative-config": "the plan counts no second model",
-    "kv-transfer-config": "no other pod reads keys and values",
-    "ec-transfer-config": "no other pod encodes images",
-    "cpu-offload-gb": "the plan counts no weights in host memory",
-    "swap-space": "the plan counts no blocks in host memory",
-    "kv-offloading-size": "the plan counts no blocks in host memory",
-    "enable-sleep-mode": "nothing wakes a server",
-    "nnodes": "a replica is one pod",
-    "distributed-executor-backend": "a replica is one pod",
-    "runner": "the gateway sends chats and recordings",
-    "convert": "the gateway sends chats and recordings",
-    "revision": "the files are in the store",
-    "hf-overrides": "the plan is made of the checkpoint's own configuration",
-    "middleware": "nothing of a user's runs in the image",
-    "worker-cls": "nothing of a user's runs in the image",
-    "worker-extension-cls": "nothing of a user's runs in the image",
-    "logits-processors": "nothing of a user's runs in the image",
-    "scheduler-cls": "nothing of a user's runs in the image",
-}
 
 
 @cache
