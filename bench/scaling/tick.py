@@ -133,7 +133,7 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
         client=api,
         endpoints=endpoints,
         conflicts=ConflictingAutoscalers(api),
-        wake=woken.append,
+        requeue=woken.append,
         interval_seconds=INTERVAL_SECONDS,
     )
     cpu: list[float] = []

@@ -141,7 +141,7 @@ class Operator:
                 OwnPrometheus(settings.prometheus), settings.prometheus_allowed_hosts
             ),
             conflicts=ConflictingAutoscalers(client),
-            wake=self._queue.add,
+            requeue=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,
             engine_problem=partial(
                 engine_problem,

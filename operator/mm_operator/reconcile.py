@@ -7,6 +7,7 @@ by another one at once, and leaves the status to it.
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -59,45 +60,27 @@ _NAME_TAKEN_SECONDS = 15.0
 """An object that is not ours is not watched: how long its name may be free unnoticed."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Reconciler:
     """Brings the children and the status of one model to what its spec says."""
 
-    def __init__(
-        self,
-        *,
-        client: Client,
-        models: ModelCache,
-        observer: Observer,
-        diagnostics: PodDiagnostics,
-        claims: ClaimModes,
-        namespaces: ServedNamespaces,
-        turns: RolloutTurns,
-        applier: Applier,
-        clock: Callable[[], datetime],
-        on_error: Callable[[str], None],
-        events: EventPoster,
-        scaling: Callable[[str], ScalingView | None] = lambda _uid: None,
-        servers: Callable[[Key], tuple[ServerState, ...]] = lambda _key: (),
-        evidence: Callable[[Key], tuple[CanaryEvidence, ...]] = lambda _key: (),
-        on_status: Callable[[Mapping[str, Any], Mapping[str, Any]], None],
-    ) -> None:
-        self._client = client
-        self._models = models
-        self._observer = observer
-        self._diagnostics = diagnostics
-        self._claims = claims
-        self._namespaces = namespaces
-        self._turns = turns
-        self._applier = applier
-        self._clock = clock
-        self._on_error = on_error
-        self._events = events
-        self._scaling = scaling
-        self._servers = servers
-        self._evidence = evidence
-        self._on_status = on_status
-        self._unreported: set[Key] = set()
-        self._askers: dict[str, Key] = {}
+    client: Client
+    models: ModelCache
+    observer: Observer
+    diagnostics: PodDiagnostics
+    claims: ClaimModes
+    namespaces: ServedNamespaces
+    turns: RolloutTurns
+    applier: Applier
+    clock: Callable[[], datetime]
+    on_error: Callable[[str], None]
+    events: EventPoster
+    scaling: Callable[[str], ScalingView | None] = lambda _uid: None
+    servers: Callable[[Key], tuple[ServerState, ...]] = lambda _key: ()
+    evidence: Callable[[Key], tuple[CanaryEvidence, ...]] = lambda _key: ()
+    on_status: Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+    _unreported: set[Key] = field(default_factory=set, init=False)
+    _askers: dict[str, Key] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one model; return seconds until the next time, None for events only.
@@ -107,13 +90,13 @@ class Reconciler:
         try:
             return await self._reconcile_admitted(key)
         except Exception:
-            self._turns.missed(key)
+            self.turns.missed(key)
             raise
 
     async def _reconcile_admitted(self, key: Key) -> float | None:
         try:
-            if key in self._models and not await self._namespaces.admits(key.namespace):
-                self._turns.note(key, RolloutTurn())
+            if key in self.models and not await self.namespaces.admits(key.namespace):
+                self.turns.note(key, RolloutTurn())
                 return RECHECK_SECONDS
         except ClusterError as error:
             await self._reconcile(key, (stage_error("apply", error),))
@@ -127,29 +110,29 @@ class Reconciler:
         The Lease that it writes then wakes the others.
         """
         first = self._askers.setdefault(key.namespace, key)
-        if first not in self._models:
+        if first not in self.models:
             first = self._askers[key.namespace] = key
         return _ENABLED_SECONDS if first == key else RECHECK_SECONDS
 
     async def _reconcile(self, key: Key, denied: tuple[StageError, ...]) -> float | None:
         """Reconcile one model of a namespace of ours; `denied`: only its status may be written."""
         requeue_after = await self._gather(key)
-        record = self._models.find(key)
+        record = self.models.find(key)
         if record is None or record.deleting:
             self._unreported.discard(key)
-            self._turns.note(key, RolloutTurn())
+            self.turns.note(key, RolloutTurn())
             return None  # the garbage collector deletes what it owned
-        now = self._clock()
-        snapshot = self._observer.snapshot(
+        now = self.clock()
+        snapshot = self.observer.snapshot(
             record,
             now,
-            self._scaling(record.uid),
-            self._servers(key),
-            turn=self._turns.turn(key),
-            evidence=self._evidence(key),
+            self.scaling(record.uid),
+            self.servers(key),
+            turn=self.turns.turn(key),
+            evidence=self.evidence(key),
         )
         plan = decide(snapshot)
-        self._turns.note(key, rollout_turn_of(snapshot, plan.rollout))
+        self.turns.note(key, rollout_turn_of(snapshot, plan.rollout))
         try:
             outcome = await self._act(record, snapshot, plan, denied)
         except OutdatedError:
@@ -160,7 +143,7 @@ class Reconciler:
             return _SOON_SECONDS
         problems = [*outcome.errors, *await self._report(record, snapshot, plan, outcome)]
         for problem in problems:
-            self._on_error(problem.stage)
+            self.on_error(problem.stage)
         serious = (problem for problem in problems if problem.reason != Reason.NAME_TAKEN)
         if not denied and (first := next(serious, None)):
             raise RetryLaterError(first.message)
@@ -171,12 +154,12 @@ class Reconciler:
 
     async def _gather(self, key: Key) -> float | None:
         """Read what a decision needs beside the caches; afterwards nothing is awaited until it."""
-        record = self._models.find(key)
+        record = self.models.find(key)
         if record:
-            await self._claims.gather(record)
-        jobs = self._observer.jobs_of(record) if record else ()
-        pods = self._observer.pods_of(record) if record else ()
-        return await self._diagnostics.gather(jobs, pods, self._clock())
+            await self.claims.gather(record)
+        jobs = self.observer.jobs_of(record) if record else ()
+        pods = self.observer.pods_of(record) if record else ()
+        return await self.diagnostics.gather(jobs, pods, self.clock())
 
     def _comes_again(self, key: Key, outcome: Outcome) -> bool:
         """Return whether the status can wait for the next round, which sees what this one wrote.
@@ -197,14 +180,14 @@ class Reconciler:
         if plan.frozen or denied:
             return Outcome(errors=denied)
         documents = build(snapshot, plan)
-        prepared = self._applier.prepare(documents)
-        if self._applier.would_make_again(prepared) and not await self._exists(record):
+        prepared = self.applier.prepare(documents)
+        if self.applier.would_make_again(prepared) and not await self._exists(record):
             return None
-        done = await self._applier.apply(prepared, record.key)
+        done = await self.applier.apply(prepared, record.key)
         if done.errors:
             return done.outcome()
         deleted, errors = await prune(
-            self._client, self._applier.cache, record.key, unwanted(snapshot, plan, documents)
+            self.client, self.applier.cache, record.key, unwanted(snapshot, plan, documents)
         )
         return done.outcome(deleted=deleted, errors=errors)
 
@@ -214,10 +197,10 @@ class Reconciler:
         When a model is deleted, the garbage collector's deletes may arrive before the model's own:
         a child made then would be deleted and made again until kopf reports the model.
         """
-        live = await self._client.get(MODEL, record.key.namespace, record.key.name)
+        live = await self.client.get(MODEL, record.key.namespace, record.key.name)
         if live is not None and live["metadata"]["uid"] == record.uid:
             return "deletionTimestamp" not in live["metadata"]
-        self._models.remove(record.key, record.uid)
+        self.models.remove(record.key, record.uid)
         return False
 
     async def _report(
@@ -226,17 +209,15 @@ class Reconciler:
         """Write the status and post the transitions; return what was refused."""
         status = derive(snapshot, plan, outcome)
         try:
-            written = await write_status(
-                self._client, self._models, record, snapshot.status, status
-            )
+            written = await write_status(self.client, self.models, record, snapshot.status, status)
         except ClusterError as error:
             if error.status in {404, 409}:  # deleted, or another one of this name, since observed
                 _LOG.info("the status belongs to a model that is gone: %s", error)
                 return []
             return [stage_error("status", error)]
         if written:
-            self._events.add(record, snapshot.status, status)
-            self._on_status(snapshot.status, status)
+            self.events.add(record, snapshot.status, status)
+            self.on_status(snapshot.status, status)
         return []
 
 

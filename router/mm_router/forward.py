@@ -61,35 +61,23 @@ class RequestTimeoutError(GatewayError):
     status = HTTPStatus.GATEWAY_TIMEOUT
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Forward:
     """ASGI application behind one of the paths that replicas answer."""
 
-    def __init__(
-        self,
-        *,
-        fleet: Fleet,
-        attempts: Attempts,
-        drain: Drain,
-        bodies: BodyBudget,
-        metrics: RouterMetrics,
-        limits: ForwardLimits,
-        admit: Admit,
-        read: Callable[[bytes, str], Reading],
-        reader: Executor,
-    ) -> None:
-        self._fleet = fleet
-        self._attempts = attempts
-        self._drain = drain
-        self._bodies = bodies
-        self._metrics = metrics
-        self._limits = limits
-        self._admit = admit
-        self._read = read
-        self._reader = reader
+    fleet: Fleet
+    attempts: Attempts
+    drain: Drain
+    bodies: BodyBudget
+    metrics: RouterMetrics
+    limits: ForwardLimits
+    admit: Admit
+    read: Callable[[bytes, str], Reading]
+    reader: Executor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        response = ClientResponse(send, self._drain)
+        response = ClientResponse(send, self.drain)
         record = _Record(time.monotonic())
         try:
             error = await self._attempt(scope, receive, response, record)
@@ -99,7 +87,7 @@ class Forward:
             pass
         finally:
             status = response.status if response.complete else CLIENT_GONE
-            self._metrics.count("mm_router_requests_total", record.model, str(int(status)))
+            self.metrics.count("mm_router_requests_total", record.model, str(int(status)))
             note(scope, model=record.model)
 
     async def _attempt(
@@ -111,7 +99,7 @@ class Forward:
         refusal slowly would keep beyond the claim.
         """
         try:
-            with self._drain.inside():
+            with self.drain.inside():
                 await self._exchange(scope, receive, response, record)
         except ClientGoneError:
             return None
@@ -126,13 +114,13 @@ class Forward:
         self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record
     ) -> None:
         headers = dict(_decoded(scope["headers"]))
-        with self._admit(headers.get("authorization")), self._bodies.claim() as claim:
+        with self.admit(headers.get("authorization")), self.bodies.claim() as claim:
             body = await read_body(
                 receive,
                 headers,
                 claim,
-                limit=self._limits.max_body_bytes,
-                upload=self._limits.upload,
+                limit=self.limits.max_body_bytes,
+                upload=self.limits.upload,
             )
             request = await self._outgoing(scope, body)
             del body
@@ -145,11 +133,11 @@ class Forward:
         headers = passed_on(_decoded(scope["headers"]))
         content_type = headers.get("content-type", "")
         if len(body) <= _READ_AT_ONCE_BYTES:
-            reading = self._read(body, content_type)
+            reading = self.read(body, content_type)
         else:
             loop = asyncio.get_running_loop()
-            reading = await loop.run_in_executor(self._reader, self._read, body, content_type)
-        target = self._fleet.target(reading.model, reading.affinity)
+            reading = await loop.run_in_executor(self.reader, self.read, body, content_type)
+        target = self.fleet.target(reading.model, reading.affinity)
         query = scope["query_string"].decode("latin-1")
         return Outgoing(
             model=target.model,
@@ -168,12 +156,12 @@ class Forward:
         response: ClientResponse,
         record: _Record,
     ) -> None:
-        seconds = self._limits.request_timeout_seconds
+        seconds = self.limits.request_timeout_seconds
         try:
             async with asyncio.timeout(seconds - (time.monotonic() - record.began)):
                 comment = response.comment if request.streams else None
                 sent = time.monotonic()
-                visit, received = await self._attempts.reach(request, comment)
+                visit, received = await self.attempts.reach(request, comment)
                 # Nothing is sent again from here on.
                 model = request.model if request.model.canary else None
                 size = request.streams, request.work.tokens.bit_length()
@@ -183,7 +171,7 @@ class Forward:
                 try:
                     first = time.monotonic()
                     seconds = first - record.began
-                    self._metrics.observe("mm_router_first_byte_seconds", record.model, seconds)
+                    self.metrics.observe("mm_router_first_byte_seconds", record.model, seconds)
                     await pass_on(received, response, course)
                 except BrokenError:
                     visit.failed(Failure.BROKEN)
@@ -212,11 +200,11 @@ class Forward:
     ) -> None:
         """Take the answer of a revision of a model that has a canary."""
         label = "/".join(model)
-        self._metrics.count("mm_router_version_requests_total", label, version, code)
+        self.metrics.count("mm_router_version_requests_total", label, version, code)
         if answered.first_text is not None and not answered.failed:
             name = "mm_router_version_first_text_seconds"
-            self._metrics.observe(name, label, answered.first_text, version)
-        self._fleet.evidence.add(model, version, answered)
+            self.metrics.observe(name, label, answered.first_text, version)
+        self.fleet.evidence.add(model, version, answered)
 
 
 def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Paths of the router: those that replicas answer, those it answers itself, and its own state."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -35,24 +36,22 @@ class _MethodError(InvalidRequestError):
         return {"allow": self._allowed}
 
 
+@dataclass(slots=True, eq=False)
 class Public:
     """ASGI application for clients; `forwards`: path -> who answers it, and it with a slash."""
 
-    def __init__(
-        self, forwards: Mapping[str, App], catalog: Callable[[], Catalog], drain: Drain
-    ) -> None:
-        self._forwards = forwards
-        self._catalog = catalog
-        self._drain = drain
+    forwards: Mapping[str, App]
+    catalog: Callable[[], Catalog]
+    drain: Drain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         path, method = scope["path"], scope["method"]
-        forward = self._forwards.get(path.removesuffix("/"))
+        forward = self.forwards.get(path.removesuffix("/"))
         if forward is not None and method == "POST":
             await forward(scope, receive, send)
             return
-        response = ClientResponse(send, self._drain)
+        response = ClientResponse(send, self.drain)
         try:
             if forward is not None:
                 raise _method(method, path, "POST")
@@ -66,41 +65,35 @@ class Public:
             await response.fail(error, receive)
 
     def _models(self, name: str) -> dict[str, Any]:
-        catalog = self._catalog()
+        catalog = self.catalog()
         if not name:
             return {"object": "list", "data": [_described(one) for one in catalog.listed()]}
         return _described(catalog.entry(name))
 
 
+@dataclass(slots=True, eq=False)
 class State:
     """ASGI application of the port for kubelet, Prometheus and the operator."""
 
-    def __init__(
-        self,
-        problem: Callable[[], str],
-        metrics: Callable[[], bytes],
-        held: Callable[[], bytes],
-        drain: Drain,
-    ) -> None:
-        self._problem = problem
-        self._metrics = metrics
-        self._held = held
-        self._drain = drain
+    problem: Callable[[], str]
+    metrics: Callable[[], bytes]
+    held: Callable[[], bytes]
+    drain: Drain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        response = ClientResponse(send, self._drain)
+        response = ClientResponse(send, self.drain)
         match scope["path"]:
             case "/livez":
                 status, content, kind = HTTPStatus.OK, b"alive\n", _PLAIN
             case "/readyz":
-                problem = "draining" if self._drain.closing else self._problem()
+                problem = "draining" if self.drain.closing else self.problem()
                 status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
                 content, kind = f"{problem or 'ready'}\n".encode(), _PLAIN
             case "/metrics":
-                status, content, kind = HTTPStatus.OK, self._metrics(), _METRICS_TYPE
+                status, content, kind = HTTPStatus.OK, self.metrics(), _METRICS_TYPE
             case router_state.PATH:
-                status, content, kind = HTTPStatus.OK, self._held(), "application/json"
+                status, content, kind = HTTPStatus.OK, self.held(), "application/json"
             case path:
                 await response.fail(_NoRouteError(f"{path[:100]}: Not Found."), receive)
                 return

@@ -77,7 +77,7 @@ class Site:
             client=self.client,
             endpoints=self.endpoints,
             conflicts=ConflictingAutoscalers(self.client),
-            wake=lambda _key: None,
+            requeue=lambda _key: None,
             interval_seconds=TICK_SECONDS,
             clock=self.clock,
         )

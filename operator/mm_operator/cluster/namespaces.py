@@ -8,6 +8,7 @@ stands in docs/decisions/20261122-one-operator-for-a-namespace.md.
 import logging
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +32,7 @@ _CONFLICT = 409
 _NOT_FOUND = 404
 
 
+@dataclass(slots=True, eq=False)
 class ServedNamespaces:
     """Decides who serves a namespace; a `mm_operator.cluster.reflector.Sink`.
 
@@ -39,26 +41,16 @@ class ServedNamespaces:
     empty: the Lease stays.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        installation: str,
-        *,
-        role: str = "",
-        namespaced: bool = False,
-        on_change: Callable[[str], None] = lambda _namespace: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._client = client
-        self._me = installation
-        self._role = role
-        self._namespaced = namespaced
-        self._on_change = on_change
-        self._clock = clock
-        self._held: dict[str, dict[str, Any]] = {}
-        self._refused: dict[str, str] = {}
-        self._leaders: dict[str, tuple[str, float]] = {}
-        """Holder -> resource version of its leader Lease, and since when it is that."""
+    client: Client
+    installation: str
+    role: str = ""
+    namespaced: bool = False
+    on_change: Callable[[str], None] = lambda _namespace: None
+    clock: Callable[[], float] = time.monotonic
+    _held: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+    _refused: dict[str, str] = field(default_factory=dict, init=False)
+    _leaders: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
+    """Holder -> resource version of its leader Lease, and since when it is that."""
 
     def put(self, kind: str, item: dict[str, Any]) -> None:
         """Take an added or changed Lease; of another name, it is none of ours."""
@@ -69,7 +61,7 @@ class ServedNamespaces:
         before = self._held.get(metadata["namespace"])
         self._held[metadata["namespace"]] = item
         if before is None or _holder(before) != _holder(item):
-            self._on_change(metadata["namespace"])
+            self.on_change(metadata["namespace"])
 
     def keep(
         self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
@@ -91,7 +83,7 @@ class ServedNamespaces:
     def serves(self, namespace: str) -> bool:
         """Return whether the namespace is ours, as far as it was seen."""
         held = self._held.get(namespace)
-        return held is not None and _holder(held) == self._me
+        return held is not None and _holder(held) == self.installation
 
     def refused(self) -> int:
         return len(self._refused)
@@ -109,7 +101,7 @@ class ServedNamespaces:
 
     def _forget(self, namespace: str) -> None:
         if self._held.pop(namespace, None) is not None:
-            self._on_change(namespace)
+            self.on_change(namespace)
 
     def _refuse(self, namespace: str, holder: str) -> None:
         if self._refused.get(namespace) == holder:
@@ -132,7 +124,7 @@ class ServedNamespaces:
         if not slash:
             return False
         try:
-            lease = await self._client.get(LEASE, where, name)
+            lease = await self.client.get(LEASE, where, name)
         except ClusterError as error:
             _LOG.debug("whether %s still runs is unknown: %s", holder, error)
             return False
@@ -141,9 +133,9 @@ class ServedNamespaces:
         version = lease["metadata"]["resourceVersion"]
         known = self._leaders.get(holder)
         if known is None or known[0] != version:
-            self._leaders[holder] = version, self._clock()
+            self._leaders[holder] = version, self.clock()
             return False
-        return self._clock() - known[1] >= SILENT_SECONDS
+        return self.clock() - known[1] >= SILENT_SECONDS
 
     async def _write(self, namespace: str, held: dict[str, Any] | None) -> bool:
         """Write this installation as the holder; False when another was faster."""
@@ -157,15 +149,15 @@ class ServedNamespaces:
             "apiVersion": LEASE.api_version,
             "kind": LEASE.kind,
             "metadata": metadata,
-            "spec": {"holderIdentity": self._me, "acquireTime": _now()},
+            "spec": {"holderIdentity": self.installation, "acquireTime": _now()},
         }
         try:
             if held is None:
-                answer = await self._client.create(LEASE, namespace, body)
+                answer = await self.client.create(LEASE, namespace, body)
                 _LOG.info("serving namespace %s", namespace)
             else:
                 metadata["resourceVersion"] = held["metadata"]["resourceVersion"]
-                answer = await self._client.update(LEASE, namespace, LEASE_NAME, body)
+                answer = await self.client.update(LEASE, namespace, LEASE_NAME, body)
                 _LOG.info("serving namespace %s after %r", namespace, _holder(held))
         except ClusterError as error:
             if error.status == _NOT_FOUND:  # deleted, which the watch did not report yet
@@ -179,7 +171,7 @@ class ServedNamespaces:
 
     async def _is_mine(self, namespace: str) -> bool:
         """Read whose the Lease is by now: another worker of this process may have been faster."""
-        lease = await self._client.get(LEASE, namespace, LEASE_NAME)
+        lease = await self.client.get(LEASE, namespace, LEASE_NAME)
         if lease is None:
             return False
         self.put(LEASE.kind, lease)
@@ -187,12 +179,12 @@ class ServedNamespaces:
 
     async def _owners(self, namespace: str) -> dict[str, Any]:
         """Return the owner of a new Lease as part of its metadata; nothing where it is unknown."""
-        if not self._role:
+        if not self.role:
             return {}
-        resource = ROLE if self._namespaced else CLUSTER_ROLE
-        place = namespace if self._namespaced else None
+        resource = ROLE if self.namespaced else CLUSTER_ROLE
+        place = namespace if self.namespaced else None
         try:
-            role = await self._client.get(resource, place, self._role)
+            role = await self.client.get(resource, place, self.role)
         except ClusterError as error:
             _LOG.warning("the Lease of namespace %s gets no owner: %s", namespace, error)
             return {}
@@ -201,7 +193,7 @@ class ServedNamespaces:
         owner = {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
-            "name": self._role,
+            "name": self.role,
             "uid": role["metadata"]["uid"],
         }
         return {"ownerReferences": [owner]}

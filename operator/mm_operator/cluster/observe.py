@@ -1,7 +1,7 @@
 """From caches to a `Snapshot`. No request is sent: `PodDiagnostics` has read what must be read."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -59,30 +59,19 @@ _CHILD_KINDS = frozenset(
 )
 
 
+@dataclass(slots=True, eq=False)
 class Observer:
     """Makes snapshots from what the caches hold."""
 
-    def __init__(
-        self,
-        models: ModelCache,
-        cache: Cache,
-        nodes: NodeCache,
-        *,
-        diagnostics: PodDiagnostics,
-        claims: ClaimModes,
-        settings: PlanSettings,
-        claims_missing: Callable[[], str] = lambda: "",
-        warm_up_problem: Callable[[str], str] = lambda _pod_uid: "",
-    ) -> None:
-        self._models = models
-        self._cache = cache
-        self._nodes = nodes
-        self._diagnostics = diagnostics
-        self._claims = claims
-        self._settings = settings
-        self._claims_missing = claims_missing
-        self._warm_up_problem = warm_up_problem
-        self._leavers: dict[str, tuple[Hashable, frozenset[str]]] = {}
+    models: ModelCache
+    cache: Cache
+    nodes: NodeCache
+    diagnostics: PodDiagnostics
+    claims: ClaimModes
+    settings: PlanSettings
+    claims_missing: Callable[[], str] = lambda: ""
+    warm_up_problem: Callable[[str], str] = lambda _pod_uid: ""
+    _leavers: dict[str, tuple[Hashable, frozenset[str]]] = field(default_factory=dict, init=False)
 
     def snapshot(
         self,
@@ -109,17 +98,17 @@ class Observer:
             comparison=record.comparison,
             command=record.command,
             evidence=evidence,
-            settings=self._settings,
+            settings=self.settings,
             observed=self._observe(record),
             now=now,
             store_leavers=self._store_leavers(key.namespace),
-            gpu_nodes=self._nodes.gpus(),
-            claims_missing=self._claims_missing(),
+            gpu_nodes=self.nodes.gpus(),
+            claims_missing=self.claims_missing(),
             claims_of_one_node={
-                claim: self._models.claim_holders(key.namespace, claim)
-                for claim in self._claims.for_one_node(record)
+                claim: self.models.claim_holders(key.namespace, claim)
+                for claim in self.claims.for_one_node(record)
             },
-            claims_of_one_pod=self._claims.for_one_pod(record),
+            claims_of_one_pod=self.claims.for_one_pod(record),
             deleting=record.deleting,
             turn=turn,
             scaling=scaling,
@@ -131,23 +120,23 @@ class Observer:
 
         Every owner is looked at once for each version of the claim and each model that left.
         """
-        store = self._cache.find(CLAIM.kind, namespace, names.STORE_CLAIM)
+        store = self.cache.find(CLAIM.kind, namespace, names.STORE_CLAIM)
         if store is None:
             return frozenset()
         known = self._leavers.get(namespace)
-        state = (store.uid, store.version, self._models.leavings(namespace))
+        state = (store.uid, store.version, self.models.leavings(namespace))
         if known is None or known[0] != state:
-            known = state, self._models.store_leavers(namespace, store.owner_uids)
+            known = state, self.models.store_leavers(namespace, store.owner_uids)
             self._leavers[namespace] = known
-        return self._models.store_leavers(namespace, known[1])  # one may have come back since
+        return self.models.store_leavers(namespace, known[1])  # one may have come back since
 
     def jobs_of(self, record: ModelRecord) -> list[Cached]:
         """Return the Jobs a decision about a model looks at: its own and those it shares."""
-        own = [item for item in self._cache.of_model(record.key) if item.kind == JOB.kind]
+        own = [item for item in self.cache.of_model(record.key) if item.kind == JOB.kind]
         shared = [
             item
             for engine in self._engines_of(record)
-            for item in self._cache.of_engine(record.key.namespace, engine)
+            for item in self.cache.of_engine(record.key.namespace, engine)
             if item.kind == JOB.kind
         ]
         return own + shared
@@ -155,20 +144,20 @@ class Observer:
     def _engines_of(self, record: ModelRecord) -> Iterator[str]:
         return (
             item.engine
-            for item in self._cache.owned_by(record.uid)
+            for item in self.cache.owned_by(record.uid)
             if item.kind == CONFIG.kind and item.engine
         )
 
     def _observe(self, record: ModelRecord) -> Observed:
         own: dict[str, list[Cached]] = {}
-        for item in self._cache.of_model(record.key):
+        for item in self.cache.of_model(record.key):
             own.setdefault(item.kind, []).append(item)
         deployments = {item.component: item for item in own.get(DEPLOYMENT.kind, ())}
         pods: dict[str, list[PodState]] = {}
         for item in own.get(POD.kind, ()):
             if not item.job:
                 pods.setdefault(item.component, []).append(self._pod(item))
-        store = self._cache.find(CLAIM.kind, record.key.namespace, names.STORE_CLAIM)
+        store = self.cache.find(CLAIM.kind, record.key.namespace, names.STORE_CLAIM)
         return Observed(
             configs={item.name: item.once(config_state) for item in own.get(CONFIG.kind, ())},
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
@@ -197,21 +186,21 @@ class Observer:
         """Return the pods of a model's servers and encoders."""
         return [
             item
-            for item in self._cache.of_model(record.key)
+            for item in self.cache.of_model(record.key)
             if item.kind == POD.kind and not item.job
         ]
 
     def _pod(self, item: Cached) -> PodState:
-        state, trouble = item.once(pod_state), self._diagnostics.volume(item.uid)
+        state, trouble = item.once(pod_state), self.diagnostics.volume(item.uid)
         if trouble is not None:
             return replace(state, volume=trouble)
-        problem = self._warm_up_problem(item.uid)
+        problem = self.warm_up_problem(item.uid)
         if problem and state.start and state.start.phase == "WarmingUp":
             return replace(state, start=replace(state.start, problem=steady(problem)))
         return state
 
     def _job(self, item: Cached) -> JobState:
-        pods, said = tuple(self._cache.of_job(item.namespace, item.name)), self._diagnostics
+        pods, said = tuple(self.cache.of_job(item.namespace, item.name)), self.diagnostics
         tails = {pod.uid: said.log_tails.get(pod.uid, ()) for pod in pods}
         progress = {pod.uid: said.progress.get(pod.uid, "") for pod in pods}
         blocked = said.blocked(item.uid)
@@ -229,8 +218,8 @@ class Observer:
 
     def engine(self, namespace: str, name: str) -> EngineState:
         """Return what a namespace shares about one engine."""
-        items = list(self._cache.of_engine(namespace, name))
-        config = self._cache.find(CONFIG.kind, namespace, name)
+        items = list(self.cache.of_engine(namespace, name))
+        config = self.cache.find(CONFIG.kind, namespace, name)
         return EngineState(
             config=config.once(config_state) if config is not None else None,
             jobs=tuple(self._job(item) for item in items if item.kind == JOB.kind),
@@ -240,15 +229,15 @@ class Observer:
         """Return the engines of a store that some model wants or serves."""
         return tuple(
             StoredEngine(item.namespace, item.once(config_state))
-            for item in self._cache.of_store(store)
+            for item in self.cache.of_store(store)
         )
 
     def _sweeper(self, store: str, namespace: str) -> Owner | None:
-        first = self._cache.first_user(store, namespace)
+        first = self.cache.first_user(store, namespace)
         return Owner(*first) if first else None
 
     def engine_names(self, namespace: str) -> frozenset[str]:
-        return frozenset(self._cache.engines(namespace))
+        return frozenset(self.cache.engines(namespace))
 
 
 def _deployment(item: Cached | None) -> DeploymentState | None:

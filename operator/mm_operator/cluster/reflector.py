@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import aiohttp
@@ -56,6 +57,7 @@ class _ExpiredError(Exception):
     """The resource version is too old to watch from: list again."""
 
 
+@dataclass(slots=True, eq=False)
 class Reflector:
     """Fills a sink with the objects of one resource that match a label and a field selector.
 
@@ -64,35 +66,23 @@ class Reflector:
     succeeds. `problem` says why the stream is down, empty while it is up: it is shown by `/readyz`.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        resource: Resource,
-        *,
-        namespace: str | None,
-        selector: str,
-        sink: Sink,
-        fields: str = "",
-        metadata_only: bool = False,
-        jitter: Callable[[int, int], int] = random.randint,
-    ) -> None:
-        self._client = client
-        self._resource = resource
-        self._namespace = namespace
-        self._selector = selector
-        self._fields = fields
-        self._sink = sink
-        self._metadata_only = metadata_only
-        self._jitter = jitter
-        self.synced = asyncio.Event()
-        self.answered = asyncio.Event()
-        self.missing = False
-        self.problem = "not listed yet"
+    client: Client
+    resource: Resource
+    namespace: str | None
+    selector: str
+    sink: Sink
+    fields: str = ""
+    metadata_only: bool = False
+    jitter: Callable[[int, int], int] = random.randint
+    synced: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    answered: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    missing: bool = field(default=False, init=False)
+    problem: str = field(default="not listed yet", init=False)
 
     @property
     def name(self) -> str:
         """Return the plural, with the namespace where there is one, for logs and health."""
-        return f"{self._resource.plural} in {self._namespace or 'all namespaces'}"
+        return f"{self.resource.plural} in {self.namespace or 'all namespaces'}"
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -130,20 +120,20 @@ class Reflector:
         """
         uids: set[str] = set()
         version = ""
-        pages = self._client.list(
-            self._resource,
-            self._namespace,
-            selector=self._selector,
-            fields=self._fields,
-            metadata_only=self._metadata_only,
-            page=LIST_PAGE.get(self._resource.kind, 500),
+        pages = self.client.list(
+            self.resource,
+            self.namespace,
+            selector=self.selector,
+            fields=self.fields,
+            metadata_only=self.metadata_only,
+            page=LIST_PAGE.get(self.resource.kind, 500),
         )
         async for items, version in pages:  # noqa: B007  # the last page's version is what is wanted
             for item in items:
-                self._sink.put(self._resource.kind, item)
+                self.sink.put(self.resource.kind, item)
                 uids.add(item["metadata"]["uid"])
                 await asyncio.sleep(0)  # to take one is 0.3 ms; others have their turns in between
-        self._sink.keep(self._resource.kind, uids, namespace=self._namespace, version=int(version))
+        self.sink.keep(self.resource.kind, uids, namespace=self.namespace, version=int(version))
         self.missing = False
         self.synced.set()
         self.answered.set()
@@ -151,15 +141,15 @@ class Reflector:
 
     async def _watch(self, version: str) -> str:
         """Follow one watch request to its end and return the version reached."""
-        answer = await self._client.watch(
-            self._resource,
-            self._namespace,
-            selector=self._selector,
-            fields=self._fields,
+        answer = await self.client.watch(
+            self.resource,
+            self.namespace,
+            selector=self.selector,
+            fields=self.fields,
             version=version,
-            seconds=self._jitter(*_WATCH_SECONDS),
+            seconds=self.jitter(*_WATCH_SECONDS),
             silence_seconds=_SILENCE_SECONDS,
-            metadata_only=self._metadata_only,
+            metadata_only=self.metadata_only,
         )
         async with answer:
             try:
@@ -185,11 +175,11 @@ class Reflector:
             if item.get("code") == _GONE:
                 raise _ExpiredError
             raise ClusterError(
-                item.get("code", 0), self._resource.kind, "", item.get("message", "watch failed")
+                item.get("code", 0), self.resource.kind, "", item.get("message", "watch failed")
             )
         if event["type"] in {"ADDED", "MODIFIED"}:
-            self._sink.put(self._resource.kind, item)
+            self.sink.put(self.resource.kind, item)
         elif event["type"] == "DELETED":
-            self._sink.remove(self._resource.kind, item)
+            self.sink.remove(self.resource.kind, item)
         version: str = item["metadata"]["resourceVersion"]
         return version

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Generic
 
 from mm_operator.control.queue import K, WorkQueue
@@ -15,6 +16,7 @@ class RetryLaterError(Exception):
     """A reconcile did what it could; what was refused is tried again with back-off."""
 
 
+@dataclass(slots=True, eq=False)
 class Controller(Generic[K]):
     """Runs workers over a queue.
 
@@ -25,33 +27,22 @@ class Controller(Generic[K]):
     its seconds.
     """
 
-    def __init__(
-        self,
-        queue: WorkQueue[K],
-        reconcile: Callable[[K], Awaitable[float | None]],
-        *,
-        everything: Callable[[], Iterable[K]],
-        reports: Callable[[str, float], None],
-        workers: int,
-        fence: type[Exception],
-        on_key: Callable[[K | None], None] = lambda _key: None,
-    ) -> None:
-        self._queue = queue
-        self._reconcile = reconcile
-        self._everything = everything
-        self._reports = reports
-        self._workers = workers
-        self._fence = fence
-        self._on_key = on_key
-        self._turn = asyncio.Lock()
+    queue: WorkQueue[K]
+    reconcile: Callable[[K], Awaitable[float | None]]
+    everything: Callable[[], Iterable[K]]
+    reports: Callable[[str, float], None]
+    workers: int
+    fence: type[Exception]
+    on_key: Callable[[K | None], None] = lambda _key: None
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def lead(self) -> None:
         """Reconcile everything, then what is requested, until cancelled."""
-        self._queue.clear()
-        for key in self._everything():
-            self._queue.add(key)
+        self.queue.clear()
+        for key in self.everything():
+            self.queue.add(key)
         async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
+            for number in range(self.workers):
                 group.create_task(self._work(), name=f"worker {number}")
 
     async def _work(self) -> None:
@@ -60,33 +51,33 @@ class Controller(Generic[K]):
             # thousand in a row, as after a start, one for each worker went before a timer did.
             async with self._turn:
                 await asyncio.sleep(0)
-                key = await self._queue.get()
-            self._on_key(key)
+                key = await self.queue.get()
+            self.on_key(key)
             try:
                 await self._one(key)
             finally:
-                self._queue.done(key)
-                self._on_key(None)
+                self.queue.done(key)
+                self.on_key(None)
 
     async def _one(self, key: K) -> None:
         started = time.monotonic()
         result = "ok"
         try:
-            again = await self._reconcile(key)
-        except self._fence:
+            again = await self.reconcile(key)
+        except self.fence:
             result = "fenced"
-            delay = self._queue.retry(key)
+            delay = self.queue.retry(key)
             _LOG.info("the write fence is closed: tried again in %.1f s", delay)
         except RetryLaterError as error:
             result = "error"
-            delay = self._queue.retry(key)
+            delay = self.queue.retry(key)
             _LOG.warning("tried again in %.1f s: %s", delay, error)
         except Exception:  # noqa: BLE001  # one model's defect must not stop the others
             result = "error"
-            delay = self._queue.retry(key)
+            delay = self.queue.retry(key)
             _LOG.exception("reconcile failed, tried again in %.1f s", delay)
         else:
-            self._queue.forget(key)
+            self.queue.forget(key)
             if again is not None:
-                self._queue.add_after(key, again)
-        self._reports(result, time.monotonic() - started)
+                self.queue.add_after(key, again)
+        self.reports(result, time.monotonic() - started)

@@ -92,65 +92,41 @@ class _Evaluation:
         return _slot_of(self.record.key, self.spec)
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Scaler:
-    """Follows every model that has `spec.autoscaling`.
+    """Follows every model that has `spec.autoscaling`."""
 
-    Args:
-        models: the custom resources as last seen.
-        cache: their pods.
-        client: writes the scale subresource.
-        endpoints: where metrics are read.
-        conflicts: who else moves replicas.
-        wake: requests that a model be reconciled, which writes its status.
-        interval_seconds: between two ticks.
-        engine_problem: returns why the engine of a spec cannot work; empty: it can.
-        clock: Unix seconds.
-        report_seconds: called with the seconds of each tick.
-        serves: whether the models of a namespace are this installation's.
-        held: how many requests of a model wait in routers.
-        waited_seconds: how long the oldest of them has waited.
-        hold_problem: why requests of a namespace would be lost without a replica; empty: they wait.
-            None: there are no routers, and a model keeps one replica.
-    """
+    models: ModelCache
+    cache: Cache
+    client: Client
+    endpoints: Endpoints
+    conflicts: ConflictingAutoscalers
+    requeue: Callable[[Key], None]
+    """Requests that a model be reconciled, which writes its status."""
+    interval_seconds: float
+    engine_problem: Callable[[AutoscalingSpec], str] = engine_problem
+    """Returns why the engine of a spec cannot work; empty: it can."""
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
+    report_seconds: Callable[[float], None] = lambda _seconds: None
+    """Called with the seconds of each tick."""
+    serves: Callable[[str], bool] = lambda _namespace: True
+    """Returns whether the models of a namespace are this installation's."""
+    held: Callable[[Key], int] = lambda _key: 0
+    """Returns how many requests of a model wait in routers."""
+    waited_seconds: Callable[[Key], float] = lambda _key: 0.0
+    hold_problem: Callable[[str], str] | None = None
+    """Returns why requests of a namespace would be lost without a replica; empty: they wait. None:
+    there are no routers, and a model keeps one replica."""
 
-    def __init__(
-        self,
-        *,
-        models: ModelCache,
-        cache: Cache,
-        client: Client,
-        endpoints: Endpoints,
-        conflicts: ConflictingAutoscalers,
-        wake: Callable[[Key], None],
-        interval_seconds: float,
-        engine_problem: Callable[[AutoscalingSpec], str] = engine_problem,
-        clock: Callable[[], float] = time.time,
-        report_seconds: Callable[[float], None] = lambda _seconds: None,
-        serves: Callable[[str], bool] = lambda _namespace: True,
-        held: Callable[[Key], int] = lambda _key: 0,
-        waited_seconds: Callable[[Key], float] = lambda _key: 0.0,
-        hold_problem: Callable[[str], str] | None = None,
-    ) -> None:
-        self._models = models
-        self._cache = cache
-        self._client = client
-        self._endpoints = endpoints
-        self._conflicts = conflicts
-        self._wake = wake
-        self._interval = interval_seconds
-        self._engine_problem = engine_problem
-        self._clock = clock
-        self._report_seconds = report_seconds
-        self._serves = serves
-        self._held = held
-        self._waited_seconds = waited_seconds
-        self._hold_problem = hold_problem
-        self._autoscalers: dict[str, ModelAutoscaler] = {}
-        self._views: dict[str, ScalingView] = {}
-        self._specs: dict[str, tuple[int, MultimodalModelSpec | None]] = {}
-        self._pods: dict[str, tuple[int, ScaledPod]] = {}
-        self._slots: dict[Slot, set[Key]] | None = None
-        """Members of each slot; None until a tick has seen every model."""
+    _autoscalers: dict[str, ModelAutoscaler] = field(default_factory=dict, init=False)
+    _views: dict[str, ScalingView] = field(default_factory=dict, init=False)
+    _specs: dict[str, tuple[int, MultimodalModelSpec | None]] = field(
+        default_factory=dict, init=False
+    )
+    _pods: dict[str, tuple[int, ScaledPod]] = field(default_factory=dict, init=False)
+    _slots: dict[Slot, set[Key]] | None = field(default=None, init=False)
+    """Members of each slot; None until a tick has seen every model."""
 
     def view(self, uid: str) -> ScalingView | None:
         """Return what the status of a model should say; None before the first evaluation."""
@@ -158,8 +134,8 @@ class Scaler:
 
     def autoscalers(self) -> Iterator[tuple[Key, int, ModelAutoscaler]]:
         """Yield each model that is followed, with its replicas, for metrics."""
-        for key in self._models:
-            record = self._models.find(key)
+        for key in self.models:
+            record = self.models.find(key)
             if record is not None and (autoscaler := self._autoscalers.get(record.uid)):
                 spec = self._spec(record)
                 yield key, spec.replicas if spec else 0, autoscaler
@@ -177,10 +153,10 @@ class Scaler:
                 except Exception:  # noqa: BLE001  # one tick's defect must not end the operator
                     _LOG.exception("a tick of the autoscaler failed; the next tick retries")
                 took = time.monotonic() - started
-                self._report_seconds(took)
-                await asyncio.sleep(max(self._interval / 15, self._interval - took))
+                self.report_seconds(took)
+                await asyncio.sleep(max(self.interval_seconds / 15, self.interval_seconds - took))
         finally:
-            await self._endpoints.close()
+            await self.endpoints.close()
 
     async def wake(self, keys: Sequence[Key]) -> None:
         """Decide at once on models in which requests wait, where there is no replica."""
@@ -211,14 +187,14 @@ class Scaler:
         self._forget({evaluation.record.uid for evaluation in evaluations})
         for evaluation in evaluations:
             if evaluation.autoscaler.changes_engine(evaluation.requested.spec.engine):
-                self._conflicts.suspect(evaluation.record.key)  # what the former engine left behind
-        await self._conflicts.refresh(evaluation.record.key for evaluation in evaluations)
+                self.conflicts.suspect(evaluation.record.key)  # what the former engine left behind
+        await self.conflicts.refresh(evaluation.record.key for evaluation in evaluations)
         await self._resolve(evaluations)
         groups: dict[Endpoint, list[_Evaluation]] = defaultdict(list)
         alone: list[_Evaluation] = []
         for evaluation in evaluations:
             (groups[evaluation.endpoint] if evaluation.endpoint else alone).append(evaluation)
-        await self._endpoints.keep(set(groups))
+        await self.endpoints.keep(set(groups))
         async with asyncio.TaskGroup() as group:
             for endpoint, members in groups.items():
                 group.create_task(self._together(endpoint, members))
@@ -226,7 +202,7 @@ class Scaler:
 
     async def _evaluations(self) -> list[_Evaluation]:
         evaluations: list[_Evaluation] = []
-        for number, key in enumerate(self._models):
+        for number, key in enumerate(self.models):
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
             try:
@@ -243,10 +219,10 @@ class Scaler:
 
         Only a look at the routers wakes a model: at a tick what it counted may be answered by now.
         """
-        record = self._models.find(key)
+        record = self.models.find(key)
         if record is None or not record.scales or record.deleting:
             return None
-        if not self._serves(key.namespace):
+        if not self.serves(key.namespace):
             return None
         spec = self._spec(record)
         if spec is None or spec.autoscaling is None or spec.autoscaling.mode == "Off":
@@ -254,7 +230,7 @@ class Scaler:
         status = record.status.read()
         autoscaler = self._autoscalers.get(record.uid)
         if autoscaler is None:
-            autoscaler = ModelAutoscaler(status.get("scaling") or {}, self._clock(), spec.replicas)
+            autoscaler = ModelAutoscaler(status.get("scaling") or {}, self.clock(), spec.replicas)
             self._autoscalers[record.uid] = autoscaler
         if self._is_behind(record):
             return None
@@ -264,12 +240,12 @@ class Scaler:
             spec.replicas,
             spec.engine.max_batch_size,
             mover,
-            held=self._held(key) if waking or spec.replicas else 0,
-            hold_problem=self._hold_problem and self._hold_problem(key.namespace),
+            held=self.held(key) if waking or spec.replicas else 0,
+            hold_problem=self.hold_problem and self.hold_problem(key.namespace),
             slot=spec.runtime.gpu.slot or "",
         )
         pods = self._pods_of(key)
-        pod_names = autoscaler.names(pods, self._clock())
+        pod_names = autoscaler.names(pods, self.clock())
         return _Evaluation(record, spec, requested, autoscaler, pods, pod_names)
 
     def _is_behind(self, record: ModelRecord) -> bool:
@@ -283,7 +259,7 @@ class Scaler:
             if one.slot:
                 found[one.slot].add(one.record.key)
         for slot, keys in (self._slots or {}).items():
-            records = [record for key in keys if (record := self._models.find(key))]
+            records = [record for key in keys if (record := self.models.find(key))]
             if behind := {one.key for one in records if self._is_behind(one)}:
                 found[slot] |= behind
         return dict(found)
@@ -292,7 +268,7 @@ class Scaler:
         """Return every model of a slot; none while it is not known what each of them has."""
         found = []
         for key in sorted((self._slots or {}).get(slot, ())):
-            evaluation, record = self._evaluation_of(key, waking=True), self._models.find(key)
+            evaluation, record = self._evaluation_of(key, waking=True), self.models.find(key)
             if record is not None and self._is_behind(record):
                 return []
             if evaluation is not None and evaluation.slot == slot:
@@ -300,7 +276,7 @@ class Scaler:
         return found
 
     def _take_turns(self, slot: Slot, evaluations: Sequence[_Evaluation]) -> None:
-        now = self._clock()
+        now = self.clock()
         members = [
             slot_member(
                 one.record.key.name,
@@ -308,8 +284,8 @@ class Scaler:
                 one.requested,
                 one.autoscaler,
                 pods=one.pods,
-                held=self._held(one.record.key),
-                waited_seconds=self._waited_seconds(one.record.key),
+                held=self.held(one.record.key),
+                waited_seconds=self.waited_seconds(one.record.key),
                 at=now,
             )
             for one in evaluations
@@ -321,7 +297,7 @@ class Scaler:
     async def _resolve(self, evaluations: Sequence[_Evaluation]) -> None:
         for evaluation in evaluations:
             try:
-                evaluation.endpoint = await self._endpoints.resolve(
+                evaluation.endpoint = await self.endpoints.resolve(
                     evaluation.requested.spec.prometheus
                 )
             except MetricsError as error:
@@ -358,7 +334,7 @@ class Scaler:
             for name in evaluation.names
         ]
         try:
-            client = await self._endpoints.client(endpoint)
+            client = await self.endpoints.client(endpoint)
             series = await read_all(client, pods, sorted(metrics)) if pods else {}
         except MetricsError as error:
             for evaluation in evaluations:
@@ -377,7 +353,7 @@ class Scaler:
                 await asyncio.sleep(0)
 
     async def _decide(self, evaluation: _Evaluation) -> None:
-        now, requested, autoscaler = self._clock(), evaluation.requested, evaluation.autoscaler
+        now, requested, autoscaler = self.clock(), evaluation.requested, evaluation.autoscaler
         objectives = evaluation.objectives
         reading = Reading(None, evaluation.problem)
         if not evaluation.problem:
@@ -390,7 +366,7 @@ class Scaler:
                 now=now,
             )
         if autoscaler.others_moved(requested, now):
-            self._conflicts.suspect(evaluation.record.key)
+            self.conflicts.suspect(evaluation.record.key)
         decision = evaluation.turn or autoscaler.decide(
             requested, objectives, pods=evaluation.pods, reading=reading, now=now
         )
@@ -404,7 +380,7 @@ class Scaler:
         view = autoscaler.publish(requested, decision, authority, now)
         if view is not None:
             self._views[evaluation.record.uid] = view
-            self._wake(evaluation.record.key)
+            self.requeue(evaluation.record.key)
 
     async def _move(self, evaluation: _Evaluation, replicas: int, reason: str) -> None:
         """Write the scale subresource; a model that changed meanwhile is looked at next tick."""
@@ -417,7 +393,7 @@ class Scaler:
             "spec": {"replicas": replicas},
         }
         try:
-            answer = await self._client.merge(
+            answer = await self.client.merge(
                 MODEL, key.namespace, key.name, body, subresource="scale", manager=SCALE_MANAGER
             )
         except WritesForbiddenError:
@@ -426,14 +402,14 @@ class Scaler:
             _LOG.info("%s was not scaled to %d: %s", key, replicas, error)
             return
         evaluation.autoscaler.written_version = int(answer["metadata"]["resourceVersion"])
-        evaluation.autoscaler.moved(before, replicas, reason, self._clock())
+        evaluation.autoscaler.moved(before, replicas, reason, self.clock())
 
     def _authority(self, evaluation: _Evaluation, now: float) -> ScalingAuthority:
         """Return who should move the replicas, and what stands against it."""
         spec = evaluation.requested.spec
-        if problem := self._engine_problem(spec):
+        if problem := self.engine_problem(spec):
             return ScalingAuthority(problem=problem)
-        others = self._conflicts.name(evaluation.record.key, spec.engine)
+        others = self.conflicts.name(evaluation.record.key, spec.engine)
         keda_moves = spec.engine == "KEDA" and spec.mode == "Enforce" and not others
         return ScalingAuthority(
             others=others,
@@ -443,14 +419,14 @@ class Scaler:
 
     def _trouble(self, evaluation: _Evaluation, now: float) -> str:
         key = evaluation.record.key
-        found = self._cache.find(SCALED_OBJECT.kind, key.namespace, names.autoscaler(key.name))
+        found = self.cache.find(SCALED_OBJECT.kind, key.namespace, names.autoscaler(key.name))
         return engines.trouble(found.parse(), now) if found is not None else ""
 
     def _may_take_over(self, evaluation: _Evaluation, now: float) -> bool:
         name = names.autoscaler(evaluation.record.key.name)
-        if self._cache.find(SCALED_OBJECT.kind, evaluation.record.key.namespace, name) is not None:
+        if self.cache.find(SCALED_OBJECT.kind, evaluation.record.key.namespace, name) is not None:
             return True
-        return evaluation.autoscaler.is_settled(now, _SETTLED_TICKS * self._interval)
+        return evaluation.autoscaler.is_settled(now, _SETTLED_TICKS * self.interval_seconds)
 
     def _spec(self, record: ModelRecord) -> MultimodalModelSpec | None:
         held = self._specs.get(record.uid)
@@ -461,7 +437,7 @@ class Scaler:
 
     def _pods_of(self, key: Key) -> list[ScaledPod]:
         found = []
-        for item in self._cache.of_model(key):
+        for item in self.cache.of_model(key):
             if item.kind != POD.kind or item.component != labels.Component.SERVER:
                 continue
             held = self._pods.get(item.uid)
@@ -476,7 +452,7 @@ class Scaler:
         _keep(self._autoscalers, followed)
         _keep(self._views, followed)
         _keep(self._specs, followed)
-        _keep(self._pods, self._cache.uids())
+        _keep(self._pods, self.cache.uids())
 
 
 def _slot_of(key: Key, spec: MultimodalModelSpec) -> Slot | None:

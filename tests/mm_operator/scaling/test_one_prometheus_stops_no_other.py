@@ -89,7 +89,7 @@ async def reported(*models: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         client=client,
         endpoints=endpoints,
         conflicts=ConflictingAutoscalers(client),
-        wake=lambda _key: None,
+        requeue=lambda _key: None,
         interval_seconds=15.0,
     )
     try:

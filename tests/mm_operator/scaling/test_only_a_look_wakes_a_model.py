@@ -55,7 +55,7 @@ async def asleep(**changes: Any) -> AsyncIterator[tuple[Scaler, Site]]:
         client=site,
         endpoints=endpoints,
         conflicts=ConflictingAutoscalers(site),
-        wake=lambda _key: None,
+        requeue=lambda _key: None,
         interval_seconds=15.0,
         **{"held": lambda _key: 3, "hold_problem": lambda _namespace: "", **changes},
     )
