@@ -16,8 +16,6 @@ from mm_runtime.engine_build.commands.towers.fusing import fuse
 from mm_runtime.images.normalisation import Normalisation
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.serving.device import open_device
-from mm_runtime.serving.encode.vision.cache import FeatureCache
-from mm_runtime.serving.encode.vision.session import VisionSession
 from mm_runtime.serving.encode.vision.torch_runner import TorchRunner
 from support.families.images import write
 
@@ -97,30 +95,3 @@ def test_bytes_are_normalised_on_the_gpu(model: Path, graphs: int) -> None:
         wanted, found = (there({"pixel_values": one}) for one in (values, images))
 
         assert torch.equal(wanted, found)
-
-
-def test_known_features_stay_on_the_gpu(model: Path) -> None:
-    """They are those of the first time, and nothing of them is read from host memory."""
-    runner = TorchRunner(
-        model,
-        device=open_device("CUDA"),
-        keeps=True,
-        half=True,
-        graphs=1,
-        normalisation=NORMALISATION,
-    )
-    side = runner._pixels.shape[-1]
-    cache = FeatureCache(1 << 24, device_bytes=1 << 22)
-    session = VisionSession(runner, max_batch_size=4, cache=cache)
-    chance = np.random.default_rng(1)
-    images = chance.integers(0, 256, (2, side, side, 3), dtype=np.uint8)
-    wanted = session.run({"pixel_values": images})
-    cache.settle()
-    for kept in cache._entries.values():
-        assert not kept.is_cuda
-        kept.zero_()
-
-    found = session.run({"pixel_values": images[::-1]})
-
-    assert found.is_cuda
-    assert torch.equal(wanted.flip(0), found)

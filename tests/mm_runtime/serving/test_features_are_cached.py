@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.serving.device import CPU
 from mm_runtime.serving.encode.encoding import encode_requests
 from mm_runtime.serving.encode.vision.cache import (
     ENTRY_BYTES,
-    DeviceTier,
     FeatureCache,
     Inputs,
     digest,
@@ -131,75 +129,19 @@ def test_names_types_and_shapes_are_part_of_the_key() -> None:
     assert len({digest(one) for one in inputs}) == len(inputs)
 
 
-def test_features_used_last_are_near() -> None:
-    """A known image is not copied from host memory, whose bytes are the bound's alone."""
-    room = 2 * (FEATURE_BYTES // 2)
-    cache, encoder = FeatureCache(1 << 20, device_bytes=room), TensorEncoder()
-    for image in (1, 2, 3):
-        through(cache, _batch(image), encoder)
-    for kept in cache._entries.values():
-        kept.fill_(9)  # what comes from there is seen
-
-    found = [through(cache, _batch(image), encoder)[0, 0, 0].item() for image in (2, 3, 1, 3, 2)]
-
-    # 1 has made room for 3; it comes from host memory, and makes 2 leave.
-    assert found == [2, 3, 9, 3, 9]
-    assert encoder.encoded == [1, 2, 3]
-    assert cache.used_bytes == 3 * (FEATURE_BYTES // 2 + ENTRY_BYTES)
-
-
 @settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), max_size=30),
     st.integers(1, 6 * (FEATURE_BYTES // 2 + ENTRY_BYTES)),
-    st.integers(0, 6 * FEATURE_BYTES),
 )
-def test_answers_are_right_wherever_features_lie(
-    batches: list[list[int]], limit: int, device_bytes: int
-) -> None:
-    """Whatever leaves either memory first, features are those of the image and of one request."""
-    cache, encoder = FeatureCache(limit, device_bytes=device_bytes), TensorEncoder()
+def test_answers_share_nothing(batches: list[list[int]], limit: int) -> None:
+    """Whatever leaves first, features are those of the image and of one request."""
+    cache, encoder = FeatureCache(limit), TensorEncoder()
     for batch in batches:
         features = through(cache, _batch(*batch), encoder)
         assert batch == features[:, 0, 0].tolist()
         assert cache.used_bytes <= limit
         features.zero_()
-
-
-def test_what_is_evicted_is_near_no_longer() -> None:
-    entry = FEATURE_BYTES // 2 + ENTRY_BYTES
-    cache, encoder = FeatureCache(entry, device_bytes=1 << 20), TensorEncoder()
-    for image in (1, 2, 1):
-        through(cache, _batch(image), encoder)
-
-    assert encoder.encoded == [1, 2, 1]
-    assert len(cache._near) == 1
-
-
-def test_features_of_another_shape_stay_in_host_memory() -> None:
-    near = DeviceTier(1 << 20)
-    near.put(b"a", torch.ones(ROWS, HIDDEN), CPU)
-    near.put(b"b", torch.ones(ROWS + 1, HIDDEN), CPU)
-    near.put(b"a", torch.ones(ROWS, HIDDEN, dtype=torch.float16), CPU)
-
-    assert [near.get(b"a"), near.get(b"b"), len(near)] == [None, None, 0]
-
-
-def test_a_full_device_keeps_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """Features are then in host memory alone, and the log says so once."""
-
-    class Full(torch.Tensor):
-        def new_empty(self, *_: Any, **__: Any) -> Any:
-            raise torch.OutOfMemoryError
-
-    near = DeviceTier(1 << 20)
-    for key in (b"a", b"b"):
-        near.put(key, torch.ones(ROWS, HIDDEN).as_subclass(Full), CPU)
-
-    assert len(near) == 0
-    assert [one.message for one in caplog.records] == [
-        "the GPU has no memory for features that are kept: host memory has them"
-    ]
 
 
 def test_features_leave_before_they_are_copied() -> None:

@@ -13,7 +13,6 @@ from mm_api.documents.serving_plan import GpuSharing
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Kind
-from mm_api.kept_features import on_gpu_bytes
 from mm_api.v1alpha1.vision import TENSORRT
 from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.container_memory import CUDA_PROCESS_BYTES, planned_host
@@ -125,7 +124,7 @@ def _on_gpu(terms: ReferenceMemoryInputs) -> GpuMemory:
         "kv_cache_bytes": terms.beams * cache_bytes(facts.text, engine, size)
         + kept_bytes(target, terms.limits, terms.dtype),
         "context_bytes": SERVER_BYTES + PROCESS_BYTES + _encoder_context(target, terms.sharing),
-        "other_bytes": _step_bytes(terms, size) + _kept_features(target),
+        "other_bytes": _step_bytes(terms, size),
     }
     return GpuMemory(
         rank=0, **parts, total_bytes=sum(parts.values()), gpu_memory_bytes=terms.gpu.memory_bytes
@@ -205,15 +204,6 @@ def _vision_activations(target: Target, batch: int, dtype: str) -> int:
 def _vision_bytes(target: Target, dtype: str) -> int:
     halves = target.family.layout.plain or target.spec.vision.engine == TENSORRT
     return _HALF_BYTES if halves and DTYPE_BYTES[dtype] == _HALF_BYTES else _EXPORTED_BYTES
-
-
-def _kept_features(target: Target) -> int:
-    """Return what lies on the GPU of the features that are kept: where they leave the encoder so.
-
-    Families whose features are put together on the host keep them there alone.
-    """
-    made_there = computes_on_gpu(target) and target.family.layout.is_square
-    return on_gpu_bytes(server_cache_bytes(target.spec)) if made_there else 0
 
 
 def _encoder_context(target: Target, sharing: GpuSharing | None) -> int:

@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Sequence
 
-from mm_api.kept_features import on_gpu_bytes
 from mm_api.metrics import ENCODER_BATCH, ENCODER_QUEUE_SECONDS
 from mm_runtime.base.heap import keep_large_pieces
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
@@ -59,9 +58,7 @@ class EncoderModel:
         # Where others encode by plan, the features are theirs to keep.
         limit = 0 if encoders else serving.feature_cache_bytes
         keeps = may_offload and are_gpu_tensors(engine.manifest, serving)
-        # Planned for the Reference engine alone.
-        near = on_gpu_bytes(limit) if keeps and serving.device == "CUDA" else 0
-        cache = FeatureCache(limit, device_bytes=near) if limit else None
+        cache = FeatureCache(limit) if limit else None
         self._cache, self._cache_gauges = cache, CacheGauges(cache) if cache else None
         device = serving.device if engine.vision.may_use_gpu else "CPU"
         # TensorRT's engines run on a GPU, whatever the plan says of torch.
@@ -136,7 +133,6 @@ class EncoderModel:
         return results
 
     def _settle(self) -> None:
-        """Keep features, now that no request waits for them."""
         if self._cache and self._cache_gauges:
             try:
                 self._cache.settle()

@@ -6,18 +6,12 @@ process encodes for the entire pod, one batch after the other: requests with one
 together cost one encoding (single flight) without a lock.
 
 What is kept lies in host memory. Features that came as tensors of a GPU leave as such: those just
-encoded as they are, known ones after a copy. Those used last lie on the GPU, too,
-and are copied there; others come from host memory once, and lie there from then on. Features are
-copied to be kept once their request has them: the copy of an image's features from a GPU took 4 to
-6 ms of the time to its first token (H100, 576 rows of 2,048 values in 16 bits).
-
-The tier on the GPU holds copies of some of what is kept, so that a known image's features need not
-be copied to it again. Its memory is taken once, as places of one
-size: entries of several sizes would leave gaps that no plan has counted.
+encoded as they are, known ones after a copy. Features are copied to be kept once their request has
+them: the copy of an image's features from a GPU took 4 to 6 ms of the time to its first token
+(H100, 576 rows of 2,048 values in 16 bits).
 """
 
 import hashlib
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,72 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from mm_runtime.serving.errors import is_out_of_memory
-
-logger = logging.getLogger(__name__)
-
-
-class DeviceTier:
-    """Copies of features by key, the least recently used replaced first; used by one thread."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._places: Any = None
-        """Tensor [places, rows, hidden] of torch, once there are features."""
-
-        self._free: list[int] = []
-        self._held: OrderedDict[bytes, int] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def get(self, key: bytes) -> Any | None:
-        """Return the features of a key, which the next `put` may overwrite."""
-        place = self._held.get(key)
-        if place is None:
-            return None
-        self._held.move_to_end(key)
-        return self._places[place]
-
-    def put(self, key: bytes, features: Any, device: Any) -> None:
-        """Copy features to the device; those of another shape or type than the first are left out.
-
-        `features`: tensor [rows, hidden] of torch, on any device. `device`: the first call's is
-        that of all.
-        """
-        self.drop(key)
-        if self._places is None and not self._take(features, device):
-            return
-        if features.shape != self._places.shape[1:] or features.dtype != self._places.dtype:
-            return
-        if not self._free:
-            self.drop(next(iter(self._held)))
-        place = self._free.pop()
-        self._places[place].copy_(features)
-        self._held[key] = place
-
-    def drop(self, key: bytes) -> None:
-        place = self._held.pop(key, None)
-        if place is not None:
-            self._free.append(place)
-
-    def _take(self, features: Any, device: Any) -> bool:
-        """Return whether there is memory for one place at least, which is taken."""
-        count = self._limit // features.nbytes
-        if count == 0:
-            return False
-        try:
-            self._places = features.new_empty((count, *features.shape), device=device)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            logger.warning("the GPU has no memory for features that are kept: host memory has them")
-            self._limit = 0
-            return False
-        self._free = [*range(count)]
-        return True
-
 
 Inputs = Mapping[str, NDArray[Any]]
 Features = Any
@@ -141,12 +69,10 @@ class Counts:
 class FeatureCache:
     """An LRU of features in host memory.
 
-    `limit_bytes`: features kept at most, with `ENTRY_BYTES` for each. `device_bytes`: those of them
-    at most that lie where the encoder's tensors do, too.
+    `limit_bytes`: features kept at most, with `ENTRY_BYTES` for each.
     """
 
     limit_bytes: int
-    device_bytes: int = 0
     counts: Counts = field(default_factory=Counts)
     used_bytes: int = 0
     _entries: OrderedDict[bytes, Features] = field(default_factory=OrderedDict)
@@ -154,11 +80,6 @@ class FeatureCache:
     """Device of torch: where the encoder's tensors lie."""
 
     _encoded: list[tuple[bytes, Features]] = field(default_factory=list)
-    _far: list[bytes] = field(default_factory=list)
-    """Keys of tensors that were used and lie in host memory only."""
-
-    def __post_init__(self) -> None:
-        self._near = DeviceTier(self.device_bytes)
 
     def through(
         self, inputs: Inputs, encode: Callable[[Inputs], Features], salt: bytes = b""
@@ -198,10 +119,6 @@ class FeatureCache:
         encoded, self._encoded = self._encoded, []
         for key, features in encoded:
             self._keep(key, features)
-        far, self._far = self._far, []
-        for key in far:
-            if key in self._entries:
-                self._near.put(key, self._entries[key], self._device)
 
     def _stacked(self, rows: Sequence[Features]) -> Features:
         if isinstance(rows[0], np.ndarray):
@@ -218,11 +135,6 @@ class FeatureCache:
             return None
         self._entries.move_to_end(key)
         self.counts.hits += 1
-        near = self._near.get(key)
-        if near is not None:
-            return near
-        if self._device is not None:
-            self._far.append(key)
         return entry
 
     def _keep(self, key: bytes, features: Features) -> None:
@@ -239,11 +151,8 @@ class FeatureCache:
             self.counts.evictions += 1
         self._entries[key] = kept
         self.used_bytes += size
-        if not isinstance(features, np.ndarray):
-            self._near.put(key, features, self._device)
 
     def _drop(self, key: bytes) -> None:
-        self._near.drop(key)
         entry = self._entries.pop(key, None)
         if entry is not None:
             self.used_bytes -= entry.nbytes + ENTRY_BYTES
