@@ -97,7 +97,6 @@ class Gateway:
     request_timeout_seconds: float
 
     async def measure_work(self) -> None:
-        """Wait for the first readiness, then measure what work costs while no client comes."""
         await self.warm_up.first_ready()
         await self.work.run()
 
@@ -234,7 +233,6 @@ def build_gateway(
         drain=drain,
         state=warm_up.state,
         warm_up_problem=lambda: warm_up.problem,
-        first_ready=warm_up.first_ready,
         evaluation=lambda: warm_up.evaluation,
         server_metrics=server_metrics,
         refused=_refused_paths(preparation),

@@ -15,7 +15,6 @@ import random
 import re
 import socket
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,7 +44,6 @@ from mm_api.metrics import (
     MetricKind,
 )
 from mm_edge.listening import listening_sockets
-from mm_runtime.base.early_probes import hold_seconds
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.health import get
 from mm_runtime.launch.labels import one_label_set
@@ -121,9 +119,6 @@ PAGE_SECONDS = 8.0
 """For the server's part of the page. One that is dead refuses at once; one that waits for a disk or
 a core is waited for nearly as long as Prometheus waits (10 s), for without it the page has gaps."""
 
-_LOOK_SECONDS = 0.1
-"""Between two looks at a server that starts: each is a request to it."""
-
 INNER_PORTS = range(16_000, 20_000)
 """For the server's own metrics. Below those that Linux gives to outgoing connections (32768): the
 server binds its port when its models are loaded, long after it was chosen."""
@@ -181,7 +176,6 @@ class Exposition:
         self._inner = inner.metrics
         self._page = page
         self._ready, self._alive = ready, alive
-        self._was_ready = False
         self._evaluation, self._warm_up_problem = evaluation, warm_up_problem
         address = shown.page_address or shown.address
         try:
@@ -252,14 +246,6 @@ class Exposition:
             evaluation=self._evaluation(),
         )
 
-    def _first_ready(self, seconds: float) -> None:
-        """Wait until the server was ready for the first time, at most so long."""
-        end = time.monotonic() + seconds
-        while not self._was_ready and time.monotonic() < end:
-            self._was_ready = self._ready()
-            if not self._was_ready:
-                time.sleep(_LOOK_SECONDS)
-
     def _counter(self, metric: Metric) -> Counter:
         return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
 
@@ -273,7 +259,6 @@ class Exposition:
             SERVER_LIVE: ("text/plain", lambda: b"alive" if self._alive() else None),
             SERVER_READY: ("text/plain", lambda: b"ready" if self._ready() else None),
         }
-        first_ready = self._first_ready
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 10  # seconds: a client that never sends its request must not stay
@@ -283,8 +268,6 @@ class Exposition:
                 if (page := pages.get(path)) is None:
                     self.send_error(http.client.NOT_FOUND)
                     return
-                if path == SERVER_READY:
-                    first_ready(hold_seconds(self.headers.get("User-Agent")))
                 kind, body = page[0], page[1]()
                 if body is None:
                     self.send_error(http.client.SERVICE_UNAVAILABLE)

@@ -10,7 +10,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.base import early_probes
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError, engine_failed
@@ -58,28 +57,6 @@ async def test_ready_after_one_image_and_question(tmp_path: Path) -> None:
         watching.cancel()
         metrics = gateway.metrics.render().decode()
     assert 'mm_requests_total{code="200"' not in metrics
-
-
-async def test_a_kubelets_early_probe_waits_for_the_first_readiness(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It need not come again a period later; a pod that is no longer ready says so at once."""
-    monkeypatch.setattr(early_probes, "HOLD_SECONDS", 3600.0)
-    engine = ScriptedEngine()
-    gateway = toy_gateway(tmp_path, engine)
-    kubelet = {"user-agent": "kube-probe/1.36"}
-    async with (
-        asyncio.timeout(120),
-        serve(gateway) as running,
-        httpx.AsyncClient(base_url=running.url, timeout=60, headers=kubelet) as client,
-    ):
-        assert (await state_of(running))[0] == 503
-        early = asyncio.create_task(client.get("/readyz"))
-        watching = asyncio.create_task(gateway.warm_up.watch())
-        assert (await early).status_code == 200
-        engine.ready = False
-        assert (await client.get("/readyz")).status_code == 503
-        watching.cancel()
 
 
 @cases("error", {"fails": EngineFailedError("no"), "closes-the-stream-without-a-token": None})

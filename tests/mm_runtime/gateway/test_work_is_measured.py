@@ -158,7 +158,7 @@ async def test_readiness_does_not_wait_for_it(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine)
     watching = asyncio.create_task(gateway.warm_up.watch())
-    await gateway.warm_up.first_ready(120)
+    await gateway.warm_up.first_ready()
     watching.cancel()
 
     assert (await gateway.warm_up.state())[0] is Phase.READY

@@ -8,13 +8,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mm_api.contract import SERVER_READY
 from mm_api.documents.server_state import PoolState, ServerState
 from mm_api.documents.serving_plan import MemoryPools
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.settings import Ports
-from support.cases import cases
 from support.http_servers import served_in_threads
 from support.ports import free_ports
 
@@ -151,14 +149,3 @@ def test_a_taken_port_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ServerFailedError, match=rf"metrics port {port}.*--metrics-port"):
             Exposition(Ports(metrics=port), Ports(metrics=free_ports(1)[0]), POOLS, "tiny")
-
-
-@cases("agent first", {"kubelet": ("kube-probe/1.36", 200), "anyone-else": ("curl/8.0", 503)})
-def test_a_kubelets_early_probe_waits_for_the_first_readiness(agent: str, first: int) -> None:
-    """It need not come again a period later; a server that is no longer ready says so at once."""
-    looks, port = iter([False, True, True, False]), free_ports(1)[0]
-    url, said = f"http://127.0.0.1:{port}{SERVER_READY}", {"User-Agent": agent}
-    inner = Ports(metrics=free_ports(1)[0])
-    with Exposition(Ports(metrics=port), inner, POOLS, "tiny", ready=lambda: next(looks)):
-        answers = [httpx.get(url, headers=said, timeout=60).status_code for _ in range(2)]
-    assert answers == [first, 503 if first == 200 else 200]

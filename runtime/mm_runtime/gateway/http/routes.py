@@ -16,7 +16,6 @@ from mm_api.documents.evaluation import EvaluationReport
 from mm_edge.auth import BearerAuth
 from mm_edge.drain import Drain
 from mm_edge.request_log import note
-from mm_runtime.base.early_probes import hold_seconds
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.errors import (
     ErrorResponse,
@@ -52,7 +51,6 @@ class Routes:
     drain: Drain
     state: Callable[[], Awaitable[tuple[Phase, str]]]
     warm_up_problem: Callable[[], str]
-    first_ready: Callable[[float], Awaitable[None]]
     evaluation: Callable[[], EvaluationReport | None]
     server_metrics: ServerMetrics
     refused: frozenset[str]
@@ -86,10 +84,8 @@ class Routes:
         """Answer 200: the process is alive; Triton's state does not matter here."""
         return JSONResponse({"status": "alive"})
 
-    async def readyz(self, request: Request) -> Response:
+    async def readyz(self, _: Request) -> Response:
         """Return whether a request sent now would be answered."""
-        if early := hold_seconds(request.headers.get("user-agent")):
-            await self.first_ready(early)
         if self.drain.closing:
             return JSONResponse({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
         phase, detail = await self.state()
@@ -164,7 +160,6 @@ async def _gateway_error(_: Request, error: Exception) -> Response:
 
 
 async def _routing_error(request: Request, error: Exception) -> Response:
-    """Turn starlette's own 404 and 405 into OpenAI's error object."""
     if not isinstance(error, HTTPException):
         return _to_response(error_response(error))
     text = f"{request.method} {request.url.path[:100]}: {error.detail}."

@@ -6,7 +6,6 @@ repeated when Triton was away in between. Nothing of it is in the users' metrics
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -86,10 +85,9 @@ class WarmUp:
         summary = (self._current and f"sending {self._current}", self._problem)
         return self._phase, "; ".join(text for text in summary if text)
 
-    async def first_ready(self, seconds: float | None = None) -> None:
-        """Wait until the path was proved for the first time, at most so long; None: for ever."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._was_ready.wait(), seconds)
+    async def first_ready(self) -> None:
+        """Wait until the path was proved for the first time."""
+        await self._was_ready.wait()
 
     @property
     def problem(self) -> str:
