@@ -209,11 +209,6 @@ class ModelFacts(Document):
         description="File of the checkpoint that the build makes tokenizer.json of. None: the "
         "checkpoint has that file, or its family needs none.",
     )
-    byte_pair_vocabulary: str | None = Field(
-        default=None,
-        description="vocab.json of the checkpoint, merges.txt beside it, where the build makes "
-        "tokenizer.json of those.",
-    )
     text: TextFacts
     vision: VisionFacts | None = None
     encoder: EncoderFacts | None = None

@@ -84,7 +84,13 @@ BART = replace(
         build_flags=PLUGIN_FLAGS,
         encoder_flags=PLUGIN_FLAGS,
     ),
-    checkpoint=replace(T5.checkpoint, tokenizer=Tokenizer(byte_pairs=True)),
+    checkpoint=replace(
+        T5.checkpoint,
+        tokenizer=Tokenizer(
+            refusal="Save a fast tokenizer beside vocab.json and merges.txt:"
+            " AutoTokenizer.from_pretrained(...).save_pretrained(...)."
+        ),
+    ),
     decoder_input_tokens=2,  # the start token, and the one that checkpoints force after it
     notes=(),
 )

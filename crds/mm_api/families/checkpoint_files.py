@@ -24,9 +24,6 @@ class Tokenizer:
 
     bytes_are_tokens: bool = False
     """No file is needed."""
-    byte_pairs: bool = False
-    """The tokenizer has vocab.json and merges.txt. Other families with such files split texts by
-    own rules."""
     refusal: str = ""
     """Why it cannot be made, and what to do; empty: of a SentencePiece model."""
     advice: str = (

@@ -100,7 +100,7 @@ def fetch_adapters_step(plan: BuildPlan, folder: str) -> Step:
 
 def tokenizer_steps(plan: BuildPlan, source: str) -> tuple[Step, ...]:
     """Return the step, or none."""
-    made_of = plan.facts.sentence_piece_model or plan.facts.byte_pair_vocabulary
+    made_of = plan.facts.sentence_piece_model
     if made_of is None and not FAMILIES[plan.engine.family].checkpoint.tokenizer.bytes_are_tokens:
         return ()
     return (

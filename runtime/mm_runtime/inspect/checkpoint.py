@@ -38,7 +38,7 @@ from mm_runtime.inspect.small_files import (
     read_optional,
     read_text,
 )
-from mm_runtime.inspect.tokenizer_files import tokenizer_source
+from mm_runtime.inspect.tokenizer_files import sentence_piece_model
 from mm_runtime.inspect.tokenizers_fit import check_tokenizer
 from mm_runtime.sources.identity import PARTS, source_digest, source_files
 
@@ -102,7 +102,6 @@ class Description:
 
     @property
     def architecture(self) -> str:
-        """Return the class that config.json names."""
         names = self.config.get("architectures")
         if isinstance(names, list) and names and isinstance(names[0], str):
             return names[0]
@@ -188,7 +187,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
             dimensions,
             packed=stored.quantized is not None,
         )
-    tokenizer = tokenizer_source(source, family)
+    pieces = sentence_piece_model(source, family)
     check_tokenizer(source, FAMILIES[family], dimensions, config)
     check_chat_template(source, FAMILIES[family], dimensions)
     return ModelFacts(
@@ -203,8 +202,7 @@ def _inspect(source: Path, options: InspectOptions) -> ModelFacts:
         and stored_quantization(read_optional(source / HF_QUANT_CONFIG), stored.quantized),
         custom_code=found.custom_code,
         image_token_id=dimensions.image_token_id,
-        sentence_piece_model=tokenizer.pieces,
-        byte_pair_vocabulary=tokenizer.byte_pairs,
+        sentence_piece_model=pieces,
         text=dimensions.text,
         vision=dimensions.vision,
         encoder=dimensions.encoder,

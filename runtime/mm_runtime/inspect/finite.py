@@ -56,7 +56,6 @@ def refuse_not_finite(files: Iterable[Path], owner: str = "checkpoint") -> None:
 
 
 def _not_finite(path: Path) -> list[str]:
-    """Return the tensors of a file that have a number which is not finite."""
     with path.open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))

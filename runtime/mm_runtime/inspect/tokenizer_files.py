@@ -1,6 +1,5 @@
 """Which file of a checkpoint the build makes `tokenizer.json` of; servers here read no other."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from mm_api.documents.model_facts import InspectReason
@@ -13,17 +12,6 @@ TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
 SENTENCE_PIECE_MODELS = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 """As T5, mBART and LLaMA name theirs (VOCAB_FILES_NAMES of their tokenizers in transformers)."""
 
-VOCABULARY, MERGES = "vocab.json", "merges.txt"
-"""As BART names its two."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenizerSource:
-    """A path relative to the checkpoint, or none: it needs no other file."""
-
-    pieces: str | None = None
-    byte_pairs: str | None = None
-
 
 def tokenizer_folder(source: Path) -> Path:
     """Return the folder of a checkpoint's tokenizer files: VILA keeps them in llm/."""
@@ -32,10 +20,10 @@ def tokenizer_folder(source: Path) -> Path:
     return part if other else source
 
 
-def tokenizer_source(source: Path, family: str) -> TokenizerSource:
-    """Return what the build makes a tokenizer of.
+def sentence_piece_model(source: Path, family: str) -> str | None:
+    """Return the file that the build makes a tokenizer of, relative to the checkpoint.
 
-    Nothing where the checkpoint has tokenizer.json, and for ByT5, whose tokens are bytes. VILA
+    None where the checkpoint has tokenizer.json, and for ByT5, whose tokens are bytes. VILA
     keeps its tokenizer in llm/.
 
     Raises:
@@ -44,23 +32,14 @@ def tokenizer_source(source: Path, family: str) -> TokenizerSource:
     tokenizer, folders = FAMILIES[family].checkpoint.tokenizer, (source, source / PARTS[0])
     found = any((one / TOKENIZER).is_file() for one in folders)
     if found or tokenizer.bytes_are_tokens:
-        return TokenizerSource()
+        return None
     if tokenizer.refusal:
         raise _refusal(f"{source} has no {TOKENIZER}. {tokenizer.refusal}")
-    if tokenizer.byte_pairs and (source / VOCABULARY).is_file():
-        if (source / MERGES).is_file():
-            return TokenizerSource(byte_pairs=VOCABULARY)
-        raise _refusal(
-            f"{source} has {VOCABULARY} and neither {TOKENIZER} nor {MERGES}, without which no"
-            " text can be split: add one of them."
-        )
     models = (one / name for one in folders for name in SENTENCE_PIECE_MODELS)
     model = next((path for path in models if path.is_file()), None)
     if model is not None:
-        return TokenizerSource(pieces=model.relative_to(source).as_posix())
+        return model.relative_to(source).as_posix()
     wanted = f"a SentencePiece model ({', '.join(SENTENCE_PIECE_MODELS)})"
-    if tokenizer.byte_pairs:
-        wanted = f"{VOCABULARY} with {MERGES}"
     raise _refusal(f"{source} has neither {TOKENIZER} nor {wanted}. {tokenizer.advice}")
 
 

@@ -9,20 +9,16 @@ from typing import Any
 
 import pytest
 from sentencepiece import SentencePieceProcessor
-from tokenizers import ByteLevelBPETokenizer
-from tokenizers.pre_tokenizers import ByteLevel
 from transformers import ByT5Tokenizer
 
 from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
 from mm_runtime.backends import steps
 from mm_runtime.engine_build.build_paths import BuildPaths
-from mm_runtime.engine_build.commands import byte_pairs, library_tokenizer, sentence_pieces
-from mm_runtime.engine_build.commands.library_tokenizer import SAMPLES
+from mm_runtime.engine_build.commands import sentence_pieces
 from mm_runtime.engine_build.commands.make_tokenizer import bytes_tokenizer, make_tokenizer
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.prompts.tokens import TextCodec
-from support.cases import cases
 from support.families.pipeline import plan_of
 from support.model_configs import facts_of
 from support.sentence_pieces import train, write_config
@@ -70,117 +66,12 @@ def test_only_byt5_has_the_step(family: str, *, made: bool) -> None:
     assert made == ("make-tokenizer" in [step.name for step in steps(plan)])
 
 
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-"""BART's, in the order of their ids; without a name in any file, as facebook publishes them."""
-
-PAIRS_TEXTS = (
-    *SAMPLES,
-    " leading",
-    "trailing  ",
-    "it's they'LL",
-    "a\xa0b\u200bc",
-    "aaaa aaaaa",
-    "e\u0301",
-)
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bart")
-    trained = ByteLevelBPETokenizer()
-    trained.train_from_iterator(
-        PAIRS_TEXTS * 5, vocab_size=600, show_progress=False, special_tokens=list(SPECIAL)
-    )
-    trained.save_model(str(folder))
-    return folder
-
-
-def fetched(published: Path, folder: Path) -> StepContext:
-    facts = facts_of("bart").model_copy(update={"byte_pair_vocabulary": "vocab.json"})
-    plan = plan_of(facts)
-    paths = BuildPaths(folder, plan.fingerprint)
-    own = paths.fetched("vocab.json")
-    own.parent.mkdir(parents=True, exist_ok=True)
-    for name in ("vocab.json", "merges.txt"):
-        (own.parent / name).write_bytes((published / name).read_bytes())
-    for path in (own.parent / "config.json", paths.fetched("config.json")):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text('{"model_type": "bart"}')
-    return StepContext(plan, "", paths)
-
-
-def test_ids_are_those_of_the_merges(published: Path, tmp_path: Path) -> None:
-    context = fetched(published, tmp_path)
-    make_tokenizer(context)
-    made = TextCodec(context.paths.unfinished / TOKENIZER_FOLDER)
-    plain = ByteLevelBPETokenizer.from_file(
-        str(published / "vocab.json"), str(published / "merges.txt")
-    )
-    expected = {text: [0, *plain.encode(text).ids, 2] for text in PAIRS_TEXTS}
-    assert expected == {text: made.encode_prompt(text) for text in PAIRS_TEXTS}
-    assert (made.end_id, made.pad_id) == (2, 1)
-    assert made.decode(made.encode_prompt("Grüße, 3 €")) == "Grüße, 3 €"
-
-
-def _cut(text: str) -> str:
-    return text[: len(text) // 2]
-
-
-def _without_a_merge(text: str) -> str:
-    vocabulary = json.loads(text)
-    longest = max(vocabulary.keys() - {*SPECIAL}, key=len)
-    return json.dumps({token: at for token, at in vocabulary.items() if token != longest})
-
-
-@cases(
-    "change words",
-    {
-        "cut": (_cut, r"vocab\.json is not a vocabulary: .*Copy"),
-        "another": (_without_a_merge, r"lacks 1 of the .* not of one checkpoint"),
-    },
-)
-def test_what_does_not_belong_together_is_reported(
-    published: Path, tmp_path: Path, change: Callable[[str], str], words: str
-) -> None:
-    context = fetched(published, tmp_path)
-    path = context.paths.fetched("vocab.json")
-    path.write_text(change(path.read_text()))
-    with pytest.raises(PermanentError, match=words):
-        make_tokenizer(context)
-
-
-def test_another_conversion_is_refused(
-    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A version of transformers that split words otherwise would serve nonsense."""
-    context = fetched(published, tmp_path)
-    make = byte_pairs.made_by_transformers
-
-    def otherwise(*files: Path) -> Any:
-        made = make(*files)
-        made.backend_tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
-        return made
-
-    monkeypatch.setattr(byte_pairs, "made_by_transformers", otherwise)
-    with pytest.raises(PermanentError, match=r"vocab\.json that splits .* the algorithm of GPT-2"):
-        make_tokenizer(context)
-    assert not list(context.paths.tokenizer.iterdir())
-
-
-def test_only_such_checkpoints_have_the_step() -> None:
-    facts = facts_of("bart")
-    bare = facts.model_copy(update={"byte_pair_vocabulary": "vocab.json"})
-    names = [[step.name for step in steps(plan_of(one))] for one in (facts, bare)]
-    ends = ["verify-weights", "evaluation"]
-    assert names == [["fetch", *ends], ["fetch", "make-tokenizer", *ends]]
-
-
-SENTENCE_TEXTS = (
-    *library_tokenizer.SAMPLES,
+PIECES_TEXTS = (
+    *sentence_pieces.SAMPLES,
     *("translate English to German: a red square .", "WORDS—dash", "e\u0301 vs é", "a\xa0b\u200bc"),
     *("זה משפט", "ภาษาไทย", "Ελληνικά", "tiếng Việt", "ҚАЗАҚ тілі", "۱۲۳ ٤٥٦", "中文\uff0c标点。"),
 )
-CORPUS = [text for at, text in enumerate(SENTENCE_TEXTS, start=3) for _ in range(at)]
+CORPUS = [text for at, text in enumerate(PIECES_TEXTS, start=3) for _ in range(at)]
 """Each its own number of times: of two ways to split a text one is always better."""
 
 SPACED = ("  two  spaces ", " ", "▁ under")
@@ -249,7 +140,7 @@ CASES = {
 }
 
 
-def sentence_fetched(case: Case, folder: Path) -> StepContext:
+def fetched(case: Case, folder: Path) -> StepContext:
     facts = facts_of(case.family).model_copy(update={"sentence_piece_model": case.file})
     plan = plan_of(facts)
     paths = BuildPaths(folder, plan.fingerprint)
@@ -268,11 +159,11 @@ def sentence_fetched(case: Case, folder: Path) -> StepContext:
 @pytest.mark.parametrize("name", CASES)
 def test_ids_are_those_of_the_model(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    context = sentence_fetched(case, tmp_path)
+    context = fetched(case, tmp_path)
     make_tokenizer(context)
     made = TextCodec(context.paths.unfinished / TOKENIZER_FOLDER)
     pieces = SentencePieceProcessor(model_file=str(context.paths.fetched(case.file)))
-    texts = SENTENCE_TEXTS if case.kind == "llama" else SENTENCE_TEXTS + SPACED
+    texts = PIECES_TEXTS if case.kind == "llama" else PIECES_TEXTS + SPACED
     expected = {text: case.around(pieces.encode(text), pieces) for text in texts}
     assert expected == {text: made.encode_prompt(text) for text in texts}
     assert made.end_id == made.encode_word("</s>")[-1]
@@ -280,10 +171,8 @@ def test_ids_are_those_of_the_model(name: str, tmp_path: Path) -> None:
     assert made.decode(made.encode_prompt(known)) == known
 
 
-def test_sentence_another_conversion_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = sentence_fetched(CASES["mbart"], tmp_path)
+def test_another_conversion_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = fetched(CASES["mbart"], tmp_path)
     monkeypatch.setattr(sentence_pieces, "_normalizer", lambda _: None)  # as transformers 5.23
     with pytest.raises(PermanentError, match=r"splits 'two  spaces' into|splits 'ﬁne "):
         make_tokenizer(context)
@@ -292,7 +181,7 @@ def test_sentence_another_conversion_is_refused(
 
 def test_what_is_no_model_is_reported(tmp_path: Path) -> None:
     """A file cut on its way is not called a problem of transformers."""
-    context = sentence_fetched(CASES["mt5"], tmp_path)
+    context = fetched(CASES["mt5"], tmp_path)
     path = context.paths.fetched("spiece.model")
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(PermanentError, match=r"spiece.model is not a SentencePiece model"):
@@ -301,7 +190,7 @@ def test_what_is_no_model_is_reported(tmp_path: Path) -> None:
 
 def test_an_unknown_class_is_reported(tmp_path: Path) -> None:
     case = replace(CASES["mt5"], config={"tokenizer_class": "NoSuchTokenizer"})
-    context = sentence_fetched(case, tmp_path)
+    context = fetched(case, tmp_path)
     with pytest.raises(PermanentError, match=r"spiece.model.*save_pretrained"):
         make_tokenizer(context)
 
@@ -310,14 +199,14 @@ def test_an_image_without_the_library_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Images of TensorRT-LLM are not ours."""
-    context = sentence_fetched(CASES["mt5"], tmp_path)
+    context = fetched(CASES["mt5"], tmp_path)
     monkeypatch.delitem(sys.modules, sentence_pieces.__name__)
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(PermanentError, match=r"has no sentencepiece, .* of spiece\.model"):
         make_tokenizer(context)
 
 
-def test_sentence_only_such_checkpoints_have_the_step() -> None:
+def test_only_such_checkpoints_have_the_step() -> None:
     """Before any engine, which takes an hour."""
     facts = facts_of("mt5")
     bare = facts.model_copy(update={"sentence_piece_model": "spiece.model"})

@@ -101,32 +101,12 @@ def test_sentence_piece_models_are_enough(family: str, name: str, tmp_path: Path
     assert (None, name) == (complete.sentence_piece_model, facts.sentence_piece_model)
 
 
-def test_byte_pairs_of_bart_are_enough(tmp_path: Path) -> None:
-    """As it was published before tokenizer.json was thought of."""
-    source = source_of("bart", tmp_path / "source")
-    (source / "tokenizer.json").rename(source / "vocab.json")
-    (source / "merges.txt").write_text("#version: 0.2\n")
-
-    facts = inspect(source, InspectOptions())
-
-    assert (facts.byte_pair_vocabulary, facts.sentence_piece_model) == ("vocab.json", None)
-
-
-def test_half_of_the_byte_pairs_is_reported(tmp_path: Path) -> None:
-    """A vocabulary does not say what is merged first."""
-    source = source_of("bart", tmp_path / "source")
-    (source / "tokenizer.json").rename(source / "vocab.json")
-
-    with pytest.raises(InspectRefusedError, match=r"has vocab\.json and .* nor merges\.txt"):
-        inspect(source, InspectOptions())
-
-
 @cases(
     "family words",
     {
         "fairseq": ("nmt", "that Moses and BPE codes have made"),
         "beside": ("mt5", "neither tokenizer.json nor a Sent.*AutoProcessor"),
-        "byte-pairs": ("bart", r"nor vocab\.json with merges\.txt"),
+        "byte-pairs": ("bart", r"fast tokenizer beside vocab\.json and merges\.txt"),
         "in-a-part": ("vila", "into llm/: AutoTokenizer"),
     },
 )

@@ -47,7 +47,7 @@ def tokenizer_info(
     if request.guided_decoding == "Off" or _obstacle(request, family, version):
         return None
     folder = family.trtllm.checkpoint_folder
-    if facts.sentence_piece_model or facts.byte_pair_vocabulary:
+    if facts.sentence_piece_model:
         folder = f"{ENGINES}/{TOKENIZER_FOLDER}"  # made before: what servers read
     elif family.checkpoint.decoder is Decoder.FOLDER:
         folder = f"{folder}/llm"

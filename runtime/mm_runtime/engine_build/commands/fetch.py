@@ -76,7 +76,6 @@ def _changed(source: str, found: str | None, expected: str) -> SourceChangedErro
 
 
 def _remove_unexpected(context: StepContext, wanted: set[Path]) -> None:
-    """Remove what an earlier attempt with other files has left."""
     paths = context.paths
     for directory in {paths.weights, paths.processor, paths.pickles}:
         for path in directory.rglob("*"):

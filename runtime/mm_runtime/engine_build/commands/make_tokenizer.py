@@ -1,12 +1,10 @@
 """Write the `tokenizer.json` that a checkpoint does not have: servers read nothing else.
 
-ByT5's tokens are a text's bytes; the others that have none have a SentencePiece model, or the byte
-pairs that BART publishes.
+ByT5's tokens are a text's bytes; the others that have none have a SentencePiece model.
 """
 
 import json
 import logging
-from importlib import import_module
 from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
@@ -38,9 +36,7 @@ def make_tokenizer(context: StepContext) -> None:
         return
     facts = context.plan.facts
     if facts.sentence_piece_model:
-        text, config = _converted(context, facts.sentence_piece_model, "sentence_pieces")
-    elif facts.byte_pair_vocabulary:
-        text, config = _converted(context, facts.byte_pair_vocabulary, "byte_pairs")
+        text, config = _converted(context, facts.sentence_piece_model)
     else:
         config = read_json(own / CONFIG)
         text = bytes_tokenizer(int(config.get("extra_ids", EXTRA_IDS)))
@@ -50,14 +46,14 @@ def make_tokenizer(context: StepContext) -> None:
     log.info("made a %s", TOKENIZER)
 
 
-def _converted(context: StepContext, named: str, by: str) -> tuple[str, dict[str, Any]]:
-    """Return tokenizer.json and tokenizer_config.json of a file of the checkpoint.
+def _converted(context: StepContext, named: str) -> tuple[str, dict[str, Any]]:
+    """Return tokenizer.json and tokenizer_config.json of a SentencePiece model of the checkpoint.
 
-    `named`: the file, relative to the checkpoint. `by`: module that converts such files; it imports
-    torch, which ByT5 does not need.
+    `named`: its file, relative to the checkpoint.
     """
     try:
-        module = import_module(f"{__package__}.{by}")
+        # Torch and sentencepiece, which ByT5 does not need.
+        from mm_runtime.engine_build.commands.sentence_pieces import converted  # noqa: PLC0415
     except ImportError as error:
         raise PermanentError(
             f"The image has no {error.name}, which makes tokenizer.json of {named}: use a"
@@ -65,7 +61,7 @@ def _converted(context: StepContext, named: str, by: str) -> tuple[str, dict[str
         ) from error
     model = context.paths.checkpoint_tokenizer / named
     weights = context.paths.weights / named
-    text, special = module.converted(model, weights.parent / "config.json")
+    text, special = converted(model, weights.parent / "config.json")
     return text, {**read_json(model.parent / CONFIG), **special}
 
 

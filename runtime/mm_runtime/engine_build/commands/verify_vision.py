@@ -53,7 +53,6 @@ def verify_vision(context: StepContext) -> None:
 
 
 def _differences(found: vision_samples.Array, wanted: vision_samples.Array) -> tuple[float, float]:
-    """Return the largest absolute difference, and that of the norms."""
     if found.shape != wanted.shape:
         raise VerificationFailedError(
             f"The exported vision model gives {found.shape}; torch gives {wanted.shape}."

@@ -41,7 +41,6 @@ def images(side: int) -> npt.NDArray[np.float32]:
 
 
 def write(path: Path, runs: Sequence[Run]) -> None:
-    """Keep the inputs of each run and torch's features."""
     arrays: dict[str, Any] = {}
     for number, (inputs, features) in enumerate(runs):
         named = {**inputs, FEATURES: features}
@@ -50,7 +49,6 @@ def write(path: Path, runs: Sequence[Run]) -> None:
 
 
 def read(path: Path) -> list[Run]:
-    """Return what was kept, run by run."""
     runs: dict[int, dict[str, Array]] = {}
     with np.load(path, allow_pickle=False) as stored:
         for key in stored.files:

@@ -36,7 +36,6 @@ class LlavaVision(torch.nn.Module):
 
 
 def load(source: TowerSource) -> Tower:
-    """Return the vision half of a LLaVA checkpoint."""
     vision = source.vision
     model = source.model()
     own = own_features(model, vision.feature_layer, vision.feature_select)

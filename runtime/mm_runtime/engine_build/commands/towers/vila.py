@@ -76,7 +76,6 @@ def projector_of(weights: dict[str, torch.Tensor]) -> torch.nn.Sequential:
 
 
 def load(source: TowerSource) -> Tower:
-    """Return the vision half of a VILA checkpoint."""
     tower, layer, weights = read_parts(source.llm, source.facts)
 
     def features(pixels: torch.Tensor) -> torch.Tensor:
