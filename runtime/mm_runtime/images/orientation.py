@@ -4,7 +4,6 @@ Pillow's own reader copies the data of every entry: two thousand entries that po
 megabyte are two gigabytes.
 """
 
-import re
 from collections.abc import Mapping
 
 MAX_BYTES = 64 * 1024
@@ -17,33 +16,15 @@ _PREFIX = b"Exif\0\0"
 _ENTRY_BYTES = 12
 _ORDERS = {b"II": "little", b"MM": "big"}
 
-_XMP = re.compile(rb"tiff:Orientation(?:=\"|>)([1-8])")
-_RAW_PROFILE_HEAD_LINES = 3
-"""ImageMagick's Exif inside a PNG's text: an empty line, the name, the length; then hexadecimal."""
-
 
 def orientation_of(metadata: Mapping[str | tuple[int, int], object]) -> int:
-    """Return the orientation, 1 to 8, that `Image.info` holds; 1 is upright.
+    """Return the orientation, 1 to 8, that the Exif of `Image.info` states; 1 is upright.
 
-    Exif counts before XMP. What is damaged or larger than `MAX_BYTES` is as if it were not there.
+    What is damaged or larger than `MAX_BYTES` is as if it were not there.
     """
-    found = _in_exif(_exif_bytes(metadata))
-    if found is None:
-        found = _in_xmp(metadata.get("XML:com.adobe.xmp") or metadata.get("xmp"))
-    return UPRIGHT if found is None else found
-
-
-def _exif_bytes(metadata: Mapping[str | tuple[int, int], object]) -> bytes:
     exif = metadata.get("exif")
-    if isinstance(exif, bytes):
-        return exif
-    raw = metadata.get("Raw profile type exif")
-    if not isinstance(raw, str) or len(raw) > 3 * MAX_BYTES:
-        return b""
-    try:
-        return bytes.fromhex("".join(raw.split("\n")[_RAW_PROFILE_HEAD_LINES:]))
-    except ValueError:
-        return b""
+    found = _in_exif(exif) if isinstance(exif, bytes) else None
+    return UPRIGHT if found is None else found
 
 
 def _in_exif(exif: bytes) -> int | None:
@@ -67,10 +48,3 @@ def _in_exif(exif: bytes) -> int | None:
             found = number(at + 8, 2)
             return found if UPRIGHT <= found <= _LAST else None
     return None
-
-
-def _in_xmp(xmp: object) -> int | None:
-    if isinstance(xmp, str):
-        xmp = xmp.encode("utf-8", "replace")
-    found = _XMP.search(xmp) if isinstance(xmp, bytes) else None
-    return int(found[1]) if found else None

@@ -66,12 +66,6 @@ def test_the_orientation_is_read_beside_other_entries(kind: str, order: str) -> 
     assert decode(content, max_pixels=LIMIT).size == (20, 40)
 
 
-def test_the_orientation_of_xmp_counts_where_exif_has_none() -> None:
-    xmp = b'<rdf:Description tiff:Orientation="8"/>'
-    content = encode(plain_image((40, 20)), "JPEG", xmp=xmp)
-    assert decode(content, max_pixels=LIMIT).size == (20, 40)
-
-
 @cases(
     "bomb words",
     {
