@@ -83,7 +83,6 @@ class ChildProcess:
 
     @property
     def tail(self) -> list[str]:
-        """The last lines of output, oldest first."""
         return list(self._tail)
 
     def wait(self, seconds: float | None = None, stop: StopSignal | None = None) -> int | None:

@@ -38,7 +38,6 @@ def sync_directory(path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, 64 hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -107,7 +107,6 @@ class FirstErrors:
 
     @property
     def found(self) -> list[str]:
-        """The first errors, the cause before what follows from it."""
         return self._found or self._rows
 
     def quoted(self, last_lines: Sequence[str]) -> str:

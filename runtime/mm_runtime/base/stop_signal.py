@@ -40,7 +40,6 @@ class StopSignal:
         return self._read
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a signal; return whether one has come."""
         if not self.is_set:
             select.select([self._read], [], [], seconds)
         return self.is_set

@@ -36,7 +36,6 @@ class Request:
 
 
 def about_images(chat: ChatPrompt, model: str) -> Iterator[Request]:
-    """Yield chats, each about one of the runtime's own images."""
     texts = dict.fromkeys([text for _, text in ABOUT_IMAGES] + list(_MORE_QUESTIONS))
     images = [_data_url(number) for number in range(len(evaluation_images()))]
     pairs = list(product(range(len(images)), texts))[:MOST_COMPARED]

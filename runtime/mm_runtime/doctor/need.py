@@ -41,7 +41,6 @@ class Need:
 
     @property
     def builds_engines(self) -> bool:
-        """Return whether TensorRT-LLM's own commands run."""
         return self.builds and self.backend.builds_engines
 
     @property

@@ -35,7 +35,6 @@ class OutputLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Write the end of the log and close it."""
         if self._dropped:
             self._file.write(f"({self._dropped} bytes cut here)\n")
         self._file.writelines(f"{line}\n" for line in self._end)

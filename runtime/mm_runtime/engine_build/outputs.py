@@ -96,7 +96,6 @@ def read_config(folder: Path) -> dict[str, Any] | None:
 
 
 def lookup(config: dict[str, Any], path: str, default: Any = _ABSENT) -> Any:
-    """Return the value at a dotted path."""
     value: Any = config
     for key in path.split("."):
         if not isinstance(value, dict) or key not in value:

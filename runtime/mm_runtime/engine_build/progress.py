@@ -63,7 +63,6 @@ class Progress:
         self._writes = 0
 
     def begin(self, step: str) -> None:
-        """Name the step that runs from now on."""
         self._step = step
         self._lines.clear()
         if step != self._reported.step:

@@ -52,7 +52,6 @@ class Step:
     expected: tuple[Expected, ...] = ()
 
     def argv(self, python: str, source: str, paths: BuildPaths) -> tuple[str, ...]:
-        """Return the command line that runs this step."""
         if self.command:
             return self.command
         where = ("--source", source, "--store", str(paths.store))

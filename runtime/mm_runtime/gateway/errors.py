@@ -56,7 +56,6 @@ class EngineFailedError(GatewayError):
 
 
 def engine_unavailable() -> EngineUnavailableError:
-    """Return what any engine raises when its server cannot be reached."""
     return EngineUnavailableError(
         "The model server does not answer now. Try again.",
         retry_after_seconds=1,

@@ -78,7 +78,6 @@ class PreparedRequest:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of all prompts, each counted once."""
         return sum(chat.budget.prompt_tokens for chat in self.chats)
 
     @property

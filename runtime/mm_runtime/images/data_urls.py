@@ -48,7 +48,6 @@ class DataUrl:
 
 
 def decode_data_url(url: str, *, max_bytes: int) -> bytes:
-    """Return the bytes of the `data:` URL of an image."""
     return split_data_url(url).content(max_bytes=max_bytes)
 
 

@@ -185,7 +185,6 @@ def _open(encoded: bytes) -> ImageFile:
 
 
 def check_pixels(size: tuple[int, int], limit: int) -> None:
-    """Refuse more pixels than the limit."""
     width, height = size
     if width * height > limit:
         raise BadImageError(

@@ -19,7 +19,6 @@ class ServerFaults:
         return {VARIABLE: str(self._path)}
 
     def clear(self) -> None:
-        """Forget what was said; to be called before a server starts."""
         self._path.unlink(missing_ok=True)
 
     @property

@@ -32,5 +32,4 @@ class Crashes:
 
     @property
     def delay_seconds(self) -> float:
-        """How long to wait before the next start."""
         return FIRST_DELAY_SECONDS * (1 << max(self.count - 1, 0))

@@ -37,7 +37,6 @@ class Stubs:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """One for each stub, to be waited for."""
         return tuple(self._names)
 
     def name(self, descriptor: int) -> str:

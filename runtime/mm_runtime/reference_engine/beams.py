@@ -47,7 +47,6 @@ class BeamSearch:
 
     @property
     def best(self) -> tuple[Beam, ...]:
-        """Ended beams, best first."""
         return tuple(beam for _, beam in self._ended)
 
     def advance(self, log_probs: torch.Tensor) -> bool:
@@ -94,7 +93,6 @@ class BeamSearch:
         return self._over(going[0][0], length)
 
     def _over(self, best: float, length: int) -> bool:
-        """Return whether no running beam can still be among the answers."""
         if len(self._ended) < self._options.width:
             return False
         possible = best / length**self._options.length_penalty

@@ -35,7 +35,6 @@ class Deliveries:
         sink.give(piece)
 
     def release(self) -> None:
-        """Give out all pieces that are held."""
         held, self._held = self._held, []
         for sink, piece in held:
             try:

@@ -338,7 +338,6 @@ class Engine:
             raise
 
     def _count(self, decoding: int) -> None:
-        """Count a pass that decoded so many requests, and their positions."""
         for running in self._slots.decoding:
             running.length += 1
         if decoding:

@@ -31,7 +31,6 @@ class Slots:
         return [*self.decoding, *self.unread]
 
     def turn_to_next(self) -> None:
-        """Read the next prompt, when no other is read."""
         if self.reading is None:
             self.reading, self.next = self.next, None
 

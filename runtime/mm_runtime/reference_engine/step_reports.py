@@ -25,7 +25,6 @@ class StepReports:
         self._sizes[requests] += 1
 
     def report(self, *, busy: bool) -> None:
-        """Report what was counted, if it is time or the engine has nothing to do."""
         now = time.monotonic()
         if self._sizes and (not busy or now - self._reported_at >= REPORT_INTERVAL_SECONDS):
             self._reported_at = now

@@ -27,7 +27,6 @@ class UnbatchedModel(SlotModel):
         self._adapters = Adapters({}, ())
 
     def adapt(self, stacks: Mapping[str, Any], adapters: Sequence[AdapterFolder]) -> None:
-        """Add LoRA adapters that requests may name; see `Adapters`."""
         self._adapters = Adapters(stacks, adapters)
 
     def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
@@ -50,7 +49,6 @@ class UnbatchedModel(SlotModel):
 
     @torch.inference_mode()
     def begin(self, slot: int, request: Request) -> torch.Tensor:
-        """Open the request in the slot; return the ids of its decoder's prompt."""
         self._adapter_of_slot[slot] = request.adapter
         self._adapters.aim([request.adapter])
         self._slots[slot] = self.open(request)

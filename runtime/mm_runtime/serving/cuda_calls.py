@@ -39,7 +39,6 @@ class CudaCalls:
         self._forget = _declared(library.cudaGetLastError)
 
     def launch(self, graph: int) -> None:
-        """Launch an instantiated graph (`cudaGraphExec_t`)."""
         self._check(self._launch(graph, _stream()))
 
     def copy(self, target: int, source: int, count: int) -> None:

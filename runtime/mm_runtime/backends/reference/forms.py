@@ -66,7 +66,6 @@ class ReferenceForms:
                 return Form("json_schema", text)
 
     def call(self, functions: Sequence[Function], dialect: ToolDialect, *, several: bool) -> Form:
-        """Return the form of an answer that calls one of some functions, or several in a row."""
         check_bytes(sum(least_size(one.parameters) for one in functions), "tools")
         grammar = call_grammar(functions, dialect, several=several)
         check_bytes(len(grammar), "tools")

@@ -98,7 +98,6 @@ def _kept(node: Schema) -> frozenset[str]:
 
 
 def _inside(node: Schema) -> Iterator[tuple[str, Any]]:
-    """Yield the schemas inside of one, with their places."""
     for keyword in _OF_NAMES:
         named = node.get(keyword)
         yield from named.items() if isinstance(named, dict) else ()

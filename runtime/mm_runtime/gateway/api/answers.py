@@ -16,7 +16,6 @@ class Answers:
         self._reasons = [FinishReason.STOP] * choices
 
     def add(self, choice: int, text: str, scores: Sequence[TokenScore]) -> None:
-        """Take some more text of a choice."""
         self._texts[choice].append(text)
         self._scores[choice] += scores
 

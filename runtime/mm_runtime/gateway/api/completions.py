@@ -180,7 +180,6 @@ class Completion(ABC):
     def pieces(
         self, text: str, usage: Usage | None, index: int = 0, scores: Sequence[TokenScore] = ()
     ) -> list[bytes]:
-        """Return the JSON of a chunk with some text."""
         if usage is not None or self._likeliest is not None:
             logprobs = self._logprobs(scores)
             return [encode(self._chunk(text, usage, index=index, logprobs=logprobs))]

@@ -86,7 +86,6 @@ class ResponseAnswer:
                 return [self._delta("function_call_arguments", part.text)]
 
     def _message(self) -> list[Event]:
-        """Open an item for text, where the last one is none."""
         if self._open and self._items[-1]["type"] == "message":
             return []
         closed = self._close()

@@ -64,7 +64,6 @@ class HeldScores:
         return tuple(ready)
 
     def flush(self) -> tuple[TokenScore, ...]:
-        """Return the scores that wait, once no more text comes."""
         self._place("")
         ready = tuple(self._held)
         self._held.clear()
@@ -81,7 +80,6 @@ class HeldScores:
 
 
 def of_chat(scores: Sequence[TokenScore]) -> dict[str, object]:
-    """Return `logprobs` of a choice of a chat."""
     content = [
         {**score.to_wire(), "top_logprobs": [other.to_wire() for other in score.others]}
         for score in scores
@@ -90,7 +88,6 @@ def of_chat(scores: Sequence[TokenScore]) -> dict[str, object]:
 
 
 def of_text(scores: Sequence[TokenScore]) -> dict[str, object]:
-    """Return `logprobs` of a choice of a text completion, or of some of its text."""
     return {
         "tokens": [score.text for score in scores],
         "token_logprobs": [max(score.log_prob, _LEAST) for score in scores],

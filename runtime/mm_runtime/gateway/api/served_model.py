@@ -89,7 +89,6 @@ class ServedModel:
 
     @property
     def input_modalities(self) -> list[Modality]:
-        """Return what requests may hold, as `/v1/models` lists it."""
         return held(
             images=self.max_images > 0,
             video=self.max_video_frames > 0,

@@ -28,7 +28,6 @@ class StopCutter:
         return text[: len(text) - keep]
 
     def flush(self) -> str:
-        """Return what was held back, once no more text comes."""
         held, self._held = self._held, ""
         return held
 

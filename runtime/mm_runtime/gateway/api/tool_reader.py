@@ -79,14 +79,12 @@ class CallReader:
         self.calls = 0
 
     def push(self, text: str) -> list[Part]:
-        """Take some more text; return what it completes."""
         self._text += text
         while self._step():
             pass
         return self._taken()
 
     def end(self) -> list[Part]:
-        """Return what is held back, once no more text comes."""
         if self._step in (self._list, self._call, self._complete):
             self._read_complete(self._text)
         elif self._step in (self._seek, self._begin) and not (
@@ -164,7 +162,6 @@ class CallReader:
         return False
 
     def _complete(self) -> bool:
-        """Read a call that is written in another order, once it is complete."""
         closing = self._dialect.closing
         if not closing or closing not in self._text:
             return False
@@ -216,7 +213,6 @@ class CallReader:
         return True
 
     def _between(self) -> bool:
-        """Find the next call of several that stand in a row."""
         if (found := _NEXT.match(self._text)) is not None:
             self._text, self._step = self._text[found.end() :], self._call
             return True

@@ -43,7 +43,6 @@ class Sampling:
     bias: tuple[tuple[int, float], ...] = ()
 
     def used(self) -> Iterator[tuple[SamplingParameter, float]]:
-        """Yield the parameters that an engine has to be sent, with their values."""
         for one in OF_TOKENS:
             value = getattr(self, one.name)
             unset = value is None or (one.unset_at_zero and not value)

@@ -38,7 +38,6 @@ async def merged(
 
 
 async def _read(source: AsyncGenerator[_Item, None], came: "asyncio.Queue[_Item | None]") -> None:
-    """Put the items of a source into the queue, and None after the last one or its error."""
     try:
         async with aclosing(source) as items:
             async for item in items:

@@ -32,7 +32,6 @@ class TokenText:
         """All tokens so far."""
 
     def push(self, tokens: Sequence[int]) -> str:
-        """Return what tokens add; nothing while a character is incomplete."""
         self.tokens += len(tokens)
         if len(tokens) > 1:
             self._ids += tokens
@@ -44,7 +43,6 @@ class TokenText:
         return "".join([self._push_one(token) for token in tokens])
 
     def end(self) -> str:
-        """Return what is held back: nothing can complete it any more."""
         return self._added()
 
     def _push_one(self, token: int) -> str:

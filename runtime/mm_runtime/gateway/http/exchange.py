@@ -316,7 +316,6 @@ class Endpoint:
 
 
 def _queued(chat: PreparedChat, claims: _Claims, deadline: float) -> PreparedChat:
-    """Return a prompt that says how each of its choices waits for a slot."""
     ticket = Ticket(
         key=claims.key.name,
         weight=claims.key.weight,
@@ -335,7 +334,6 @@ def _refuse_priority(headers: Headers) -> None:
 
 
 async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> None:
-    """Answer a request that failed, as far as its answer has not begun."""
     if reply.complete:
         return
     if reply.started:
@@ -349,7 +347,6 @@ async def _refuse(response: ErrorResponse, receive: Receive, reply: Reply) -> No
 async def _watched(
     events: AsyncGenerator[Event, None], record: ExchangeRecord, key: KeyClaim
 ) -> AsyncGenerator[Shown, None]:
-    """Record every event; pass on those that a client sees."""
     async with aclosing(events):
         async for event in events:
             record.event(event)

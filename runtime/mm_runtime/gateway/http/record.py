@@ -36,7 +36,6 @@ class ExchangeRecord:
 
     @property
     def tokens(self) -> int:
-        """Tokens of prompt, features and answer so far."""
         return self._used_tokens + self._generated
 
     def let_in(self, key: str) -> None:
@@ -46,7 +45,6 @@ class ExchangeRecord:
             self._metrics.count_key("mm_key_requests_total", key)
 
     def prepared(self, request: PreparedRequest, model: str) -> None:
-        """Note what goes to the engine, of a model that is served."""
         self._model = model
         self._images = request.image_count
         self._prompt_tokens = request.prompt_tokens
@@ -77,7 +75,6 @@ class ExchangeRecord:
         self.close()
 
     def close(self) -> None:
-        """Count the request, once."""
         if self._closed:
             return
         self._closed = True

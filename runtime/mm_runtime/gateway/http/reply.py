@@ -54,7 +54,6 @@ class Reply:
     async def send_encoded(
         self, status: int, content: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Answer with one JSON document that is written already."""
         length = {"content-length": str(len(content))}
         await self._start(status, JSON, {**length, **(headers or {})})
         await self._write(content, more=False)
@@ -101,7 +100,6 @@ class Reply:
                 return  # the next event meets the same client and ends its work
 
     async def send_events(self, *bodies: bytes) -> None:
-        """Send events at once, each the JSON of one."""
         await self._write(_written(bodies), more=True)
 
     async def end_stream(self, *bodies: bytes) -> None:

@@ -90,7 +90,6 @@ def _played(encoded: bytes, count: int, most_samples: int) -> Iterator[NDArray[n
 
 
 def _decoded(container: "InputContainer", stream: "AudioStream") -> Iterator["AudioFrame"]:
-    """Yield the frames of a stream; damage is an error."""
     for packet in container.demux(stream):
         # The last block of a WAV that does not say its length counts as damaged, too.
         if packet.is_corrupt and container.format.name != "wav":
@@ -125,7 +124,6 @@ def _in_time(frames: Iterator["AudioFrame"], container: "InputContainer") -> Ite
 
 
 def _silence(like: "AudioFrame", seconds: float) -> "AudioFrame":
-    """Return a frame of nothing, of the rate and the channels of another one."""
     from av import AudioFrame  # noqa: PLC0415 (see `mm_runtime.gateway.media.container`)
 
     samples = round(seconds * like.sample_rate)

@@ -26,7 +26,6 @@ class Mono:
     """
 
     def __init__(self) -> None:
-        """Begin with no audio."""
         self._mix: AudioResampler | None = None
         self._split: AudioResampler | None = None
         self._mixed = np.zeros(0, np.int16)

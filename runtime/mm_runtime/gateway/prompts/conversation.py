@@ -131,7 +131,6 @@ class ChatPrompt:
         return self.with_tools if conversation.tools else self.template
 
     def question(self, turn: Turn) -> str:
-        """Return the prompt of one message of a user."""
         return self.write(Conversation([turn], [], []))
 
     def write(self, conversation: Conversation) -> str:

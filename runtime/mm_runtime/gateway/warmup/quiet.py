@@ -49,7 +49,6 @@ class Quiet:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _is_quiet(self) -> None:
-        """Wait until no request has been inside for long enough; once for runs in a row."""
         while not self._quiet:
             await self._empty.wait()
             try:

@@ -144,7 +144,6 @@ class WorkBenchmark:
         return Timed(took / probe.at_once, *_means(contents))
 
     async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
-        """Answer a question; return its tokens of images, of text, and of the answer."""
         output = 0
         request = await self._service.preparation.prepare(question)
         request = request.with_each(lambda chat: replace(chat, ticket=UNCOUNTED))

@@ -159,7 +159,6 @@ class TritonKernels(Attention):
         )
 
     def gate(self, products: torch.Tensor, out: torch.Tensor) -> None:
-        """Run one program for so many values of a row."""
         rows, width = out.shape
         _gate[(rows, triton.cdiv(width, GATED))](products, out, width=width, block=GATED)
 

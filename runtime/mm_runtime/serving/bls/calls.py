@@ -73,7 +73,6 @@ class TritonCalls:
                 yield found
 
     def stop(self) -> None:
-        """Stop the language model's answer; its pieces end soon after."""
         one = np.array([[1]], dtype=np.int32)
         inputs = {"input_lengths": one, "request_output_len": one, "stop": np.array([[True]])}
         for _ in self.pieces(LANGUAGE_MODEL, inputs, ("output_ids",)):

@@ -246,7 +246,6 @@ _LENGTHS = {"input_ids": "input_lengths", "decoder_input_ids": "decoder_input_le
 
 
 def _ids(inputs: Tensors, name: str, *, needed: bool) -> tuple[int, ...]:
-    """Return the ids of one of the two prompts, as many as its length says."""
     ids = single(inputs, name)
     if ids is None:
         if needed:

@@ -31,7 +31,6 @@ class Series:
             self._write(metric)
 
     def end(self) -> None:
-        """Take it off Triton's page."""
         self._triton = None
 
     def _write(self, metric: Any) -> None:

@@ -35,7 +35,6 @@ class Family(Generic[Kind]):
         _families.append(self)
 
     def series(self, labels: Mapping[str, str]) -> Kind:
-        """Register a metric of these labels."""
         found = self._kind(self._triton.Metric(labels=dict(labels)), _changes)
         self._series.append(found)
         return found

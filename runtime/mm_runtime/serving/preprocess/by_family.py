@@ -114,7 +114,6 @@ class AudioPreprocessor:
 def load_preprocessor(
     engine: EngineDirectory, serving: ServingPlan
 ) -> Preprocessor | AudioPreprocessor:
-    """Return what prepares an engine's requests."""
     if accepts_audio(engine):
         return AudioPreprocessor.load(engine)
     return Preprocessor.load(engine, serving)

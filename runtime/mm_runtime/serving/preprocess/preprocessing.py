@@ -273,7 +273,6 @@ def _image(one: Image.Image | Pixels) -> Image.Image:
 
 
 def _batch_of_one(inputs: Tensors) -> NDArray[Any]:
-    """Return the query after checking that it is one string."""
     query = single(inputs, "QUERY")
     if query is None or query.size != 1:
         raise RequestError("text_input: expected one string")

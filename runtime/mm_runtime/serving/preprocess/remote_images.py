@@ -23,7 +23,6 @@ Fetched = Mapping[str, bytes]
 
 
 def is_remote(url: str) -> bool:
-    """Return whether an image has to be fetched."""
     return url.lower().startswith(SCHEMES)
 
 

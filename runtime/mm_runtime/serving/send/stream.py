@@ -68,7 +68,6 @@ class ResponseSink:
         self._close(None)
 
     def stop(self) -> None:
-        """End the answer as a cancellation does."""
         self._cancelled = True
 
     def poll_cancellation(self) -> None:

@@ -101,7 +101,6 @@ def _bound_processor_time(seconds: int) -> None:
 
 
 def _write(answers: int, header: bytes, array: bytes | memoryview) -> None:
-    """Write both, together: the gateway wakes up once for them."""
     head, rest = memoryview(header), memoryview(array)
     while head or rest:
         count = os.writev(answers, [head, rest])

@@ -51,7 +51,6 @@ class EncoderDispatcher:
         self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="encoders")
 
     def submit(self, inputs: Tensors, done: Done) -> None:
-        """Answer a request as `EncodeQueue.submit` does."""
         if self._own.answered(inputs, done):
             return
         # Each request here holds its pixels: without a bound they would grow with the clients.

@@ -26,5 +26,4 @@ def tone(hertz: float) -> NDArray[np.float32]:
 
 
 def sample_audio() -> NDArray[np.float32]:
-    """Return the audio of the warm-up."""
     return tone(_SAMPLE_HERTZ)

@@ -200,7 +200,6 @@ class GridProcessor(ImageProcessor):
         )
 
     def rounded(self, height: int, width: int) -> tuple[int, int]:
-        """Return the size an image is resized to."""
         return self._within(height, width, self.least_pixels, self.most_pixels)
 
     def _within(self, height: int, width: int, least: int, most: int) -> tuple[int, int]:

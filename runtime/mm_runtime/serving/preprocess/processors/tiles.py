@@ -36,7 +36,6 @@ class TileProcessor(ImageProcessor):
 
     @classmethod
     def load(cls, engine: EngineDirectory) -> "TileProcessor":
-        """Read the checkpoint's configuration."""
         vision = engine.facts.vision
         if vision is None or vision.max_tiles is None:
             raise ValueError(f"{engine.root}: the facts of a Llama 3.2 Vision have no tiles")
