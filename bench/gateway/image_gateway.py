@@ -14,10 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
+import uvloop  # noqa: E402
+
 from mm_runtime.backends import BACKENDS  # noqa: E402
 from mm_runtime.backends.triton_server.engine import TritonEngine  # noqa: E402
 from mm_runtime.base.heap import return_large_pieces  # noqa: E402
-from mm_runtime.gateway import loop  # noqa: E402
 from mm_runtime.gateway.wiring import build_gateway  # noqa: E402
 from support.gateways import (  # noqa: E402 - the tests' folder is not a package
     serve,
@@ -69,4 +70,4 @@ async def run(folder: Path, triton: int) -> None:
 
 if __name__ == "__main__":
     return_large_pieces()  # as the gateway's own process does
-    loop.run(run(Path(sys.argv[1]), int(sys.argv[2])))
+    uvloop.run(run(Path(sys.argv[1]), int(sys.argv[2])))

@@ -15,8 +15,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))
 
+import uvloop  # noqa: E402
+
 from mm_runtime.base.heap import return_large_pieces  # noqa: E402
-from mm_runtime.gateway import loop  # noqa: E402
 from mm_runtime.gateway.api.finish_reason import FinishReason  # noqa: E402
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text  # noqa: E402
 from support.gateways import serve, toy_gateway  # noqa: E402 - the tests' folder is not a package
@@ -64,4 +65,4 @@ if __name__ == "__main__":
     parser.add_argument("--idle", action="store_true")
     options = parser.parse_args()
     return_large_pieces()  # as the gateway's own process does
-    loop.run(run(options.folder, idle=options.idle))
+    uvloop.run(run(options.folder, idle=options.idle))

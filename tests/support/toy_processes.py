@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from mm_router.catalog import Model
-from mm_runtime.gateway import loop
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.ended import end
 from support.gateways import MODEL, serve, toy_gateway
@@ -102,6 +103,6 @@ if __name__ == "__main__":
     kind, *rest = sys.argv[1:]
     match kind:
         case "gateway":
-            loop.run(_gateway(Path(rest[0]), Path(rest[1])))
+            uvloop.run(_gateway(Path(rest[0]), Path(rest[1])))
         case _:
             asyncio.run(_router(rest))

@@ -1,5 +1,6 @@
 """Runs one step in a process of its own: log, deadline, memory, exit code."""
 
+import ctypes
 import os
 import re
 import shlex
@@ -16,11 +17,11 @@ from mm_runtime.base.engine_python import engine_python
 from mm_runtime.base.first_errors import FirstErrors
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
-from mm_runtime.engine_build.hiding import hide_from_children
 from mm_runtime.engine_build.output_log import OutputLog
 from mm_runtime.engine_build.outputs import problem, remove_outputs
 from mm_runtime.engine_build.progress import Progress
 from mm_runtime.engine_build.step import Step
+from mm_runtime.errors import PermanentError
 
 FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
 """What a tool prints, as a rule in a traceback, when a disk is full."""
@@ -43,6 +44,32 @@ _SECRETS = frozenset(
 
 _REPORTED = frozenset(ExitCode) - {ExitCode.RETRY}
 """Exit codes of our steps whose last line is their report; 1 is a traceback's as well."""
+
+
+_PR_SET_DUMPABLE = 4
+"""Number of the request in linux/prctl.h."""
+
+
+def hide_from_children() -> None:
+    """Close /proc/PID/environ, /proc/PID/mem and ptrace of this process to its own user.
+
+    An environment that was cleaned for a child stands in full in its parent's /proc/PID/environ:
+    Linux keeps there what the process was started with. A process that is not dumpable belongs to
+    root there, and only CAP_SYS_PTRACE, which no pod of ours has, opens it. The flag is this
+    process's alone: a child has it again from its own exec on.
+
+    Raises:
+        PermanentError: the kernel refuses.
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise PermanentError(
+            "the kernel does not protect this process's environment from build steps"
+            f" (PR_SET_DUMPABLE: {os.strerror(ctypes.get_errno())}): run it on a kernel that"
+            " allows prctl, or without a seccomp profile that refuses it."
+        )
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import uvloop
 from pydantic import ValidationError
 
 from mm_api.contract import (
@@ -26,7 +27,6 @@ from mm_edge.drain import LAME_DUCK_SECONDS
 from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
 from mm_runtime.base.heap import return_large_pieces
-from mm_runtime.gateway import loop
 from mm_runtime.gateway.backends.backend import GatewayBackend
 from mm_runtime.gateway.backends.engine import Servers
 from mm_runtime.gateway.server_metrics import ServerMetrics
@@ -92,7 +92,7 @@ def run(options: GatewayOptions) -> int:
         )
         return ExitCode.PERMANENT
     raise_open_files()
-    return loop.run(_serve(options, manifest, serving))
+    return uvloop.run(_serve(options, manifest, serving))
 
 
 async def _serve(options: GatewayOptions, manifest: EngineManifest, serving: ServingPlan) -> int:

@@ -32,9 +32,8 @@ from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.accepted import check_features, check_media, check_recordings
 from mm_runtime.gateway.media.audio import is_silent
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
-from mm_runtime.gateway.media.details import detailed
 from mm_runtime.gateway.media.frames import Video
-from mm_runtime.gateway.media.images import ImageLoader, Load
+from mm_runtime.gateway.media.images import ImageLoader, Load, detailed
 from mm_runtime.gateway.media.recordings import AudioReference
 from mm_runtime.gateway.prepared import PreparedChat, PreparedRequest
 from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation

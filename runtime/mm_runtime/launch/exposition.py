@@ -46,12 +46,20 @@ from mm_api.metrics import (
 from mm_edge.listening import listening_sockets
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.health import get
-from mm_runtime.launch.labels import one_label_set
 from mm_runtime.settings import Ports
 
 _SAMPLE = re.compile(r"^(?:# (?:HELP|TYPE) )?(?P<name>\w+?)_(?P<ending>bucket|sum)\b(?P<rest>.*)$")
 _VALUE = re.compile(r"^(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)")
 _BOUND = re.compile(r'(?:^|,)le="(?P<bound>[^"]*)"')
+
+OWN, TRITONS = "model", "triton_model"
+"""Labels of every series: our model, so that all can be summed and joined, and Triton's own."""
+
+_LABELLED = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?(?P<rest>\s.*)$")
+"""A line of the text format: what follows the last brace is value and time."""
+
+_TRITONS_MODEL = re.compile(r'(?P<before>^|,)\s*model="')
+"""Inside a label's value a quote has a backslash before it, so this is a label's beginning."""
 
 
 def with_histograms(text: str, metrics: Iterable[Metric]) -> str:
@@ -94,6 +102,20 @@ def _series(name: str, labels: str, counts: dict[float, float], total: float) ->
 
 def _text(value: float) -> str:
     return "+Inf" if value == math.inf else repr(value)
+
+
+def one_label_set(text: str, model: str) -> str:
+    """Return a Prometheus text whose every sample says whose it is."""
+    return "".join(f"{_labelled(line, model)}\n" for line in text.splitlines())
+
+
+def _labelled(line: str, model: str) -> str:
+    sample = None if line.startswith("#") else _LABELLED.match(line)
+    if sample is None:
+        return line
+    theirs = _TRITONS_MODEL.sub(rf'\g<before>{TRITONS}="', (sample["labels"] or "").rstrip(", "))
+    labels = ",".join(filter(None, (theirs, f'{OWN}="{model}"')))
+    return f"{sample['name']}{{{labels}}}{sample['rest']}"
 
 
 log = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,13 +17,11 @@ from mm_runtime.base.first_errors import FirstErrors
 from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import PermanentError, ServerFailedError, ServerKilledError
-from mm_runtime.launch.evaluation import read_report, read_warm_up_problem
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.faults import ServerFaults
-from mm_runtime.launch.health import State
+from mm_runtime.launch.health import State, read_report, read_warm_up_problem
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready
-from mm_runtime.launch.restarts import WINDOW_SECONDS, Crashes
 from mm_runtime.launch.server import Server
 from mm_runtime.launch.sharing import Sharing, shared
 from mm_runtime.launch.stubs import Stubs
@@ -32,6 +31,39 @@ log = logging.getLogger(__name__)
 
 STUB_GONE_SECONDS = 1.0
 """Until a server whose model's process is gone counts as one that lives on without it."""
+
+
+MOST_CRASHES = 3
+"""Deaths that end the container: a fourth start would not be luckier, and Kubernetes backs off."""
+
+CRASH_WINDOW_SECONDS = 300.0
+"""Deaths that lie further apart are separate accidents."""
+
+FIRST_RESTART_SECONDS = 1.0
+"""Before the first restart; doubled for each one after it. Its requests have failed already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crashes:
+    """When a server died, in the last `CRASH_WINDOW_SECONDS`."""
+
+    times: tuple[float, ...] = ()
+
+    def after(self, now: float) -> "Crashes":
+        """Return these with one more; those that are too long ago are forgotten."""
+        return Crashes((*(time for time in self.times if now - time < CRASH_WINDOW_SECONDS), now))
+
+    @property
+    def count(self) -> int:
+        return len(self.times)
+
+    @property
+    def exhausted(self) -> bool:
+        return self.count >= MOST_CRASHES
+
+    @property
+    def delay_seconds(self) -> float:
+        return FIRST_RESTART_SECONDS * (1 << max(self.count - 1, 0))
 
 
 def serve(options: ServeOptions, prepare: Callable[[ServeOptions, EngineManifest], Server]) -> int:
@@ -90,7 +122,7 @@ def _supervise(
             raise faults.explained(
                 ServerFailedError(
                     f"{server.name} ended unexpectedly {crashes.count} times within"
-                    f" {WINDOW_SECONDS:.0f} s, now with exit code {code}; the container ends"
+                    f" {CRASH_WINDOW_SECONDS:.0f} s, now with exit code {code}; the container ends"
                     + errors.quoted(())
                 )
             )

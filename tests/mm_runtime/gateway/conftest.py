@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import uvloop
 
-from mm_runtime.gateway.loop import new_loop
 from support.real_gateway import PROGRAM, RealGateway, run_pair
 from support.tiny_llava import BuiltEngine, shared_engine
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"uvloop": new_loop}
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="session")

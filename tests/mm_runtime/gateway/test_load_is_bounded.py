@@ -8,9 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm_runtime.gateway.admission.drain_rate import DrainRate
 from mm_runtime.gateway.admission.fair_queue import Ticket
-from mm_runtime.gateway.admission.slots import Admission
+from mm_runtime.gateway.admission.slots import Admission, DrainRate
 from mm_runtime.gateway.errors import OverloadedError
 from support.eventually import eventually_async
 from support.gateways import MODEL, client_of, serve, toy_gateway

@@ -17,9 +17,9 @@ from mm_runtime.gateway.media.video import VideoLimits, read_video
 from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.gateway.warmup import warm_up
-from mm_runtime.gateway.warmup.failures import ANY, Failures
 from mm_runtime.gateway.warmup.limit_requests import probes
-from mm_runtime.launch.evaluation import read_warm_up_problem
+from mm_runtime.gateway.warmup.warm_up import ANY_FAILURES, Failures
+from mm_runtime.launch.health import read_warm_up_problem
 from mm_runtime.serving.preprocess.processors.prepared import Size
 from support.cases import cases
 from support.eventually import eventually_async
@@ -322,6 +322,6 @@ async def test_a_server_that_loads_is_no_failure(
     gateway = toy_gateway(tmp_path, engine)
     async with serve(gateway) as running:
         watching = asyncio.create_task(gateway.warm_up.watch())
-        await eventually_async(lambda: looks > 2 * ANY)
+        await eventually_async(lambda: looks > 2 * ANY_FAILURES)
         assert await _problem(running) is None
         watching.cancel()

@@ -5,9 +5,8 @@ from typing import Literal
 
 import pytest
 
-from mm_runtime.gateway.api.answers import Answers
 from mm_runtime.gateway.api.audio import TranscriptionRequest
-from mm_runtime.gateway.api.completions import Usage
+from mm_runtime.gateway.api.completions import Answers, Usage
 from mm_runtime.gateway.api.segments import Part, Segment
 from mm_runtime.gateway.api.transcription import Transcript
 

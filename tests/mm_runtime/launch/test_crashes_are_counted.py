@@ -1,6 +1,6 @@
 """A server that dies is started again, with pauses, and not for ever."""
 
-from mm_runtime.launch.restarts import Crashes
+from mm_runtime.launch.serve import Crashes
 from support.cases import cases
 
 

@@ -34,10 +34,10 @@ from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_edge.request_log import HEADER, note
 from mm_runtime.gateway.admission.fair_queue import Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
-from mm_runtime.gateway.api.answers import Answers
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.calling import CallingCompletion
 from mm_runtime.gateway.api.completions import (
+    Answers,
     ChatCompletion,
     Shapes,
     StreamForm,

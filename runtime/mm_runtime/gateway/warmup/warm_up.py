@@ -14,6 +14,8 @@ from uuid import uuid4
 from PIL import Image
 
 from mm_api.documents.evaluation import EvaluationReport
+from mm_api.documents.server_state import PROBLEM_CHARACTERS
+from mm_api.quoted_text import steady
 from mm_runtime.base.chat_template import Turn
 from mm_runtime.gateway.dataplane import ChatService
 from mm_runtime.gateway.errors import InvalidRequestError
@@ -23,7 +25,6 @@ from mm_runtime.gateway.preparation import AnyRequest
 from mm_runtime.gateway.prepared import PreparedRequest
 from mm_runtime.gateway.warmup.answers import Answers
 from mm_runtime.gateway.warmup.evaluation import Comparison, EvaluationFailedError
-from mm_runtime.gateway.warmup.failures import Failures
 from mm_runtime.gateway.warmup.limit_requests import Probe, probes
 from mm_runtime.gateway.warmup.own_requests import (
     Part,
@@ -45,6 +46,31 @@ _WATCH_SECONDS = 2.0
 _MAX_TOKENS = 4
 _TEXT = "Are you ready?"
 _AWAY = "Triton is not ready yet"
+
+
+ALIKE_FAILURES = 3
+"""Failures of the same words one after the other: a fourth try would not be luckier."""
+
+ANY_FAILURES = 10
+"""Failures of any words one after the other: an engine may answer otherwise each time."""
+
+
+class Failures:
+    """Failures of the warm-up since it passed, and when it counts as failed."""
+
+    def __init__(self) -> None:
+        self._count = self._alike = 0
+        self._words = ""
+        self.problem = ""
+        """Why it fails each time; empty: it may still pass. It stays while words differ."""
+
+    def add(self, words: str) -> None:
+        words = steady(words[:PROBLEM_CHARACTERS])
+        self._count += 1
+        self._alike = self._alike + 1 if words == self._words else 1
+        self._words = words
+        if self._alike >= ALIKE_FAILURES or (self._count >= ANY_FAILURES and not self.problem):
+            self.problem = words
 
 
 class WarmUpFailedError(Exception):
