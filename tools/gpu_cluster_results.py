@@ -67,7 +67,7 @@ def shape(result: dict[str, Any]) -> Iterator[str]:
         yield from _run(name, {key: value for key, value in one.items() if key != "answers"})
         yield ""
         yield from processes(one)
-        if record := one.get("images"):
+        if (record := one.get("images")) and "steps" in record:
             yield ""
             yield f"The {record['steps']} steps of `{record['file']}` made the runtime's image,"
             yield "with the machine's system, torch and packages in place of what is fetched."

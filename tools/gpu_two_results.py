@@ -42,16 +42,38 @@ def two(result: dict[str, Any]) -> Iterator[str]:
 
 def pods(result: dict[str, Any]) -> Iterator[str]:
     """Yield what pods of a cluster do on two cards: a unit on each, an encoder's own card."""
-    yield f"Shape {result['shape']} in a development cluster, backend Reference. `one` is one of"
-    yield "two replicas, which have a card each; `disaggregated` has its encoder on one card and"
-    yield "its server on the other. Each pod sees one card, no two the same."
+    yield "In a development cluster, backend Reference. `one` is one of two replicas, which have a"
+    yield "card each; `disaggregated` has its encoder on one card and its server on the other."
+    yield "Where an image takes e to encode and p for its prompt, one card has the work of both and"
+    yield "two wait for the longer one: they give at most (e + p) / max(e, p) times the images."
+    for shape, found in result["shapes"].items():
+        yield ""
+        yield f"### Shape {shape} of `bench/gpu/checkpoints.py`"
+        yield ""
+        yield from _shape(found)
     yield ""
-    if found := result.get("compared"):
-        rows = [[name, one["ratio"], one["goal"], _met(one)] for name, one in found.items()]
+    yield from processes(result)
+    if "error" in result:
+        yield ""
+        yield f"It ended with: {result['error'].splitlines()[0]}"
+
+
+def _shape(found: dict[str, Any]) -> Iterator[str]:
+    if compared := found.get("compared"):
+        rows = [[name, one["ratio"], one["goal"], _met(one)] for name, one in compared.items()]
         yield from table(["ratio to one card", "measured", "goal", ""], rows)
         yield ""
+    if (seconds := found.get("encoding_seconds")) and (rate := found.get("prompts_a_second")):
+        encoding, prompt = seconds * 1e3, 1e3 / rate
+        most = (encoding + prompt) / max(encoding, prompt)
+        goal = "within" if most >= IMAGES else "out of"
+        yield (
+            f"- Encoding takes {encoding:.1f} ms an image (of eight together), a prompt of as many "
+            f"tokens {prompt:.1f} ms (of sixteen clients): two cards give at most {most:.2f} times "
+            f"the images, so {IMAGES} is {goal} reach."
+        )
     for name in ("one", "disaggregated"):
-        one = result.get(name) or {"streams": None}
+        one = found.get(name) or {"streams": None}
         if all(one.values()):
             first, streams = one["first_text_ms"], one["streams"]
             said = [
@@ -61,17 +83,21 @@ def pods(result: dict[str, Any]) -> Iterator[str]:
                 f"{streams['beside_images']['p95_ms']} ms beside four image clients.",
             ]
             yield " ".join(said)
-    if "two_units" in result:
-        yield f"- A unit on each card: {result['two_units']} images/s."
-    if answered := result.get("answers_alike"):
+    if found.get("two_units"):
+        yield f"- A unit on each card: {found['two_units']} images/s."
+    if answered := found.get("answers_alike"):
         said = [
             f"- Equal answers: streamed and unary {answered['streamed_equal_to_unary']}, of the",
             f"other replica {answered['other_replica_equal']}, with a disaggregated encoder",
-            f"{result.get('answers_disaggregated_equal', 'not compared')}.",
+            f"{found.get('answers_disaggregated_equal', 'not compared')}.",
         ]
         yield " ".join(said)
-    yield ""
-    yield from processes(result)
+    if cards := found.get("cards_alike"):
+        seen = found.get("cards_disaggregated") or {}
+        yield (
+            f"- Cards: {cards['different']} for two replicas, {seen.get('different', 'unknown')} "
+            "for server and encoder; each pod sees one."
+        )
 
 
 def _met(one: dict[str, Any]) -> str:
@@ -95,7 +121,8 @@ def _ranks(found: dict[str, Any]) -> Iterator[str]:
         yield from table([*head, "without keys and values"], rows)
         yield ""
         met = all(1 <= over <= PLANNED for over in memory["planned_over_counted"])
-        yield f"- Planned over counted: {verdict(met, f'1 to {PLANNED}')}."
+        notes = " ".join(["", *memory.get("notes", [])])
+        yield f"- Planned over counted: {verdict(met, f'1 to {PLANNED}')}.{notes}"
     for name, one in found.items():
         if name.startswith("answers of") and one:
             yield f"- {_answers(name, one)}"

@@ -56,11 +56,14 @@ SHAPES = {
     "tower": Shape(1, 4096, 32, 1024, dtype="float32", vocabulary=91),
     "1.3b": Shape(24, 2048, 16, 5504),
     "7b": Shape(32, 4096, 32, 11008),
+    "bigg": Shape(32, 2048, 16, 5504, 448, 48, 1664),
     "qwen-toy": Shape(2, 64, 2, 128, 0, 2, 64, "float32", 91, 1, QWEN),
     "qwen-7b": Shape(28, 3584, 28, 18944, 0, 32, 1280, "bfloat16", 152_064, 4, QWEN),
 }
 """`wide` has the prompt table of the 7 B model (4,718,592 bytes in 16 bits) and hardly computes;
-`tower` has the vision half of the large ones. Those of Qwen2.5-VL take images as they are."""
+`tower` has the vision half of the large ones. `bigg` has the 48 layers of ViT-bigG/14 (1.6 B) for
+the 1,024 patches of an image, beside 1.6 B: encoding takes at least as long as the prompt. Those of
+Qwen2.5-VL take images as they are."""
 
 
 def write_checkpoint(directory: Path, name: str, *, device: str) -> Path:

@@ -49,19 +49,22 @@ from mm_devcluster.demo import installation, settings
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target
 from mm_devcluster.layout import Layout
-from mm_devcluster.node.gpus import DRIVER
 from mm_devcluster.paths import cluster_dir
 
 LIMITS = {"maxBatchSize": 16, "maxImagesPerRequest": 1, "maxSeqLen": 1024}
+LENGTHS = {"bigg": 2048}
+"""Of a sequence, where an image has more than 576 features."""
 QUESTIONS = 8
 
 
 @contextmanager
-def checkpoint_made(shape: str, folder: Path, device: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Let a process write a checkpoint meanwhile, unless it is there; it ends with the block."""
+def checkpoints_made(
+    shapes: Sequence[str], folder: Path, device: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Let a process write checkpoints meanwhile, unless they are there; it ends with the block."""
     script = Path(__file__).parent / "checkpoints.py"
     command = [sys.executable, str(script), "--folder", str(folder), "--device", device]
-    process = subprocess.Popen([*command, "--shapes", shape])
+    process = subprocess.Popen([*command, "--shapes", *shapes])
     try:
         yield process
     finally:
@@ -69,8 +72,8 @@ def checkpoint_made(shape: str, folder: Path, device: str) -> Iterator["subproce
         process.wait()
 
 
-def put_into_claim(target: Target, checkpoint: Path) -> None:
-    """Make the demo's claim, and link the files of a checkpoint into its volume.
+def put_into_claim(target: Target, *checkpoints: Path) -> None:
+    """Make the demo's claim, and link the files of checkpoints into its volume.
 
     `mmctl upload` would copy them through the API server, for minutes.
     """
@@ -81,7 +84,8 @@ def put_into_claim(target: Target, checkpoint: Path) -> None:
     volume = target.document("pv", target.document(*claim)["spec"]["volumeName"])
     name = Path(volume["spec"]["hostPath"]["path"]).name
     folder = Layout(cluster_dir(target.name)).volumes / name
-    shutil.copytree(checkpoint, folder / checkpoint.name, copy_function=_linked)
+    for one in checkpoints:
+        shutil.copytree(one, folder / one.name, copy_function=_linked)
 
 
 def _linked(source: str, target: str) -> str:
@@ -103,6 +107,7 @@ def manifest(
     spec = document["spec"]
     spec["model"]["source"]["persistentVolumeClaim"]["path"] = shape
     spec["engine"] = {"backend": "Reference", **LIMITS}
+    spec["engine"]["maxSeqLen"] = LENGTHS.get(shape, LIMITS["maxSeqLen"])
     spec["vision"] = {"engine": "Torch"}
     spec["build"]["store"]["size"] = "40Gi"
     for part in ("build", "runtime"):
@@ -119,14 +124,31 @@ def url_of(pod: Mapping[str, Any]) -> str:
     return f"http://{bracketed(pod['status']['podIP'])}:{GATEWAY_PORT}"
 
 
+CARDS = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+assert not cuda.cuInit(0)
+count, device, name = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
+cuda.cuDeviceGetCount(ctypes.byref(count))
+for at in range(count.value):
+    cuda.cuDeviceGet(ctypes.byref(device), at)
+    cuda.cuDeviceGetUuid_v2(name, device)
+    print(bytes(name).hex())
+"""
+
+
+def in_server(target: Target, pod: Mapping[str, Any], script: str, *words: str) -> str:
+    """Return what a script of Python prints in the server of a pod, or in its encoder."""
+    spec = pod["spec"]
+    names = [one["name"] for one in (*spec.get("initContainers", ()), *spec["containers"])]
+    where = (*WHERE, "-c", "server" if "server" in names else "encoder")
+    program = ("python", "-c", script, *words)
+    return target.call("exec", pod["metadata"]["name"], *where, "--", *program, timeout=120)
+
+
 def gpus_seen(target: Target, pod: Mapping[str, Any]) -> list[str]:
-    """Return the ids of the GPUs that a pod's server sees."""
-    program = f"{DRIVER}/bin/nvidia-smi"
-    said = target.call(
-        *("exec", pod["metadata"]["name"], *WHERE, "-c", "server", "--", program),
-        *("--query-gpu=uuid", "--format=csv,noheader"),
-    )
-    return said.split()
+    """Return the ids of the GPUs that CUDA sees in a pod's server."""
+    return in_server(target, pod, CARDS).split()
 
 
 def questions(shape: str) -> list[Question]:
@@ -151,7 +173,7 @@ def run_shape(
     results[engine] = result
     folder = options.checkpoints
     device = "cuda" if on_gpu else "cpu"
-    with checkpoint_made(shape, folder, device) as writing:
+    with checkpoints_made([shape], folder, device) as writing:
         target = start(session, seconds, options.gpu if on_gpu else None)
         result["node_labels"] = node_labels(target)
         driver = Driver(target)

@@ -140,6 +140,8 @@ def install(session: Session, seconds: Seconds) -> None:
 
 
 BUILT = ("Planned", "EngineBuilt")
+PLANNED_SECONDS = 120
+"""A plan needs no GPU: an image that does not run shows here."""
 
 
 def follow(
@@ -151,8 +153,9 @@ def follow(
 ) -> None:
     """Take the time until each condition of a model holds."""
     for condition in conditions:
+        most = min(timeout, PLANNED_SECONDS) if condition == "Planned" else timeout
         with seconds.of(condition):
-            until(f"{condition} of {name}", lambda: holds(target, name, condition), timeout)  # noqa: B023
+            until(f"{condition} of {name}", lambda: holds(target, name, condition), most)  # noqa: B023
 
 
 def planned(target: Target, model: str) -> dict[str, Any]:

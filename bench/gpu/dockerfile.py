@@ -32,7 +32,8 @@ STOOD_IN = ("apt-get", "pip", "uv", "engine-python")
 RECORD = "stand-ins.json"
 """In a stage's root: what `stand_in.py` did."""
 
-PYTHON = Path("/usr/bin/python3.12")
+PYTHON = "python3.12"
+"""Which the files have; a rehearsal takes another one in its place."""
 STEP_SECONDS = 300
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -107,10 +108,16 @@ class Build:
         scratch: folder on another file system than the machine's root, which overlays it.
         given: build arguments.
         hints: variables that only the stand-ins read.
+        python: this machine's interpreter, in place of the file's.
     """
 
     def __init__(
-        self, context: Path, scratch: Path, given: Mapping[str, str], hints: Mapping[str, str]
+        self,
+        context: Path,
+        scratch: Path,
+        given: Mapping[str, str],
+        hints: Mapping[str, str],
+        python: str = PYTHON,
     ) -> None:
         self._context, self._scratch, self._given, self._hints = context, scratch, given, hints
         self.stages: dict[str, Stage] = {}
@@ -121,16 +128,17 @@ class Build:
 
         programs = scratch / "stand-ins" / "usr" / "local" / "bin"
         programs.mkdir(parents=True)
-        text = STAND_IN.read_text(encoding="utf-8")
+        self._python = python
+        text = STAND_IN.read_text(encoding="utf-8").replace(PYTHON, python)
         for name in STOOD_IN:
             (programs / name).write_text(f"#!{sys.executable} -IS\n{text}", encoding="utf-8")
             (programs / name).chmod(0o755)
         # Interpreters of a developer's machine lie in root's home.
         (scratch / "stand-ins" / "root").mkdir(mode=0o755)
-        if not PYTHON.exists():
-            link = scratch / "stand-ins" / str(PYTHON).lstrip("/")
+        if not Path(f"/usr/bin/{python}").exists():
+            link = scratch / "stand-ins" / "usr" / "bin" / python
             link.parent.mkdir()
-            link.symlink_to(shutil.which(PYTHON.name) or "/nothing")
+            link.symlink_to(shutil.which(python) or "/nothing")
         for name in ("root", "source", "work"):
             (scratch / name).mkdir()
 
@@ -143,7 +151,7 @@ class Build:
         """
         stage: Stage | None = None
         name = ""
-        for word, rest in steps_of(text):
+        for word, rest in steps_of(text.replace(PYTHON, self._python)):
             began = time.monotonic()
             if word == "ARG" and stage is None:
                 self._global |= self._argument(rest, self._global)
@@ -253,9 +261,10 @@ def built(
     *,
     given: Mapping[str, str] | None = None,
     hints: Mapping[str, str] | None = None,
+    python: str = PYTHON,
 ) -> tuple[Stage, dict[str, Any]]:
     """Build a file of this repository; return its last stage, and what is to be recorded."""
-    build = Build(ROOT, scratch, given or {}, hints or {})
+    build = Build(ROOT, scratch, given or {}, hints or {}, python)
     stage = build.run(file.read_text(encoding="utf-8"))
     slow = {one["step"][:60]: one["seconds"] for one in build.done if one["seconds"] >= 1}
     found = [one for each in build.stages.values() for one in each.stood_in()]
@@ -300,7 +309,7 @@ def main() -> None:
             options.file.resolve(),
             Path(scratch),
             given=given,
-            hints=hints_of(options.packages, options.uv, options.engine),
+            hints=hints_of([one.resolve() for one in options.packages], options.uv, options.engine),
         )
         print(json.dumps(record, indent=1))
         print(stage.user, *stage.entrypoint, *(f"{k}={v}" for k, v in stage.environment.items()))

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -163,26 +164,31 @@ def serving(site: Site, folder: Path) -> Iterator[tuple[RealGateway, Load, float
             load.stop()
 
 
-def kills(site: Site, folder: Path, names: list[str]) -> dict[str, Any]:
-    """Return what follows when processes get SIGKILL; a third death would end the container."""
-    found = {}
+def tried(call: Callable[[], object]) -> None:
+    """Do what may fail; what comes after it is measured all the same."""
+    try:
+        call()
+    except Exception:  # noqa: BLE001
+        traceback.print_exc()
+
+
+def kills(site: Site, folder: Path, names: list[str], found: dict[str, Any]) -> None:
+    """Note what follows when processes get SIGKILL; a third death would end the container."""
     with serving(site, folder) as (pair, load, ready):
         for name in names:
             one = fault(load, partial(used_by, pair), partial(kill, pair, name))
             found[name] = {"ready_seconds": round(ready, 1), **one}
-    return found
 
 
-def losses(site: Site, folder: Path, flags: Path) -> dict[str, Any]:
-    """Return what follows when the GPU of a process computes nothing more."""
-    found = {}
+def losses(site: Site, folder: Path, flags: Path, result: dict[str, Any]) -> None:
+    """Note what follows when the GPU of a process computes nothing more."""
     with serving(site, folder) as (pair, load, ready):
         for name in ("tensorrt_llm", "multimodal_encoders"):
             one = fault(load, partial(used_by, pair), (flags / name).touch)
-            found[name] = {"ready_seconds": round(ready, 1), **one}
+            result["lost"][name] = {"ready_seconds": round(ready, 1), **one}
         log = pair.server_log.read_text(errors="replace").splitlines()
     said = [line for line in log if "the GPU computes nothing more" in line]
-    return {"lost": found, "lost_lines": said[:4]}
+    result["lost_lines"] = said[:4]
 
 
 def full(site: Site, folder: Path, free_mib: int) -> dict[str, Any]:
@@ -235,7 +241,11 @@ def main() -> None:
     parser.add_argument("--free-mib", type=int, nargs="+", default=[1000, 1400, 1800])
     options = parser.parse_args()
     idle = used_mib()
-    result: dict[str, Any] = {"idle_mib": idle}
+    result: dict[str, Any] = {"idle_mib": idle, "killed": {}, "lost": {}, "full": []}
+
+    def keep() -> None:
+        write(options.out, "python bench/gpu/faults.py", result)
+
     with tempfile.TemporaryDirectory(prefix="faults-") as temporary:
         folder = Path(temporary)
         site = make_site(folder / "site", CHECKPOINT, device="CUDA", spec=SPEC)
@@ -243,17 +253,22 @@ def main() -> None:
         flags.mkdir()
         path = os.pathsep.join(filter(None, (str(BREAKING), os.environ.get("PYTHONPATH"))))
         environment(MM_BREAKS=str(flags), PYTHONPATH=path)
+        parts = {
+            "a": ["tensorrt_llm", "multimodal_encoders"],
+            "b": ["tritonserver", "preprocessing"],
+        }
         with ThreadPoolExecutor(3) as pool:
             killed = [
-                pool.submit(kills, site, folder / "a", ["tensorrt_llm", "multimodal_encoders"]),
-                pool.submit(kills, site, folder / "b", ["tritonserver", "preprocessing"]),
+                pool.submit(kills, site, folder / name, some, result["killed"])
+                for name, some in parts.items()
             ]
-            lost = pool.submit(losses, site, folder / "c", flags)
-            result["killed"] = {**killed[0].result(RUN_SECONDS), **killed[1].result(RUN_SECONDS)}
-            result |= lost.result(RUN_SECONDS)
+            for one in (*killed, pool.submit(losses, site, folder / "c", flags, result)):
+                tried(lambda: one.result(RUN_SECONDS))  # noqa: B023
+                keep()
         result["left_mib"] = used_mib()
-        result["full"] = [full(site, folder / f"full-{free}", free) for free in options.free_mib]
-    write(options.out, "python bench/gpu/faults.py", result)
+        for free in options.free_mib:
+            tried(lambda: result["full"].append(full(site, folder / f"full-{free}", free)))  # noqa: B023
+            keep()
 
 
 if __name__ == "__main__":

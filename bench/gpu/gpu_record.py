@@ -46,7 +46,8 @@ def processes_on_gpu() -> dict[int, int]:
         rows = driver("--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
     except FileNotFoundError:
         return {}
-    return {int(pid): int(used) << 20 for pid, used in (row.split(",") for row in rows)}
+    pairs = (row.split(",") for row in rows)  # [N/A] of one that is about to end
+    return {int(pid): int(used) << 20 for pid, used in pairs if used.strip().isdigit()}
 
 
 def versions() -> dict[str, str]:

@@ -7,6 +7,7 @@ from Ubuntu and the package index is packed from what is installed, into layers 
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -57,7 +58,7 @@ HEAVY = ("torch", "nvidia", "triton")
 UNUSED = (
     *("jax", "cupy", "numba", "llvmlite", "pyarrow", "cv2", "opencv", "pandas", "tensorstore"),
     *("scipy", "statsmodels", "sklearn", "skimage", "scikit", "matplotlib", "cmake", "xarray"),
-    *("fonttools", "grpc", "tensorboard", "cython", "pip", "e3nn", "plotly", "debugpy"),
+    *("fonttools", "tensorboard", "cython", "pip", "e3nn", "plotly", "debugpy"),
 )
 """Packages of the machine that nothing here imports; those of our pins are in a folder before."""
 
@@ -195,7 +196,11 @@ def make_images(
     }
     if stepped is None:
         return found, {}
-    top, config, record = stepped.result()
+    try:
+        top, config, record = stepped.result()
+    except Exception:  # noqa: BLE001 - the main job continues with the machine's layers
+        traceback.print_exc()
+        return found, {"error": traceback.format_exc()[-2000:]}
     environment = {**config.environment, "LD_LIBRARY_PATH": driver["LD_LIBRARY_PATH"]}
     environment["PATH"] += f":{DRIVER}/bin:/opt/gcc/bin"  # the container toolkit's and apt's part
     reference = f"{REGISTRY}/{RUNTIME.name}:{top.diff_id.rpartition(':')[2][:12]}"
@@ -213,7 +218,7 @@ def from_dockerfile(folders: Sequence[Path | None]) -> tuple[Layer, ImageConfig,
     packed = tuple(str(one) for one in folders if one)
     with tempfile.TemporaryDirectory(prefix="dockerfile-", dir="/dev/shm") as name:
         scratch = Path(name)
-        stage, record = built(CUDA, scratch, hints=hints_of(folders, None, None))
+        stage, record = built(CUDA, scratch, hints=hints_of(folders, None, None), python=PYTHON)
 
         def entries() -> Iterator[Entry]:
             for upper in reversed(stage.uppers):

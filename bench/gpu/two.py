@@ -171,18 +171,20 @@ def beside_images(unit: Unit, side: int, options: argparse.Namespace) -> dict[st
 def images_a_second(units: Sequence[Unit], side: int, options: argparse.Namespace) -> float:
     """Return how many images are answered with a token, of units with so many clients each."""
     count = int((options.seconds + SETTLED_SECONDS + 1) * options.most) + CLIENTS
+    bodies = [[image_body(unit.model, one) for one in _images(count, side)] for unit in units]
+    return answers_a_second(units, bodies, options.seconds)
+
+
+def answers_a_second(
+    units: Sequence[Unit], bodies: Sequence[Sequence[bytes]], seconds: float
+) -> float:
+    """Return how many requests are answered, of units with so many clients each."""
     with ExitStack() as stack:
         clients = [
-            stack.enter_context(
-                image_clients(
-                    unit.url,
-                    [image_body(unit.model, one) for one in _images(count, side)],
-                    CLIENTS,
-                )
-            )
-            for unit in units
+            stack.enter_context(image_clients(unit.url, some, CLIENTS))
+            for unit, some in zip(units, bodies, strict=True)
         ]
-        return asyncio.run(_counted(clients, options.seconds))
+        return asyncio.run(_counted(clients, seconds))
 
 
 def _images(count: int, side: int) -> list[str]:

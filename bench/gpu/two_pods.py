@@ -1,32 +1,38 @@
 """Two GPUs of one host in a Kubernetes: a unit on each, and an encoder on a card of its own.
 
     python bench/gpu/two_pods.py --images machine --pinned FOLDER --tensorrt FOLDER
-    python bench/gpu/two_pods.py --shape toy --gpu none          a rehearsal on the processor
+    python bench/gpu/two_pods.py --shapes toy wide --gpu none     a rehearsal on the processor
 
-Backend Reference. The first model has two replicas, a card each; the second one has
-`vision.placement: Disaggregated`, its engine is the first one's, and its pods get the cards when
-the first model is deleted. Each pod's server has to see one card, and no two the same.
+Backend Reference. Engines of all shapes are built side by side; then each shape has the cards for
+itself: first a model with two replicas, a card each, then one with `vision.placement:
+Disaggregated`, whose engine is the first one's. Each pod has to see one card, and no two the same.
 
 Measured as in two.py, one after the other: first texts of new images, images a second, the pauses
 of eight streams alone and beside four image clients; of one replica, of two replicas, and of a
-server with its encoder. The result is written after each, so that a run may be cut off.
+server with its encoder. Where encoding takes e and the prompt p on a card of its own, a second card
+gives at most (e + p) / max(e, p) times the images: both are measured, too. What fails is left out;
+the result is written after each measurement, so that a run may be cut off.
 """
 
 import argparse
+import json
+import random
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-from checkpoints import SHAPES
-from cluster_models import WHERE, Question, answers, holds, pods, serving_pods, until
+from checkpoints import PATCH, SHAPES
+from cluster_models import WHERE, answers, holds, pods, serving_pods, until
 from cluster_shapes import (
-    checkpoint_made,
+    checkpoints_made,
     equal,
     gpus_seen,
+    in_server,
     manifest,
     put_into_claim,
     questions,
@@ -48,7 +54,7 @@ from cluster_stages import (
 )
 from gpu_record import RESULTS, processes_on_gpu, write
 from placed import Unit
-from two import beside_images, first_texts, images_a_second, tried
+from two import answers_a_second, beside_images, first_texts, images_a_second, tried
 
 from mm_devcluster import cluster
 from mm_devcluster.demo import settings
@@ -56,7 +62,7 @@ from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target
 from mm_runtime.serving.metrics.collected import COLLECTED_SECONDS
 
-ALIKE, DISAGGREGATED = "alike", "disaggregated"
+DISAGGREGATED = "disaggregated"
 GOALS = {
     "first_text": ("<=", 1.15),
     "p95_beside_images": ("<=", 1.1),
@@ -65,29 +71,123 @@ GOALS = {
 }
 """Of an encoder's own card, as a ratio to one card's; the second is to streams alone."""
 
+SHARES = {"bigg": {"threadPercentage": 50}}
+"""Of one card's encoder, where a quarter of the threads would make it wait for itself."""
+
+PROMPTS = 2000
+"""That are made to count them a second: more than are answered."""
+
+ENCODING = """
+import glob, statistics, sys, time
+from pathlib import Path
+import numpy as np
+from mm_runtime.serving.directory import EngineDirectory
+from mm_runtime.serving.encode.vision.load import load_encoder
+
+for file in glob.glob("/proc/[0-9]*/cmdline"):
+    try:
+        words = open(file).read().split(chr(0))
+    except OSError:
+        continue
+    if "--manifest" in words:
+        root = Path(words[words.index("--manifest") + 1]).parent
+engine = EngineDirectory.open(root)
+encoder = load_encoder(engine, engine.vision, device=sys.argv[1], leave_as="bfloat16")
+side, taken = engine.vision.image_size, []
+pixels = np.random.default_rng(0).normal(size=(8, 3, side, side)).astype(np.float32)
+for _ in range(13):
+    began = time.perf_counter()
+    encoder.encode([pixels])
+    taken.append(time.perf_counter() - began)
+print(statistics.median(taken[3:]) / 8)
+"""
+"""Run in an encoder's pod: seconds of an image, of eight together, from host memory and back."""
+
 
 class Record:
     """What is known, on disk after each addition."""
 
-    def __init__(self, out: Path, shape: str, seconds: Seconds) -> None:
-        self.found: dict[str, Any] = {"shape": shape, "seconds": seconds.taken}
-        self._out = out
+    def __init__(self, options: argparse.Namespace, seconds: Seconds) -> None:
+        self.shapes: dict[str, dict[str, Any]] = {}
+        self._found: dict[str, Any] = {"seconds": seconds.taken, "shapes": self.shapes}
+        self._out = options.out
 
     def add(self, name: str, value: object) -> None:
         """Keep and write a value."""
-        self.found[name] = value
-        write(self._out, "python bench/gpu/two_pods.py", self.found)
+        self._found[name] = value
+        self.write()
+
+    def write(self) -> None:
+        """Write what there is."""
+        write(self._out, "python bench/gpu/two_pods.py", self._found)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What both halves of the measurement work with."""
+    """What the measurements of one shape work with."""
 
-    target: Target
+    session: Session
     record: Record
     seconds: Seconds
-    queries: list[Question]
     options: argparse.Namespace
+    shape: str
+
+    @property
+    def target(self) -> Target:
+        """The cluster."""
+        return self.session.target
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the cluster has the machine's GPUs."""
+        return bool(self.options.gpu != "none")
+
+    @property
+    def side(self) -> int:
+        """Pixels of an image's side."""
+        return SHAPES[self.shape].side
+
+    @property
+    def alike(self) -> str:
+        """Name of the model with a card for each replica."""
+        return f"alike-{self.shape}"
+
+    @property
+    def apart(self) -> str:
+        """Name of the model whose encoder has a card."""
+        return f"{DISAGGREGATED}-{self.shape}"
+
+    @property
+    def share(self) -> dict[str, Any]:
+        """Fields of `spec.vision` where encoder and language model share a card."""
+        return SHARES.get(self.shape, {}) if self.on_gpu else {}
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """What is known of the shape."""
+        return self.record.shapes.setdefault(self.shape, {})
+
+    def add(self, name: str, value: object) -> None:
+        """Keep and write a value of the shape."""
+        self.found[name] = value
+        self.record.write()
+
+    def try_to(self, name: str, call: Callable[[], object]) -> None:
+        """Keep what a call returns; it may fail."""
+        self.add(name, tried(f"{self.shape}: {name}", call))
+
+    def evidently(self, model: str, call: Callable[[], Any]) -> Any:
+        """Return what a call returns; where it fails, print what the cluster knows of a model."""
+        try:
+            return call()
+        except Exception:  # noqa: BLE001 - what comes after it is measured all the same
+            print(model, traceback.format_exc(), evidence_of(self.session, [model]), flush=True)
+            return None
+
+    def manifest(self, name: str, **more: Any) -> dict[str, Any]:
+        """Return a model of the shape."""
+        build = {"evaluation": self.options.evaluation}
+        return manifest(name, self.shape, on_gpu=self.on_gpu, build=build, **more)
 
 
 def cards(target: Target, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -104,22 +204,6 @@ def cards(target: Target, found: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     return {"seen_by_each": numbers, "different": different}
 
 
-def measured(
-    record: Record, name: str, unit: Unit, side: int, options: argparse.Namespace
-) -> dict[str, Any]:
-    """Return what one unit does; kept after each measurement."""
-    found: dict[str, Any] = {}
-
-    def taken(what: str, call: Callable[[], object]) -> None:
-        found[what] = tried(f"{name}: {what}", call)
-        record.add(name, found)
-
-    taken("first_text_ms", lambda: first_texts({name: unit}, side, options.requests)[name])
-    taken("images_a_second", lambda: images_a_second([unit], side, options))
-    taken("streams", lambda: beside_images(unit, side, options))
-    return found
-
-
 def encoded_by(pod: Mapping[str, Any]) -> dict[str, float]:
     """Return how many images were encoded by encoders, and by the server itself."""
     found: dict[str, float] = {}
@@ -132,80 +216,157 @@ def encoded_by(pod: Mapping[str, Any]) -> dict[str, float]:
 
 
 def compared(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ratios beside their goals."""
-    one, split = found["one"], found[DISAGGREGATED]
-    ratios = {
-        "first_text": split["first_text_ms"]["p50"] / one["first_text_ms"]["p50"],
-        "p95_beside_images": split["streams"]["p95_ratio"],
-        "images_a_second": split["images_a_second"] / one["images_a_second"],
-        "images_a_second_of_two_units": found["two_units"] / one["images_a_second"],
+    """Return ratios beside their goals, as far as both sides are known."""
+    one, split = found.get("one") or {}, found.get(DISAGGREGATED) or {}
+    pairs = {
+        "first_text": (_p50(split), _p50(one)),
+        "p95_beside_images": ((split.get("streams") or {}).get("p95_ratio"), 1),
+        "images_a_second": (split.get("images_a_second"), one.get("images_a_second")),
+        "images_a_second_of_two_units": (found.get("two_units"), one.get("images_a_second")),
     }
     return {
-        name: {"ratio": round(ratio, 3), "goal": " ".join(map(str, GOALS[name]))}
-        for name, ratio in ratios.items()
+        name: {"ratio": round(a / b, 3), "goal": " ".join(map(str, GOALS[name]))}
+        for name, (a, b) in pairs.items()
+        if a and b
     }
+
+
+def _p50(unit: Mapping[str, Any]) -> float | None:
+    return (unit.get("first_text_ms") or {}).get("p50")
+
+
+def prompts(bench: Bench) -> list[bytes]:
+    """Return requests of text alone, with as many words as an image has features."""
+    file = bench.options.checkpoints / bench.shape / "tokenizer.json"
+    known = json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"]
+    words = [one for one in known if one.isalnum()]  # each is a token
+    draw, length = random.Random(5), (bench.side // PATCH) ** 2  # noqa: S311 - no secret
+    texts = (" ".join(draw.choices(words, k=length)) for _ in range(PROMPTS))
+    return [
+        json.dumps(
+            {
+                "model": bench.alike,
+                "messages": [{"role": "user", "content": text}],
+                "max_tokens": 1,
+                "temperature": 0,
+            }
+        ).encode()
+        for text in texts
+    ]
+
+
+def measured(bench: Bench, name: str, unit: Unit) -> None:
+    """Note what one unit does."""
+    found: dict[str, Any] = {}
+    side, options = bench.side, bench.options
+
+    def taken(what: str, call: Callable[[], object]) -> None:
+        found[what] = tried(f"{bench.shape}, {name}: {what}", call)
+        bench.add(name, found)
+
+    taken("first_text_ms", lambda: first_texts({name: unit}, side, options.requests)[name])
+    taken("images_a_second", lambda: images_a_second([unit], side, options))
+    taken("streams", lambda: beside_images(unit, side, options))
 
 
 def alike(bench: Bench) -> list[str]:
     """Measure one of two replicas, and both; return the answers of the first."""
-    target, record, options = bench.target, bench.record, bench.options
-    on_gpu, side = options.gpu != "none", SHAPES[options.shape].side
-    until("two pods", lambda: len(serving_pods(target, ALIKE)) == 2)  # noqa: PLR2004
-    both = serving_pods(target, ALIKE)
-    if on_gpu:
-        record.add("cards_alike", cards(target, {one["metadata"]["name"]: one for one in both}))
-    units = [Unit(url_of(one), ALIKE) for one in both]
-    with bench.seconds.of("answers of two replicas"):
-        here, there = (answers(unit.url, ALIKE, bench.queries) for unit in units)
-    record.add(
+    target, options = bench.target, bench.options
+    with bench.seconds.of(f"{bench.shape}: Ready"):
+        until("Ready", lambda: holds(target, bench.alike), options.timeout)
+    both = serving_pods(target, bench.alike)
+    bench.add("planned", planned(target, bench.alike))
+    if bench.on_gpu:
+        named = {f"replica {number}": one for number, one in enumerate(both)}
+        bench.try_to("cards_alike", lambda: cards(target, named))
+    units = [Unit(url_of(one), bench.alike) for one in both]
+    queries = questions(bench.shape)
+    here, there = (answers(unit.url, bench.alike, queries) for unit in units)
+    bench.add(
         "answers_alike",
         {
             "streamed_equal_to_unary": equal(here["streamed"], here["unary"]),
             "other_replica_equal": equal(there["unary"], here["unary"]),
         },
     )
-    measured(record, "one", units[0], side, options)
-    with bench.seconds.of("two units"):
-        record.add("two_units", tried("images", lambda: images_a_second(units, side, options)))
+    measured(bench, "one", units[0])
+    bench.try_to("two_units", lambda: images_a_second(units, bench.side, options))
+    bench.try_to(
+        "prompts_a_second", lambda: answers_a_second(units[:1], [prompts(bench)], options.seconds)
+    )
     return here["unary"]
 
 
 def disaggregated(bench: Bench, first: list[str]) -> None:
     """Measure a server beside its encoder; `first`: the answers of another server."""
-    target, record, options = bench.target, bench.record, bench.options
-    target.call("delete", "multimodalmodel", ALIKE, *WHERE, "--wait=false")
-    with bench.seconds.of("encoder and server Ready"):
+    target, options, name = bench.target, bench.options, bench.apart
+    with bench.seconds.of(f"{bench.shape}: encoder and server Ready"):
         for condition in ("Ready", "EncodersReady"):
-            until(condition, lambda: holds(target, DISAGGREGATED, condition), options.timeout)  # noqa: B023
-    server = serving_pods(target, DISAGGREGATED)[-1]
-    encoder = serving_pods(target, DISAGGREGATED, "encoder")[-1]
-    if options.gpu != "none":
-        record.add("cards_disaggregated", cards(target, {"server": server, "encoder": encoder}))
-    unit = Unit(url_of(server), DISAGGREGATED)
-    with bench.seconds.of("encoder known to its server"):
+            until(condition, lambda: holds(target, name, condition), options.timeout)  # noqa: B023
+    bench.add("planned_disaggregated", planned(target, name))
+    server = serving_pods(target, name)[-1]
+    encoder = serving_pods(target, name, "encoder")[-1]
+    if bench.on_gpu:
+        both = {"server": server, "encoder": encoder}
+        bench.try_to("cards_disaggregated", lambda: cards(target, both))
+    unit, queries = Unit(url_of(server), name), questions(bench.shape)
+    with bench.seconds.of(f"{bench.shape}: encoder known to its server"):
         known = encoded_by(server).get("encoders", 0)
 
         def used() -> bool:
-            answers(unit.url, DISAGGREGATED, bench.queries[:1])
+            answers(unit.url, name, queries[:1])
             time.sleep(1)
             return encoded_by(server).get("encoders", 0) > known
 
         until("an image encoded by the encoder", used, options.timeout)
         time.sleep(2 * COLLECTED_SECONDS)
     before = encoded_by(server)
-    texts = answers(unit.url, DISAGGREGATED, bench.queries)["unary"]
-    record.add("answers_disaggregated_equal", equal(texts, first))
-    measured(record, DISAGGREGATED, unit, SHAPES[options.shape].side, options)
+    texts = answers(unit.url, name, queries)["unary"]
+    if first:
+        bench.add("answers_disaggregated_equal", equal(texts, first))
+    measured(bench, DISAGGREGATED, unit)
     time.sleep(2 * COLLECTED_SECONDS)
     after = encoded_by(server)
-    record.add("encoded_by", {by: count - before.get(by, 0) for by, count in after.items()})
+    bench.add("encoded_by", {by: count - before.get(by, 0) for by, count in after.items()})
+    device = "CUDA" if bench.on_gpu else "CPU"
+    bench.try_to("encoding_seconds", lambda: float(in_server(target, encoder, ENCODING, device)))
+
+
+def of_shape(bench: Bench) -> None:
+    """Give one shape the cards, in both ways; each is tried."""
+    target, build = bench.target, bench.manifest
+
+    def placed() -> bool:
+        found = serving_pods(target, bench.alike)
+        return len([one for one in found if "nodeName" in one["spec"]]) == 2  # noqa: PLR2004
+
+    taken = Seconds(f"{bench.shape}: ")
+    bench.add("seconds", taken.taken)
+    follow(target, taken, bench.alike, bench.options.timeout, BUILT)
+    target.apply(build(bench.alike, vision=bench.share, replicas=2))
+    tried("two pods", lambda: until("two pods that have a node", placed))
+    # Their cards are theirs: pods of the next model wait until they are gone.
+    resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "48Gi"}}
+    vision = {"placement": "Disaggregated", "resources": resources}
+    target.apply(build(bench.apart, vision=vision))
+    texts = bench.evidently(bench.alike, lambda: alike(bench)) or []
+    target.call("delete", "multimodalmodel", bench.alike, *WHERE, "--wait=false")
+    bench.evidently(bench.apart, lambda: disaggregated(bench, texts))
+    bench.try_to("compared", lambda: compared(bench.found))
+    target.call("delete", "multimodalmodel", bench.apart, *WHERE, "--wait=false")
+
+    def gone() -> bool:
+        names = [one["metadata"]["name"] for one in pods(target, *WHERE)]
+        return not [name for name in names if name.startswith((bench.alike, bench.apart))]
+
+    until("no pod of the shape", gone)
 
 
 def run(session: Session, options: argparse.Namespace, seconds: Seconds, record: Record) -> None:
     """Do all; what was found so far is written, however it ends."""
-    on_gpu, shape = options.gpu != "none", options.shape
+    on_gpu, shapes = options.gpu != "none", options.shapes
     device = "cuda" if on_gpu else "cpu"
-    with checkpoint_made(shape, options.checkpoints, device) as writing:
+    with checkpoints_made(shapes, options.checkpoints, device) as writing:
         target = start(session, seconds, options.gpu if on_gpu else None)
         record.add("node_labels", node_labels(target))
         driver = Driver(target)
@@ -215,23 +376,16 @@ def run(session: Session, options: argparse.Namespace, seconds: Seconds, record:
             install(session, seconds)
             with seconds.of("checkpoint"):
                 assert not writing.wait(options.timeout), "checkpoints.py failed"
-                put_into_claim(target, options.checkpoints / shape)
-            build = {"evaluation": options.evaluation}
-            target.apply(manifest(ALIKE, shape, on_gpu=on_gpu, build=build, replicas=2))
-            follow(target, seconds, ALIKE, options.timeout, BUILT)
-            resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "16Gi"}}
-            vision = {"placement": "Disaggregated", "resources": resources}
-            target.apply(manifest(DISAGGREGATED, shape, on_gpu=on_gpu, build=build, vision=vision))
-            follow(target, seconds, ALIKE, options.timeout, ("Ready",))
-            record.add("planned", planned(target, ALIKE))
-            bench = Bench(target, record, seconds, questions(shape), options)
-            disaggregated(bench, alike(bench))
-            record.add("planned_disaggregated", planned(target, DISAGGREGATED))
-            record.add("compared", tried("compared", lambda: compared(record.found)))
+                put_into_claim(target, *(options.checkpoints / shape for shape in shapes))
+            benches = [Bench(session, record, seconds, options, shape) for shape in shapes]
+            for one in benches:
+                target.apply(one.manifest(one.alike, vision=one.share, replicas=0))
+            for one in benches:
+                one.evidently(one.alike, lambda: of_shape(one))  # noqa: B023
             with seconds.of("uninstall"):
                 record.add("processes_on_gpu_after_the_models", uninstalled(target))
         except Exception:
-            print(evidence_of(session, [ALIKE, DISAGGREGATED]), flush=True)
+            print(evidence_of(session, []), flush=True)
             print([one["metadata"]["name"] for one in pods(target, *WHERE)], flush=True)
             raise
         finally:
@@ -249,14 +403,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "two_pods.json")
     add_options(parser)
     parser.add_argument("--gpu", default="host", help="none, or as up --gpu has it")
-    parser.add_argument("--shape", default="7b", help="of checkpoints.py")
+    parser.add_argument("--shapes", nargs="+", default=["7b", "bigg"], help="of checkpoints.py")
     parser.add_argument("--requests", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--most", type=int, default=160, help="images a second that are made")
+    parser.add_argument("--most", type=int, default=240, help="images a second that are made")
     options = parser.parse_args()
     seconds = Seconds()
-    record = Record(options.out, options.shape, seconds)
+    record = Record(options, seconds)
     try:
         run(Session(settings.Options(cluster=options.name)), options, seconds, record)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what was found so far is kept

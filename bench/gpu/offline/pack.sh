@@ -36,7 +36,9 @@ rm -rf pinned/pytriton/tritonserver/python_backend_stubs/3.{8,9,10,11,13} pinned
 "$root/.venv/bin/mm-devcluster" build nvidia-device-plugin >/dev/null
 go env GOVERSION >go-version
 cache=${MM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/multimodal-operator}
-tar --exclude='*.lock' -cf - pinned debs go-version -C "$cache" binaries | zstd -q -12 --long=27 -T0 | split -b "$part" -d - "$folder/base-"
+# Of the programs, those of the cluster itself: none of a registry's.
+not_needed=(--exclude='*.lock' --exclude='binaries/*/'{cosign,crane,registry,versitygw} --exclude='binaries/.*')
+tar "${not_needed[@]}" -cf - pinned debs go-version -C "$cache" binaries | zstd -q -10 --long=27 -T0 | split -b "$part" -d - "$folder/base-"
 
 # Maven has the libraries, the package index the module that binds them, under another name.
 artifact=org.bytedeco:tensorrt:10.6-1.5.11:jar:linux-x86_64-redist

@@ -1,16 +1,32 @@
 #!/usr/bin/env bash
 # setup.sh FOLDER: a machine with a GPU, Python 3.12 with torch and no network is set up for bench/gpu.
-# FOLDER has the parts of pack.sh. Runs as root, in a checkout that stays where it is.
+# FOLDER has the parts of pack.sh; those of TensorRT may come later: call it again, it does what is
+# not done. Runs as root, in a checkout that stays where it is.
 # Afterwards `python bench/gpu/cluster.py --images machine --pinned /opt/mm/pinned --tensorrt /opt/mm/tensorrt` works.
 set -euo pipefail
 parts=$(readlink -f "$1")
 root=$(readlink -f "$(dirname "$0")/../../..")
 to=/opt/mm
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/multimodal-operator
-mkdir -p "$to/tensorrt" "$to/bin" "$cache"
+site=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+libraries=/usr/lib/x86_64-linux-gnu
+mkdir -p "$to" "$cache"
 unpacked() { cat "$parts/$1"-* | LD_LIBRARY_PATH=$parts "$parts/zstd" -d -q --long=27; }
+
+if [ -e "$parts/tensorrt-00" ] && [ ! -e "$to/tensorrt" ]; then
+  mkdir -p "$to/tensorrt.part"
+  unpacked tensorrt | tar -C "$to/tensorrt.part" -xf -
+  mv -T "$to/tensorrt.part" "$to/tensorrt"
+  echo "$to/tensorrt/lib" >/etc/ld.so.conf.d/mm-tensorrt.conf
+  # ldconfig lists it by a name that nobody opens.
+  ln -sf "$to"/tensorrt/lib/libnvinfer_builder_resource.so.* "$libraries/"
+  ldconfig
+  echo "$to/tensorrt/site" >"$site/mm-tensorrt.pth"
+  python3 -c 'import tensorrt; print("TensorRT", tensorrt.__version__)'
+fi
+[ ! -e "$to/pinned" ] || exit 0
+
 unpacked base | tar -C "$to" -xf -
-unpacked tensorrt | tar -C "$to/tensorrt" -xf -
 mv -T "$to/binaries" "$cache/binaries"
 
 # Programs and libraries of Debian's packages, where this system has none: never over its own.
@@ -21,14 +37,10 @@ for folder in usr/bin usr/sbin bin sbin; do
   done
 done
 mkdir -p /usr/lib/cni && cp -a "$to/debs/usr/lib/cni/." /usr/lib/cni/
-libraries=/usr/lib/x86_64-linux-gnu
 cp -a "$to/debs$libraries/xtables" "$libraries/"
 for library in "$to/debs$libraries"/*.so* "$to/debs/lib/x86_64-linux-gnu"/*.so*; do
   [ ! -e "$library" ] || ldconfig -p | grep -q "^[[:space:]]*$(basename "$library") " || cp -an "$library" "$libraries/"
 done
-echo "$to/tensorrt/lib" >/etc/ld.so.conf.d/mm-tensorrt.conf
-# ldconfig lists it by a name that nobody opens.
-ln -sf "$to"/tensorrt/lib/libnvinfer_builder_resource.so.* "$libraries/"
 ldconfig
 # The key of compiled programs asks for Go's version, and nothing is compiled here.
 printf '#!/bin/sh\necho %s\n' "$(cat "$to/go-version")" >/usr/local/bin/go
@@ -36,11 +48,9 @@ chmod +x /usr/local/bin/go
 
 # One interpreter for all: our pins and sources before its own packages, in every process of it, since
 # the cluster's supervisor starts with an empty environment.
-site=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 places="'$to/pinned'"
 for package in crds edge operator router runtime mmctl observability devcluster lab tests; do places+=", '$root/$package'"; done
 echo "import sys; sys.path[:0] = [one for one in ($places) if one not in sys.path]" >"$site/000-mm.pth"
-echo "$to/tensorrt/site" >"$site/mm-tensorrt.pth"
 mkdir -p "$site/multimodal_operator-1.dist-info" "$to/aside"
 printf 'Metadata-Version: 2.4\nName: multimodal-operator\nVersion: 1\n' >"$site/multimodal_operator-1.dist-info/METADATA"
 # Built for numpy 2, and transformers loads them where they are: they would end every process.
@@ -57,4 +67,4 @@ if [ ! -e "$where/$library" ]; then
   ln -s "$(find / -xdev -name $library 2>/dev/null | head -1)" "$where/$library"
 fi
 chmod +x "$to"/pinned/pytriton/tritonserver/bin/tritonserver "$to"/pinned/pytriton/tritonserver/python_backend_stubs/*/*
-python3 -c 'import mm_runtime, mm_operator, mm_devcluster, numpy, torch, tensorrt; print(numpy.__version__, torch.__version__, tensorrt.__version__)'
+python3 -c 'import mm_runtime, mm_operator, mm_devcluster, numpy, torch; print(numpy.__version__, torch.__version__)'
