@@ -37,6 +37,7 @@ from support.tiny_llava import CHECKPOINT, samples
 SPEC = {
     "engine": {"maxBatchSize": 8, "maxImagesPerRequest": 1},
     "vision": {"engine": "Torch"},
+    "build": {"evaluation": "Off"},
 }
 CLIENTS = 4
 BACK_SECONDS = 120
