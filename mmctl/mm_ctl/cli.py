@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": "compare a running model with transformers in float32, by 20 prompts",
     "rollout": "show a canary rollout, or end it",
     "scaling": "explain the replicas of a model",
+    "cost": "show what models cost, in total and for 1,000 requests",
     "upload": "copy a local checkpoint into a PersistentVolumeClaim",
     "support-bundle": "write what a maintainer needs to see into an archive, without secrets",
     "completion": "print the completion script of a shell",

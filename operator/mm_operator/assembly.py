@@ -80,6 +80,7 @@ class Operator:
         stop_on_signal(lambda: loop.call_soon_threadsafe(self._stop.set))
         settings, metrics = self._settings, self._metrics
         metrics.namespaces_missing(len(settings.missing_namespaces))
+        metrics.prices(dict(settings.gpu_hour_prices))
         for name in settings.missing_namespaces:
             _LOG.warning(
                 "namespace %s did not exist when the operator was installed and is not served:"

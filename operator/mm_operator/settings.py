@@ -68,6 +68,9 @@ class Settings:
     prometheus_allowed_hosts: tuple[str, ...] = ()
     network: NetworkSpec = field(default_factory=NetworkSpec)
     image_pull_secrets: tuple[str, ...] = ()
+    gpu_hour_prices: tuple[tuple[str, float], ...] = ()
+    """What a GPU costs in an hour, by product as nodes are labelled."""
+
     scrape_annotations: bool = True
     user_ids: UserIds = "Fixed"
     keda: bool = False
@@ -228,6 +231,13 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "HOST",
         "a host, or *.NAME, that autoscaling.prometheus.addresses may name",
     )
+    several(
+        "gpu-hour-price",
+        "gpu_hour_prices",
+        "PRODUCT=PRICE",
+        "what a GPU costs in an hour; PRODUCT as in the node label nvidia.com/gpu.product",
+        type=_price,
+    )
     run.add_argument(
         "--scrape-annotations",
         action=argparse.BooleanOptionalAction,
@@ -289,6 +299,13 @@ def _network(text: str) -> NetworkSpec:
         raise argparse.ArgumentTypeError(
             f"{where}: {first['msg']}; expected the fields of spec.network as JSON"
         ) from None
+
+
+def _price(text: str) -> tuple[str, float]:
+    product, equals, price = text.rpartition("=")
+    if not equals or not product or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", price, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not PRODUCT=PRICE, as in NVIDIA-L4=0.81")
+    return product, float(price)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -51,6 +51,7 @@ OTHERS = {
     "is_marked": "import pytest\n\n@pytest.mark.triton\ndef test_server():\n    assert True\n",
 }
 IMPORT_MORE = {
+    "tests/mm_ctl/commands/test_costs_come_from_prometheus.py",
     "tests/mm_operator/children/test_servers_are_reached_and_probed.py",
     "tests/mm_operator/children/test_pods_request_planned_gpus.py",
     "tests/mm_runtime/adapters/test_adapters_are_read.py",

@@ -28,6 +28,7 @@ def test_the_pods_name_identifies_a_replica() -> None:
         "no-command": [],
         "no-image": ["run"],
         "no-number": ["run", "--runtime-image=x", "--port=http"],
+        "no-price": ["run", "--runtime-image=x", "--gpu-hour-price=NVIDIA-L4=cheap"],
         "unknown-level": ["run", "--runtime-image=x", "--log-level=loud"],
     },
 )

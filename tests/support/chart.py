@@ -126,6 +126,7 @@ EXHAUSTIVE: dict[str, Any] = {
     "service": {"enabled": True, "port": 80, "annotations": {"prometheus.io/scrape": "true"}},
     "observability": {
         "runbooks": "https://runbooks.example/multimodal/",
+        "gpuHourPrices": {"NVIDIA-L4": 0.81, "NVIDIA-H200": 4},
         "scrapeAnnotations": True,
         "dashboards": {
             "enabled": True,

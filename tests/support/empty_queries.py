@@ -22,6 +22,7 @@ LEGITIMATELY_EMPTY: dict[str, str] = {
 }
 
 EMPTY_DASHBOARDS: dict[str, str] = {
-    "multimodal-router": "the demo has no router: clients query the model's own Service"
+    "multimodal-cost": NO_GPU,
+    "multimodal-router": "the demo has no router: clients query the model's own Service",
 }
 """Uids of dashboards none of whose expressions has a value."""

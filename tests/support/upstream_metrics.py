@@ -22,6 +22,7 @@ too."""
 TRITON_WITH_GPU: Final = frozenset(
     {
         # The same page, "GPU Metrics".
+        "nv_energy_consumption",
         "nv_gpu_memory_used_bytes",
         "nv_gpu_memory_total_bytes",
         # README.md of triton-inference-server/tensorrtllm_backend, "Triton Metrics".
@@ -46,4 +47,11 @@ VLLM: Final = frozenset(
 CLIENT_LIBRARY: Final = frozenset({"process_resident_memory_bytes", "process_cpu_seconds_total"})
 """prometheus_client's ProcessCollector."""
 
-UPSTREAM: Final = TRITON | TRITON_WITH_GPU | frozenset(TRTLLM_SERVE) | VLLM | CLIENT_LIBRARY
+KUBERNETES: Final = frozenset(
+    {"container_memory_working_set_bytes", "kube_pod_container_resource_limits"}
+)
+"""The kubelet's cAdvisor, and kube-state-metrics."""
+
+UPSTREAM: Final = (
+    KUBERNETES | TRITON | TRITON_WITH_GPU | frozenset(TRTLLM_SERVE) | VLLM | CLIENT_LIBRARY
+)

@@ -92,5 +92,5 @@ def every_dashboard() -> tuple[Dashboard, ...]:
     folder = files("mm_observability.dashboards")
     return tuple(
         Dashboard.model_validate(yaml.safe_load((folder / f"{name}.yaml").read_text("utf-8")))
-        for name in ("fleet", "model", "builds", "autoscaling", "operator", "router")
+        for name in ("fleet", "model", "builds", "autoscaling", "operator", "router", "cost")
     )

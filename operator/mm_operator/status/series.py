@@ -41,6 +41,10 @@ def samples_of(
     for state, number in replicas.items():
         if isinstance(number, int):
             yield Sample("mm_model_replicas", (*model, state), number)
+    plan = status.get("plan") or {}
+    if product := (plan.get("gpu") or {}).get("product"):
+        held = (status.get("replicas") or 0) * len(plan.get("gpuMemory") or ())
+        yield Sample("mm_model_gpus", (*model, str(product)), held)
     for objective in autoscaling.get("objectives") or ():
         yield from _objective(model, objective)
 

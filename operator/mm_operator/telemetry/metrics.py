@@ -1,6 +1,6 @@
 """The operator's metrics, made from the catalogue in `mm_api.metrics`."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -93,6 +93,11 @@ class Metrics:
     def namespaces_missing(self, count: int) -> None:
         """Show how many namespaces are not served because they did not exist."""
         self._gauges["mm_operator_namespaces_missing"].set(count)
+
+    def prices(self, of_hours: Mapping[str, float]) -> None:
+        """Show what each GPU product costs in an hour."""
+        for product, price in of_hours.items():
+            self._gauges["mm_gpu_hour_price"].labels(product).set(price)
 
     def definition_outdated(self, outdated: bool) -> None:  # noqa: FBT001  # a callback's only argument
         self._gauges["mm_operator_definition_outdated"].set(int(outdated))

@@ -134,6 +134,7 @@ def test_links_to_dashboards_stay_valid() -> None:
         "multimodal-autoscaling",
         "multimodal-operator",
         "multimodal-router",
+        "multimodal-cost",
     ]
 
 

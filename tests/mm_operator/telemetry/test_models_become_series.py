@@ -21,7 +21,9 @@ SPEC: dict[str, Any] = {
     "autoscaling": {"minReplicas": 1, "maxReplicas": 4, "objectives": OBJECTIVES},
 }
 STATUS: dict[str, Any] = {
+    "replicas": 2,
     "readyReplicas": 1,
+    "plan": {"gpu": {"product": "NVIDIA-L4"}, "gpuMemory": [{"rank": 0}, {"rank": 1}]},
     "conditions": [
         {"type": "Ready", "status": "True", "reason": "ReplicasAvailable"},
         {"type": "ScalingActive", "status": "Unknown", "reason": "NoData"},
@@ -59,6 +61,7 @@ def test_conditions_replicas_and_objectives_are_series() -> None:
         [
             f'mm_model_condition{{condition="Ready",{who},reason="ReplicasAvailable"}} 1.0',
             f'mm_model_condition{{condition="ScalingActive",{who},reason="NoData"}} 0.0',
+            f'mm_model_gpus{{gpu="NVIDIA-L4",{who}}} 4.0',
             f'mm_model_replicas{{{who},state="desired"}} 2.0',
             f'mm_model_replicas{{{who},state="ready"}} 1.0',
             f'mm_model_replicas{{{who},state="min"}} 1.0',
@@ -93,7 +96,7 @@ def test_a_target_is_judged_at_a_bucket(seconds: float, expected: str) -> None:
         "nulls": ({"autoscaling": None, "replicas": None}, {"conditions": None}),
         "what-another-version-wrote": (
             {"autoscaling": {"objectives": [{"metric": "Unheard", "target": "x"}, {}]}},
-            {"conditions": [{}]},
+            {"conditions": [{}], "plan": {"gpu": None, "gpuMemory": None}, "replicas": None},
         ),
     },
 )
