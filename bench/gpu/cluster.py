@@ -35,6 +35,7 @@ from cluster_models import (
     address,
     answers,
     holds,
+    on_gpu_by_pod,
     until,
 )
 from cluster_shapes import run_shape
@@ -52,7 +53,7 @@ from cluster_stages import (
     uninstalled,
 )
 from faults import Load
-from gpu_record import RESULTS, processes_on_gpu, write
+from gpu_record import RESULTS, write
 
 from mm_devcluster import cluster
 from mm_devcluster.demo import autoscaling, installation, settings
@@ -225,7 +226,7 @@ def run(session: Session, options: argparse.Namespace, results: dict[str, dict[s
                 container: driver.processes[container]
                 for container in one["peak_bytes_by_container"]
             }
-            one["processes_on_gpu_at_the_end"] = len(processes_on_gpu())
+            one["processes_on_gpu_at_the_end"] = len(on_gpu_by_pod())
 
 
 def compare(

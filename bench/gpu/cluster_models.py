@@ -40,15 +40,20 @@ def serving_pods(target: Target, model: str, component: str = "server") -> list[
     return sorted(found, key=lambda one: str(one["metadata"]["creationTimestamp"]))
 
 
-def used_by(target: Target, model: str) -> int:
-    """Return the bytes of a model's processes on the GPU."""
-    uids = [one["metadata"]["uid"] for one in serving_pods(target, model)]
-    found = 0
+def on_gpu_by_pod() -> dict[int, tuple[str, str, int]]:
+    """Return process id -> ids of its pod and container, and bytes; of processes in pods only."""
+    found = {}
     for pid, used in processes_on_gpu().items():
         with suppress(OSError):
-            group = Path(f"/proc/{pid}/cgroup").read_text()
-            found += used * any(uid in group for uid in uids)
+            if match := POD.search(Path(f"/proc/{pid}/cgroup").read_text()):
+                found[pid] = (match[1].replace("_", "-"), match[2], used)
     return found
+
+
+def used_by(target: Target, model: str) -> int:
+    """Return the bytes of a model's processes on the GPU."""
+    uids = {one["metadata"]["uid"] for one in serving_pods(target, model)}
+    return sum(used for uid, _, used in on_gpu_by_pod().values() if uid in uids)
 
 
 def model_of(target: Target, name: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from cluster_models import (
     address,
     answers,
     holds,
+    on_gpu_by_pod,
     serving_pods,
     until,
 )
@@ -39,7 +40,6 @@ from cluster_stages import (
     start,
     uninstalled,
 )
-from gpu_record import processes_on_gpu
 from sites import noise
 
 from mm_api.contract import GATEWAY_PORT
@@ -201,7 +201,7 @@ def run_shape(
                 cluster.down(session.options.cluster)
             result["peak_bytes_by_container"] = driver.peak
             result["peak_bytes_by_process"] = driver.processes
-            result["processes_on_gpu_at_the_end"] = len(processes_on_gpu())
+            result["processes_on_gpu_at_the_end"] = len(on_gpu_by_pod())
 
 
 def _answered(target: Target, model: str, shape: str, seconds: Seconds) -> dict[str, str]:

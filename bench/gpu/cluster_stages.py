@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from cluster_models import POD, WAIT_SECONDS, WHERE, holds, model_of, pods, until
-from gpu_record import processes_on_gpu
+from cluster_models import WAIT_SECONDS, WHERE, holds, model_of, on_gpu_by_pod, pods, until
 from machine_images import make_images
 from sites import process_name
 
@@ -65,20 +64,17 @@ class Driver:
         while not self._stop.wait(READ_SECONDS):
             with suppress(OSError, subprocess.SubprocessError):
                 now: Counter[str] = Counter()
-                for pid, used in processes_on_gpu().items():
-                    with suppress(OSError, psutil.Error, DevClusterError):  # it has ended
-                        container, process = self._name(pid), process_name(pid)
+                for pid, (_, own, used) in on_gpu_by_pod().items():
+                    with suppress(psutil.Error, DevClusterError):  # it has ended
+                        container, process = self._name(own), process_name(pid)
                         now[container] += used
                         peaks = self.processes.setdefault(container, {})
                         peaks[process] = max(used, peaks.get(process, 0))
                 for name, used in now.items():
                     self.peak[name] = max(used, self.peak.get(name, 0))
 
-    def _name(self, pid: int) -> str:
-        found = POD.search(Path(f"/proc/{pid}/cgroup").read_text())
-        if found is None:
-            return "outside of pods"
-        if found[2] not in self._names:
+    def _name(self, own: str) -> str:
+        if own not in self._names:
             for pod in pods(self._target, "--all-namespaces"):
                 status = pod["status"]
                 # A server is a sidecar, which Kubernetes lists among the init containers.
@@ -88,7 +84,7 @@ class Driver:
                 ):
                     container = one.get("containerID", "").rpartition("/")[2]
                     self._names[container] = f"{pod['metadata']['name']} {one['name']}"
-        return self._names.get(found[2], found[2])
+        return self._names.get(own, own)
 
     def stop(self) -> None:
         """End the reading."""
@@ -169,7 +165,7 @@ def uninstalled(target: Target) -> int:
     """Delete the models and the operator; return the processes left on the GPU between the two."""
     target.call("delete", "multimodalmodel", "--all", *WHERE, "--timeout=120s", timeout=150)
     until("no pod of a model", lambda: not pods(target, *WHERE))
-    left = len(processes_on_gpu())
+    left = len(on_gpu_by_pod())
     teardown.uninstall(target)
     return left
 

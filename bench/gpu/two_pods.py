@@ -27,7 +27,7 @@ from typing import Any
 
 import httpx
 from checkpoints import PATCH, SHAPES
-from cluster_models import WHERE, answers, holds, pods, serving_pods, until
+from cluster_models import WHERE, answers, holds, on_gpu_by_pod, pods, serving_pods, until
 from cluster_shapes import (
     checkpoints_made,
     equal,
@@ -52,7 +52,7 @@ from cluster_stages import (
     start,
     uninstalled,
 )
-from gpu_record import RESULTS, processes_on_gpu, write
+from gpu_record import RESULTS, write
 from placed import Unit
 from two import answers_a_second, beside_images, first_texts, images_a_second, tried
 
@@ -394,7 +394,7 @@ def run(session: Session, options: argparse.Namespace, seconds: Seconds, record:
                 cluster.down(session.options.cluster)
             record.add("peak_bytes_by_container", driver.peak)
             record.add("peak_bytes_by_process", driver.processes)
-            record.add("processes_on_gpu_at_the_end", len(processes_on_gpu()))
+            record.add("processes_on_gpu_at_the_end", len(on_gpu_by_pod()))
 
 
 def main() -> None:
