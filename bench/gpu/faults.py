@@ -19,7 +19,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -29,9 +29,9 @@ from typing import Any
 import httpx
 import psutil
 from gpu_record import RESULTS, driver, write
-from sites import Site, chat, environment, gpu_bytes_by_process, make_site
+from sites import Site, chat, gpu_bytes_by_process, make_site
 
-from support.real_gateway import RealGateway, run_pair
+from support.real_gateway import PROGRAM, RealGateway, run_pair
 from support.tiny_llava import CHECKPOINT, samples
 
 SPEC = {
@@ -146,13 +146,15 @@ def used_by(pair: RealGateway) -> int:
 
 
 @contextmanager
-def serving(site: Site, folder: Path) -> Iterator[tuple[RealGateway, Load, float]]:
-    """Yield a server with its clients, and how long Ready took."""
+def serving(
+    site: Site, folder: Path, program: Sequence[str] | None = None
+) -> Iterator[tuple[RealGateway, Load, float]]:
+    """Yield a server with its clients, and how long Ready took; `program`: as `run_pair` has it."""
     folder.mkdir()
     began = time.monotonic()
     with ExitStack() as stack:
         try:
-            pair = stack.enter_context(run_pair(site.engine, folder))
+            pair = stack.enter_context(run_pair(site.engine, folder, program=program))
         except RuntimeError as error:
             lines = (folder / "serve.log").read_text(errors="replace").splitlines()
             said = [line[:400] for line in lines if "rror" in line or "failed" in line]
@@ -182,8 +184,13 @@ def kills(site: Site, folder: Path, names: list[str], found: dict[str, Any]) -> 
 
 
 def losses(site: Site, folder: Path, flags: Path, result: dict[str, Any]) -> None:
-    """Note what follows when the GPU of a process computes nothing more."""
-    with serving(site, folder) as (pair, load, ready):
+    """Note what follows when the GPU of a process computes nothing more.
+
+    The servers beside it look for no flags: the first process that sees one would take it.
+    """
+    path = os.pathsep.join(filter(None, (str(BREAKING), os.environ.get("PYTHONPATH"))))
+    program = ("/usr/bin/env", f"MM_BREAKS={flags}", f"PYTHONPATH={path}", *PROGRAM)
+    with serving(site, folder, program) as (pair, load, ready):
         for name in ("tensorrt_llm", "multimodal_encoders"):
             one = fault(load, partial(used_by, pair), (flags / name).touch)
             result["lost"][name] = {"ready_seconds": round(ready, 1), **one}
@@ -252,8 +259,6 @@ def main() -> None:
         site = make_site(folder / "site", CHECKPOINT, device="CUDA", spec=SPEC)
         flags = folder / "flags"
         flags.mkdir()
-        path = os.pathsep.join(filter(None, (str(BREAKING), os.environ.get("PYTHONPATH"))))
-        environment(MM_BREAKS=str(flags), PYTHONPATH=path)
         parts = {
             "a": ["tensorrt_llm", "multimodal_encoders"],
             "b": ["tritonserver", "preprocessing"],
