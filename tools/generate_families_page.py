@@ -111,9 +111,6 @@ def support(family: Family) -> Iterator[tuple[str, str, str, str]]:
     if (served := family.pytorch) is not None:
         reads = _reads(family, video=False) if served.images else "text"
         rows.append((PYTORCH.name, reads, f"TensorRT-LLM {served.since or pytorch} or newer"))
-        if served.videos_since:
-            reads = _reads(family, video=True)
-            rows.append((PYTORCH.name, reads, f"TensorRT-LLM {served.videos_since} or newer"))
     for kind, server in PYTORCH_CLASSES.items() if not family.architectures else ():
         reads = "text, image" if server.images else "text"
         rows.append((f"PyTorch, {kind}", reads, f"TensorRT-LLM {server.since or pytorch} or newer"))

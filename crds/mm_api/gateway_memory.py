@@ -37,38 +37,16 @@ pads a long image to, twice."""
 
 _CHANNELS = 3
 
-_MOST_FRAME_PIXELS = 16_384 * 28 * 28
-"""Pixels of a frame as the model sees it: the most that Qwen2-VL's processor leaves of one."""
-
-FFV1_FRAME_COPIES = 25
-"""Copies of a frame while it is encoded: FFmpeg 8 takes 63 bytes a pixel for the longest packet of
-version 3, and touches them; measured 24.4 with the conversion to 32 bits."""
-
-FFV1_FILE_COPIES = 4 / 3
-"""Copies of all frames: 1.11 where pixels are noise, in a buffer that has grown an eighth beyond
-it."""
-
 IMAGE_COPIES = 1.25
 """Copies of an image: the file, in a buffer that has grown an eighth beyond it."""
-
-_FRAMES_OF_AN_IMAGE = 2
-"""trtllm-serve reads an image as a video of one frame, which the file has twice."""
-
-_LEAST_VIDEOS_BYTES = 384 << 20
-"""So that a low limit of images leaves room for long videos of small frames: 128 of 768 x 768 take
-346 MB."""
 
 _ROUNDED = 1.05
 """Processors round sides up to patches, beyond the limit of pixels."""
 
 
 def encoding_bytes(plan: GatewayPlan) -> int:
-    """Return the memory of media encoded at one time for trtllm-serve; one always fits."""
-    if not plan.max_video_frames:
-        return int(plan.max_image_pixels * _CHANNELS * IMAGE_COPIES * _ROUNDED)
-    frame = min(plan.max_image_pixels, _MOST_FRAME_PIXELS) * _CHANNELS
-    copies = FFV1_FRAME_COPIES + _FRAMES_OF_AN_IMAGE * FFV1_FILE_COPIES
-    return max(_LEAST_VIDEOS_BYTES, int(frame * copies * _ROUNDED))
+    """Return the memory of images and frames encoded at one time for a server; one always fits."""
+    return int(plan.max_image_pixels * _CHANNELS * IMAGE_COPIES * _ROUNDED)
 
 
 def decoder_bytes(plan: GatewayPlan) -> int:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +52,6 @@ def recorded_server(
     folder: Path,
     version: str = VERSION,
     options: Mapping[str, Any] | None = None,
-    arguments: Sequence[str] = (),
 ) -> Iterator[RecordedServer]:
     tools = install(folder / version, version)
     write_model(folder / "toy", "qwen2-vl")
@@ -63,7 +62,7 @@ def recorded_server(
     where = ("--port", str(port), "--host", "127.0.0.1", "--extra_llm_api_options", str(file))
     with log_file.open("wb") as output:
         process = subprocess.Popen(
-            tied([tools.script("trtllm-serve"), "toy", *where, *arguments]),
+            tied([tools.script("trtllm-serve"), "toy", *where]),
             cwd=folder,
             env=tool_environment(tools),
             stdout=output,

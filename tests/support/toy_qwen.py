@@ -1,6 +1,6 @@
 """A toy Qwen2-VL behind a recorded trtllm-serve: its engine, and a client of its gateway."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,16 +31,13 @@ TEMPLATE = (
 SPECIAL = ("<unk>", "<s>", "</s>", "<|image_pad|>", "<|video_pad|>", "<|im_start|>")
 
 
-def manifest(features: int = 256) -> EngineManifest:
+def manifest() -> EngineManifest:
     toy, vision = toy_manifest(), facts_of(FAMILY).vision
     facts = toy.plan.facts.model_copy(update={"family": FAMILY, "vision": vision})
     assert toy.plan.engine.vision
-    shown = toy.plan.engine.vision.model_copy(update={"features_per_image": max(64, features // 4)})
+    shown = toy.plan.engine.vision.model_copy(update={"features_per_image": 64})
     engine = toy.plan.engine.model_copy(update={"family": FAMILY, "vision": shown})
-    limits = engine.limits.model_copy(update={"max_multimodal_len": 4 * features})
-    if features > limits.max_input_len // 2:
-        longer = {"max_input_len": 2 * features, "max_seq_len": 3 * features}
-        limits = limits.model_copy(update=longer)
+    limits = engine.limits.model_copy(update={"max_multimodal_len": 1024})
     engine = engine.model_copy(update={"limits": limits})
     return toy.model_copy(
         update={"plan": toy.plan.model_copy(update={"facts": facts, "engine": engine})}
@@ -49,23 +46,14 @@ def manifest(features: int = 256) -> EngineManifest:
 
 @asynccontextmanager
 async def toy_qwen_client(
-    folder: Path,
-    server: RecordedServer,
-    version: str,
-    frames: int = 0,
-    files: Mapping[str, object] | None = None,
-    *,
-    features: int = 256,
-    **changes: object,
+    folder: Path, server: RecordedServer, version: str
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Connect gateway and server as a pod's documents say, but for the server's address."""
-    plan = planned_on_pytorch(FAMILY, version, maxVideoFrames=frames or None).serve
+    plan = planned_on_pytorch(FAMILY, version).serve
     assert plan
-    serving = toy_serving(max_video_frames=frames, **changes).model_copy(
-        update={"backend": "PyTorch", "trtllm_serve": plan}
-    )
+    serving = toy_serving().model_copy(update={"backend": "PyTorch", "trtllm_serve": plan})
     write_processor(folder / "engine", TEMPLATE, SPECIAL)
-    directory = EngineDirectory(folder / "engine", manifest(features))
+    directory = EngineDirectory(folder / "engine", manifest())
     servers = Servers(openai=server.address)
     engine = BACKENDS[serving.backend].open_engine(directory, serving, servers)
     gateway = toy_gateway(
@@ -73,11 +61,8 @@ async def toy_qwen_client(
         engine,
         template=TEMPLATE,
         special=SPECIAL,
-        files=files,
         trtllm_serve=plan,
-        manifest=manifest(features),
-        max_video_frames=frames,
-        **changes,
+        manifest=manifest(),
     )
     async with client_of(gateway) as client:
         yield client

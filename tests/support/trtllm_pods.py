@@ -82,7 +82,6 @@ def tool_environment(
         **tools.environment(os.environ["PATH"]),
         "MM_RECORDED_LOADS_UNTIL": str(loads_until or ""),
         "MM_RECORDED_PACKAGES": sysconfig.get_path("purelib") if generates else "",
-        "MM_RECORDED_LIBRARIES": sysconfig.get_path("purelib"),
     }
 
 

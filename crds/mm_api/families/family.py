@@ -90,10 +90,6 @@ class PyTorchServing:
     """Options in trtllm-serve's file, which it needs for images."""
     since: str | None = None
     """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
-    videos_since: str | None = None
-    """First TensorRT-LLM that reads a video from the request itself, keeps every frame of it where
-    its options say so, and gives a video of one frame the features of that image. None: no version
-    does (#pytorch)."""
 
 
 @dataclass(frozen=True, slots=True)

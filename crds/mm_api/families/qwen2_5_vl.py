@@ -51,13 +51,9 @@ QWEN2_5_VL = Family(
     vllm_features=True,
     vllm_videos_since="0.31.0",
     template_tokens=32,
-    pytorch=PyTorchServing(images=True, videos_since="1.2.0"),
+    pytorch=PyTorchServing(images=True),
     notes=(
         "an image is scaled to 5,184 patches, 1,296 tokens, at the most, whatever max_pixels says",
-        (
-            "a video's frames are as far apart as video_seconds_input says, else half a second; on"
-            " PyTorch always half a second (1/24 where TensorRT-LLM has transformers 5):"
-            " trtllm-serve says no times to the checkpoint's processor"
-        ),
+        "a video's frames are as far apart as video_seconds_input says, else half a second",
     ),
 )

@@ -115,6 +115,5 @@ QWEN2_VL = Family(
     pytorch=PyTorchServing(
         images=True,
         most_images=64,  # Qwen2VLInputProcessorBase: the class of Qwen2.5-VL, too
-        videos_since="1.2.0",
     ),
 )

@@ -141,8 +141,8 @@ class EngineSpec(ApiModel):
         default=None,
         ge=1,
         le=1024,
-        description="Frames of one video. Families with video only; absent: planned, on "
-        "backends PyTorch and VLLM no video.",
+        description="Frames of one video. Families with video only, and not on backend PyTorch; "
+        "absent: planned, on backend VLLM no video.",
     )
     max_multimodal_len: int | None = Field(
         default=None,

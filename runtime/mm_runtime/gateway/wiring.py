@@ -138,8 +138,7 @@ def build_gateway(
     admission.load.observers.append(metrics.observe_load)
     image_processor = load_processor(
         directory,
-        frames_there=(by_server or capabilities.reads_files) and plan.max_video_frames > 0,
-        as_videos=by_server,
+        frames_there=capabilities.reads_files and plan.max_video_frames > 0,
         resized_there=capabilities.reads_files,
     )
     bodies = BodyBudget(body_bytes(plan))

@@ -84,29 +84,16 @@ def _elsewhere(family: Family) -> str:
 
 
 def _videos(now: Case) -> Iterator[SpecError]:
-    """Yield an error for videos of which a server would read other frames, or none."""
-    served = pytorch_of(now.family, now.facts)
+    """Yield an error for videos, which other backends are given."""
     if now.request.max_video_frames is None or now.family.layout.video_features is None:
         return  # where the family reads none at all, the limits say so
-    since = served.videos_since if served else None
-    if since is None:
-        others = sorted(
-            name for name, one in FAMILIES.items() if one.pytorch and one.pytorch.videos_since
-        )
-        yield plan_error(
-            "engine.maxVideoFrames",
-            "VideoNotSupported",
-            f"TensorRT-LLM on PyTorch is not given videos of {now.family.name}. Use backend"
-            f" Reference, or a checkpoint of {' or '.join(others)}, or remove the field",
-        )
-    elif version_of(now.version) < version_of(since):
-        yield plan_error(
-            "engine.maxVideoFrames",
-            "VideoNotSupported",
-            f"trtllm-serve reads videos from requests since {since}, and the image has"
-            f" {now.version}, which would open addresses itself: use {_nearest(since)}, or backend"
-            " Reference, or remove the field",
-        )
+    others = [one for one in (VLLM.name, REFERENCE.name) if one in now.family.backends]
+    yield plan_error(
+        "engine.maxVideoFrames",
+        "VideoNotSupported",
+        f"TensorRT-LLM on PyTorch is not given videos: use backend {' or '.join(others)}, or remove"
+        " the field",
+    )
 
 
 def _nearest(version: str) -> str:

@@ -35,10 +35,6 @@ HOST = "127.0.0.1"
 
 OPTIONS_FILE = "serve.yaml"
 
-EVERY_FRAME = '{"video": {"num_frames": -1, "fps": -1}}'
-"""The gateway has chosen the frames: of those that it sends, the server would take ten, and no more
-than thirty a second (_load_video_by_cv2 of tensorrt_llm/inputs/utils.py)."""
-
 
 def checkpoint_folder(model: str) -> str:
     """Return where the command finds the checkpoint.
@@ -70,8 +66,6 @@ def serve(target: Target, sizes: Sizes, version: str) -> TrtllmServe:
     argv += [part for name, value in values.items() for part in (f"--{name}", str(value))]
     if target.spec.model.trust_remote_code:
         argv.append("--trust_remote_code")
-    if sizes.request.max_video_frames is not None:
-        argv += ["--media_io_kwargs", EVERY_FRAME]
     argv += ["--extra_llm_api_options", OPTIONS_FILE]
     return TrtllmServe(
         version=version,

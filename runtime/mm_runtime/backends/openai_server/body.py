@@ -17,7 +17,6 @@ from mm_runtime.base.chat_template import Call, Media, Turn
 from mm_runtime.gateway.backends.engine import EngineRequest
 from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.gateway.media.audio import encode_wav
-from mm_runtime.gateway.media.frame_file import MEDIA_TYPE, frame_file, memory_bytes
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.gateway.media.video import FRAME_ROW
 
@@ -129,38 +128,14 @@ def written_prompt(prompt: str, media: list[Part]) -> dict[str, Any]:
     }
 
 
-def frame_file_part(video: Video, files: Files) -> Part:
-    """Return a video as a file of its frames."""
-    file = MediaFile(partial(frame_file, video.pixels), memory_bytes(video.pixels))
-    return {"type": "video_url", "video_url": {"url": files.url(MEDIA_TYPE, file)}}
-
-
-def frame_row_part(video: Video, files: Files) -> Part:
-    """Return a video as its frames in a row, each an image."""
-    sent = map(_pixmap_file, video.pixels)
-    return {"type": "video_url", "video_url": {"url": files.url(FRAME_ROW, *sent)}}
-
-
-def media_parts(
-    request: EngineRequest,
-    files: Files,
-    video_part: Callable[[Video, Files], Part] = frame_file_part,
-    *,
-    as_videos: bool = False,
-) -> dict[Media, Iterator[Part]]:
+def media_parts(request: EngineRequest, files: Files) -> dict[Media, Iterator[Part]]:
     """Return the parts of each kind of media, in order; each is made where it is taken.
 
-    Args:
-        request: of a client.
-        files: of the body, to which each part adds its own.
-        video_part: makes the part of a video.
-        as_videos: images are videos of one frame.
+    `files`: of the body, to which each part adds its own.
     """
-    frames = (Video(image[np.newaxis]) for image in request.images)
-    images = (video_part(one, files) for one in frames)
     return {
-        Media.IMAGE: images if as_videos else (_image(one, files) for one in request.images),
-        Media.VIDEO: (video_part(video, files) for video in request.videos),
+        Media.IMAGE: (_image(one, files) for one in request.images),
+        Media.VIDEO: (_frames_in_a_row(video, files) for video in request.videos),
         Media.AUDIO: (_audio(samples, files) for samples in request.recordings),
     }
 
@@ -195,11 +170,16 @@ def _image(pixels: NDArray[np.uint8], files: Files) -> Part:
     if isinstance(pixels, AsSent):
         sent = MediaFile(partial(io.BytesIO, pixels.file), 0)
         return {"type": "image_url", "image_url": {"url": files.url(pixels.media_type, sent)}}
-    url = files.url(_IMAGE_TYPE, _pixmap_file(pixels))
+    url = files.url(_IMAGE_TYPE, pixmap_file(pixels))
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _pixmap_file(pixels: NDArray[np.uint8]) -> MediaFile:
+def _frames_in_a_row(video: Video, files: Files) -> Part:
+    sent = map(pixmap_file, video.pixels)
+    return {"type": "video_url", "video_url": {"url": files.url(FRAME_ROW, *sent)}}
+
+
+def pixmap_file(pixels: NDArray[np.uint8]) -> MediaFile:
     return MediaFile(partial(_pixmap, pixels), int(pixels.nbytes * IMAGE_COPIES))
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from mm_api.documents.serving_plan import ServingPlan
@@ -41,17 +41,12 @@ class TrtllmServeDialect:
     Attributes:
         model: the name that the server knows.
         takes_salt: the server knows `cache_salt`.
-        as_videos: images are videos of one frame. Of the requests that a server of 1.2 encodes
-            together, features of all images come before those of all videos, so they would stand in
-            each other's places (Qwen2VisionModelBase.forward of modeling_qwen2vl.py,
-            fuse_input_embeds of modeling_multimodal_utils.py).
         write: of a conversation with media, whose prompt it is sent along with; None: the server
             writes them all.
     """
 
     model: str
     takes_salt: bool = True
-    as_videos: bool = False
     write: WriteTurns | None = None
 
     @property
@@ -59,7 +54,7 @@ class TrtllmServeDialect:
         return self.write is not None
 
     def body(self, request: EngineRequest) -> ChatBody:
-        """Return the body of a request; images are pixels and videos FFV1: both lose nothing.
+        """Return the body of a request; images are their pixels.
 
         Raises:
             InvalidRequestError: a version without `cache_salt`, or a template refuses it.
@@ -72,11 +67,11 @@ class TrtllmServeDialect:
                 param="cache_salt",
             )
         files = Files()
-        parts = media_parts(request, files, as_videos=self.as_videos)
-        if self.write is None or not (request.images or request.videos):
+        parts = media_parts(request, files)
+        if self.write is None or not request.images:
             fields = conversation(request, parts)
         else:
-            fields = _written(request, parts, self.write, as_videos=self.as_videos)
+            fields = _written(request, parts, self.write)
         body: dict[str, Any] = {"model": self.model, **fields, **sampling_fields(request)}
         if request.form is not None:
             body["response_format"] = _response_format(request.form)
@@ -89,11 +84,7 @@ class TrtllmServeDialect:
 
 
 def _written(
-    request: EngineRequest,
-    parts: Mapping[Media, Iterator[Part]],
-    write: WriteTurns,
-    *,
-    as_videos: bool,
+    request: EngineRequest, parts: Mapping[Media, Iterator[Part]], write: WriteTurns
 ) -> dict[str, Any]:
     """Return the fields of a conversation that is written here: its media, and a template of it.
 
@@ -103,18 +94,12 @@ def _written(
     of tensorrt_llm/serve/chat_utils.py). A template of the request wins over the checkpoint's
     (`resolve_hf_chat_template` of tensorrt_llm/inputs/utils.py).
     """
-    turns = [_as_videos(turn) for turn in request.turns] if as_videos else request.turns
     media = [part for turn in request.turns for part in turn.parts if isinstance(part, Media)]
     try:
-        prompt = write(turns, request.tools)
+        prompt = write(request.turns, request.tools)
     except TemplateRefusedError as error:
         raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
     return written_prompt(prompt, [next(parts[one]) for one in media])
-
-
-def _as_videos(turn: Turn) -> Turn:
-    parts = (Media.VIDEO if part is Media.IMAGE else part for part in turn.parts)
-    return replace(turn, parts=tuple(parts))
 
 
 def _response_format(form: Form) -> dict[str, Any]:
@@ -178,7 +163,6 @@ def open_trtllm_serve(
     dialect = TrtllmServeDialect(
         serving.model,
         takes_salt=plan.takes_salt,
-        as_videos=serving.gateway.max_video_frames > 0,
         write=load_turn_writer(directory) if plan.takes_templates else None,
     )
     return OpenAiServerEngine(

@@ -20,7 +20,6 @@ from mm_api.gateway_memory import encoding_bytes
 from mm_runtime.backends.openai_server.body import (
     ChatBody,
     Files,
-    frame_row_part,
     media_parts,
     sampling_fields,
     written_prompt,
@@ -92,7 +91,7 @@ class VllmDialect:
             Media.VIDEO: [_key(f"{salt};{one.seconds}", one.pixels) for one in request.videos],
             Media.AUDIO: [_key(salt, samples) for samples in request.recordings],
         }
-        parts = media_parts(request, files, frame_row_part)
+        parts = media_parts(request, files)
         content = [
             part | {"uuid": key}
             for kind, known in keys.items()

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from arguments import VERSION
-from clips import BadClipError, Clips
 from generating import Generator, open_generator
 from placeholders import RefusedPromptError, prompt_of
 from response_format import RefusedFormError, answer_of
@@ -57,7 +56,7 @@ class RefusedError(Exception):
 
 
 REFUSALS = (
-    *(RefusedError, RefusedFormError, RefusedToolsError, BadClipError),
+    *(RefusedError, RefusedFormError, RefusedToolsError),
     RefusedPromptError,
 )
 
@@ -75,7 +74,6 @@ class Server(ThreadingHTTPServer):
         folder: Path,
         version: str,
         options: dict[str, Any],
-        media: str | None = None,
     ) -> None:
         self.generator = open_generator(folder)
         super().__init__(address, Handler)
@@ -83,7 +81,6 @@ class Server(ThreadingHTTPServer):
         self.kind = json.loads((folder / "config.json").read_text())["model_type"]
         self.version = version
         self.guided = options.get("guided_decoding_backend")
-        self.clips = Clips(media)
         self.shows_metrics = bool(options.get("return_perf_metrics"))
         self.answered = 0
         self.running = 0
@@ -228,7 +225,7 @@ class Chat:
         check_tools(body)
         messages = body["messages"]
         kept = conversation(messages)
-        texts, images, videos = _read(messages, server.clips)
+        texts, images = _read(messages)
         self.prompt = prompt_of(body, server.kind)
         if self.prompt.template is not None:
             texts = [self.prompt.text]
@@ -236,7 +233,7 @@ class Chat:
         if self.order == "fail":
             raise RefusedError("The model had the order to fail.\nWith more than one line.")
         limit = body.get("max_tokens") or 1000
-        words = _sentence(images, videos).split()
+        words = f"A recorded answer about {len(images)} images.".split()
         if self.order == "count":
             words = [str(number) for number in range(1, limit + 2)]
         formed = answer_of(body.get("response_format"), server.guided)
@@ -263,8 +260,7 @@ class Chat:
         written = {"messages", "chat_template", "chat_template_kwargs"}
         requested = {name: body[name] for name in sorted(set(body) - written)}
         self.reported = {"roles": [one["role"] for one in messages], "images": images, **requested}
-        rare = {"videos": videos, "kept": kept if any(kept) else []}
-        self.reported |= {name: value for name, value in rare.items() if value}
+        self.reported |= {"kept": kept} if any(kept) else {}
 
     def _generate(
         self, generator: Generator, images: list[str], limit: int, *, scored: bool
@@ -302,13 +298,10 @@ class Chat:
         return {**head, "model": model, "choices": [choice]}
 
 
-def _read(
-    messages: list[dict[str, Any]], clips: Clips
-) -> tuple[list[str], list[list[int]], list[list[Any]]]:
-    """Return the texts, the sizes of the images, and what was read of the videos."""
+def _read(messages: list[dict[str, Any]]) -> tuple[list[str], list[list[int]]]:
+    """Return the texts, and the sizes of the images."""
     texts: list[str] = []
     images: list[list[int]] = []
-    videos: list[list[Any]] = []
     for message in messages:
         content = message["content"]
         for part in [content] if isinstance(content, str) else content:
@@ -318,22 +311,14 @@ def _read(
                 texts.append(part["text"])
             elif part["type"] == "image_url":
                 images.append(_size(part["image_url"]["url"]))
-            elif part["type"] == "video_url":
-                videos.append(clips.read(part["video_url"]["url"]))
             else:
                 raise RefusedError(f"Unknown part type: {part['type']}")
-    clips.check_kinds(images=bool(images), videos=bool(videos))
-    return texts, images, videos
+    return texts, images
 
 
 def _images(content: Any) -> list[str]:
     parts = [] if isinstance(content, str) else content
     return [part["image_url"]["url"] for part in parts if "image_url" in part]
-
-
-def _sentence(images: list[Any], videos: list[Any]) -> str:
-    seen = f"{len(videos)} videos" if videos else f"{len(images)} images"
-    return f"A recorded answer about {seen}."
 
 
 def _report(text: str) -> None:

@@ -20,7 +20,6 @@ _IMAGES = {
     "mllama": "<|image|>",
     "gemma3": "<start_of_image>",
 }
-_VIDEOS = {"qwen2_vl": "<|vision_start|><|video_pad|><|vision_end|>", "llava_llama": "<vila/video>"}
 _CANDIDATE = re.match(r"1\.3\.0rc(\d+)", VERSION)
 _NEWEST = VERSION >= "1.3" and not (_CANDIDATE and int(_CANDIDATE[1]) <= 10)
 """The candidates between which both pull requests are were not read: 1.3.0rc10 has the first."""
@@ -67,9 +66,9 @@ def prompt_of(body: dict[str, Any], kind: str) -> Prompt:
         )
     parts = [_parts(message["content"]) for message in body["messages"]]
     media = Counter(one for _, kinds in parts for one in kinds)
-    marks = {"image_url": _IMAGES.get(kind, ""), "video_url": _VIDEOS.get(kind, "")}
+    marks = {"image_url": _IMAGES.get(kind, "")}
     for one in media:
-        if not marks[one]:
+        if not marks.get(one):
             raise RefusedPromptError(f"Unknown modality: {one.removesuffix('_url')}")
     messages = [
         {"role": message["role"], "content": content}

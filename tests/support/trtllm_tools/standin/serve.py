@@ -70,8 +70,7 @@ def main(program: str) -> None:
     until = os.environ.get("MM_RECORDED_LOADS_UNTIL")
     while until and not Path(until).exists():
         time.sleep(POLL_SECONDS)
-    media = getattr(arguments, "media_io_kwargs", None)
-    server = Server((arguments.host, arguments.port), folder, VERSION, options, media)
+    server = Server((arguments.host, arguments.port), folder, VERSION, options)
     signal.signal(signal.SIGTERM, lambda *_: server.leave())
     print(LISTENING.format(host=arguments.host, port=server.server_port), flush=True)
     server.serve_forever()

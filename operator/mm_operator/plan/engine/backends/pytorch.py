@@ -10,7 +10,6 @@ from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.container_memory import raised
-from mm_operator.plan.engine.encoder_memory import vision_activation_bytes
 from mm_operator.plan.engine.gpu_support import check_gpu
 from mm_operator.plan.engine.guided import check_guided_servers
 from mm_operator.plan.engine.limits import Limits
@@ -45,17 +44,19 @@ _CHECKS: tuple[Check, ...] = (
 
 
 _KEPT_PIXEL_BYTES = 128 * 10
-"""Size of a pixel in the 128 media that trtllm-serve may keep in host memory: three channels, a
-third more in FFV1 as in PNG, and all of it as base64."""
+"""Size of a pixel in the 128 images that trtllm-serve may keep in host memory: three channels, as
+base64, and copies of both."""
 
 
 def _kept_files(target: Target, limits: Limits) -> int:
-    """Return what the largest files take: of the images, or frames in pairs, that fill a prompt."""
+    """Return what the largest images of a request take."""
     if target.facts.vision is None:
         return 0
-    filled = -(-2 * limits.engine.max_input_len // limits.features_per_image)
-    squares = max(limits.engine.max_images_per_request, filled)
-    return squares * image_side(target.facts, target.family) ** 2 * _KEPT_PIXEL_BYTES
+    return (
+        limits.engine.max_images_per_request
+        * image_side(target.facts, target.family) ** 2
+        * _KEPT_PIXEL_BYTES
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +93,6 @@ class PyTorch(OnGpu):
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
     ) -> MemoryPlan:
-        """Return the bytes on each GPU; the tower reads the frames of a step in one pass.
-
-        It has no mask there: attention knows where each frame ends (modeling_qwen2vl.py).
-        """
-        if request.max_video_frames is not None:
-            layout = replace(target.family.layout, masked=False)
-            unmasked = replace(target, family=replace(target.family, layout=layout))
-            images = limits.engine.max_num_tokens // limits.features_per_image
-            read = vision_activation_bytes(target.facts, unmasked.family, images)
-            if read > vision_activation_bytes(target.facts, target.family, limits.vision_batch):
-                target, limits = unmasked, replace(limits, vision_batch=images)
         memory = OnGpu.memory(self, target, request, limits, dtype, pools)
         read = len(memory.per_gpu) * target.facts.weight_bytes  # by every rank, mapped or copied
         host = raised(memory.host, loading_bytes=read, step_bytes=_kept_files(target, limits))
@@ -115,7 +105,5 @@ class PyTorch(OnGpu):
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         return ServingParts(
             trtllm_serve=serve(target, sizes, self.trtllm_version),
-            # Only as written: with videos the server is given images as videos, too.
-            video_frames=sizes.request.max_video_frames or 0,
             warnings=tuple(self.warnings(target, sizes, _ESTIMATE)),
         )

@@ -31,14 +31,13 @@ def load_processor(
     engine: EngineDirectory,
     *,
     frames_there: bool = False,
-    as_videos: bool = False,
     resized_there: bool = False,
 ) -> ImageProcessor | None:
     """Return the processor of an engine's family; None: it takes no images.
 
-    `frames_there`: frames are read once more, by the checkpoint's video processor, `as_videos`:
-    images, too. `resized_there`: or by its image processor, to which an image goes as it is where
-    that is cheap.
+    `frames_there`: frames are read once more, by the checkpoint's video processor.
+    `resized_there`: images are, by its image processor, to which one goes as it is where that is
+    cheap.
 
     Raises:
         OSError, KeyError, ValueError: the checkpoint's configuration is missing or not understood.
@@ -50,4 +49,4 @@ def load_processor(
         return found
     found = replace(found, resized_there=resized_there)
     frames = found.within_videos(engine.image_processor) if frames_there else None
-    return frames if frames and as_videos else replace(found, frames=frames)
+    return replace(found, frames=frames)
