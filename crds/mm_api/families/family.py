@@ -92,18 +92,6 @@ class PyTorchServing:
     """First TensorRT-LLM that is documented to have the class; None: all that are planned for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceFamily:
-    """What the Reference engine computes for the family."""
-
-    fused_passes: bool = False
-    """On a GPU the Reference engine has passes of its own; none for decoders with a window."""
-
-
-TORCH_ALONE = ReferenceFamily()
-FUSED = ReferenceFamily(fused_passes=True)
-
-
 MOST_RECORDINGS = 8
 """In one request: four minutes of audio where one has half a minute, 15 MB of samples."""
 
@@ -151,7 +139,8 @@ class Family:
     text: TextBlock = LLAMA
     checkpoint: CheckpointFiles = BESIDE_TOWER
     trtllm: TensorRTLLM = NO_ENGINES
-    reference: ReferenceFamily = TORCH_ALONE
+    fused_passes: bool = False
+    """On a GPU the Reference engine has passes of its own; none for decoders with a window."""
     default_input_tokens: int = 4096
     default_output_tokens: int = 1024
     template_tokens: int = 16

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from mm_api.checkpoint.text import text_facts
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import FUSED, LLAMA_ENGINES, Family
+from mm_api.families.family import LLAMA_ENGINES, Family
 from mm_api.families.image_layouts.layout import SQUARE
 from mm_api.families.prompt import PromptStyle
 
@@ -113,7 +113,7 @@ LLAVA = Family(
             ),
         ),
     ),
-    reference=FUSED,
+    fused_passes=True,
     prompt=PROMPT,
     layout=replace(SQUARE, features_per_image=features_per_image),
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 2560

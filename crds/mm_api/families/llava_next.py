@@ -9,7 +9,7 @@ from dataclasses import replace
 from mm_api.checkpoint.values import Dimensions, JsonObject, invalid, section
 from mm_api.checkpoint.vision import grids_of, most_tiles
 from mm_api.families import llava
-from mm_api.families.family import FUSED, NO_ENGINES, Family, PyTorchServing
+from mm_api.families.family import NO_ENGINES, Family, PyTorchServing
 from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
@@ -72,7 +72,7 @@ LLAVA_NEXT = Family(
         max_images_reason="upstream's script takes one image a request",
     ),
     layout=VIEWS,
-    reference=FUSED,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER),
     default_input_tokens=4096,  # upstream's documented engine: input 4096, sequence 5120
     pytorch=PyTorchServing(images=True),

@@ -7,7 +7,7 @@ from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import SIGLIP, grids_of, most_tiles, tower_facts
 from mm_api.documents.model_facts import ModelFacts, VisionFacts
-from mm_api.families.family import FUSED, QWEN_ENGINES, Family
+from mm_api.families.family import QWEN_ENGINES, Family
 from mm_api.families.image_layouts.layout import patches
 from mm_api.families.image_layouts.views import VIEWS
 from mm_api.families.prompt import IMAGES, TEXT, VIDEOS, PromptStyle
@@ -96,7 +96,7 @@ LLAVA_ONEVISION = Family(
         positions_per_tile=patches,
         video_features=video_features,
     ),
-    reference=FUSED,
+    fused_passes=True,
     vllm_unfit=vllm_unfit,
     prompt=PromptStyle(WRAPPER, video="<video>", opening="<|im_start|>"),
     default_input_tokens=7500,  # upstream's documented engine: input 7500, sequence 7600

@@ -6,7 +6,7 @@ from math import isqrt
 from mm_api.checkpoint.text import beside_tower
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.family import FUSED, QWEN_ENGINES, Family, PyTorchServing
+from mm_api.families.family import QWEN_ENGINES, Family, PyTorchServing
 from mm_api.families.image_layouts.grid import GRID, MAX_HW_DIMS
 from mm_api.families.prompt import PromptStyle, chatml
 from mm_api.families.text_block import QWEN2
@@ -108,7 +108,7 @@ QWEN2_VL = Family(
         ),
     ),
     layout=GRID,
-    reference=FUSED,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER, "<|image_pad|>", "<|video_pad|>", opening="<|im_start|>"),
     default_input_tokens=2048,  # upstream's documented engine: input 2048, sequence 3072
     template_tokens=32,

@@ -7,7 +7,7 @@ from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, sec
 from mm_api.checkpoint.vision import SIGLIP, encoder_parameters, tower_facts
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 from mm_api.families.checkpoint_files import CheckpointFiles, Decoder, Tokenizer
-from mm_api.families.family import FUSED, LLAMA_ENGINES, Family
+from mm_api.families.family import LLAMA_ENGINES, Family
 from mm_api.families.image_layouts.layout import SQUARE, patches
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 
@@ -119,7 +119,7 @@ VILA = Family(
         ),
         in_parts=True,
     ),
-    reference=FUSED,
+    fused_passes=True,
     prompt=PromptStyle(WRAPPER, splits=True, chat=CHAT),
     layout=replace(SQUARE, features_per_image=features_per_image, positions_per_tile=patches),
     default_input_tokens=2048,

@@ -1,6 +1,6 @@
 """The complete plan of one reconcile: every stage in order, each in its own module."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mm_api.conditions import Reason
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -35,14 +35,6 @@ CLAIM_SECONDS = 30.0
 """Claims of users are not watched; as long as one without a volume is believed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Engine:
-    """What follows from one inspection."""
-
-    planned: PlannedEngine
-    build: BuildDecision
-
-
 def decide(snapshot: Snapshot) -> Plan:
     """Return every decision about one model."""
     if snapshot.deleting:
@@ -61,37 +53,37 @@ def decide(snapshot: Snapshot) -> Plan:
 
 def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     inspect = decide_inspect(snapshot, spec, stale=False)
-    engine = _engine(snapshot, spec, inspect)
-    if engine.build.stale_source:
+    engine, build = _engine(snapshot, spec, inspect)
+    if build.stale_source:
         inspect = decide_inspect(snapshot, spec, stale=True)
         if inspect.step is Step.DONE:
-            engine = _engine(snapshot, spec, inspect)
-    wanted = engine.planned.wanted
+            engine, build = _engine(snapshot, spec, inspect)
+    wanted = engine.wanted
     config = wanted.config if wanted else ""
-    rollout = decide_rollout(snapshot, spec, wanted, engine.build)
+    rollout = decide_rollout(snapshot, spec, wanted, build)
     key = store_key(snapshot, spec) if wanted else ""
-    built = engine.build.step is Step.DONE
+    built = build.step is Step.DONE
     sweep = decide_garbage_collection(snapshot, spec, key) if built else GarbageCollection()
     delays = (
         sweep.due_in,
         inspect.retry_in,
-        engine.build.retry_in,
-        _own_write(inspect, engine.build),
+        build.retry_in,
+        _own_write(inspect, build),
         _unheard(snapshot, wanted),
         rollout.canary.look_in if rollout.canary else None,
     )
     return Plan(
         inspect=inspect,
-        build=engine.build,
+        build=build,
         rollout=rollout,
-        problem=engine.planned.problem,
-        engine=engine.planned.plan,
+        problem=engine.problem,
+        engine=engine.plan,
         garbage_collection=sweep,
         store_key=key,
         engine_config=config,
-        keep=kept(snapshot, inspect, engine.build, rollout, sweep),
+        keep=kept(snapshot, inspect, build, rollout, sweep),
         pods_to_restart=replaced(snapshot)
-        | (pods_to_restart(snapshot, config, engine.build) if wanted else frozenset()),
+        | (pods_to_restart(snapshot, config, build) if wanted else frozenset()),
         release=released(snapshot, config, rollout),
         recheck_after=min((delay for delay in delays if delay is not None), default=None),
     )
@@ -119,7 +111,10 @@ def _unheard(snapshot: Snapshot, wanted: WantedEngine | None) -> float | None:
     return JOINING_SECONDS if wanted.config in snapshot.observed.engines else None
 
 
-def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecision) -> _Engine:
+def _engine(
+    snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecision
+) -> tuple[PlannedEngine, BuildDecision]:
+    """Return what follows from one inspection."""
     facts = inspect.facts
     planned = plan_for(snapshot, spec, facts) if facts else PlannedEngine()
     wanted = planned.wanted
@@ -128,9 +123,9 @@ def _engine(snapshot: Snapshot, spec: MultimodalModelSpec, inspect: InspectDecis
     terms = job_inputs(spec, snapshot.settings, snapshot.uid)
     found = found_damage(snapshot, name)
     build = decide_build(wanted, state, inspect, terms, snapshot.now, found=found)
-    if wanted is None:
-        return _Engine(planned, build)
-    return _Engine(planned, with_match(build, wanted.plan.build_plan, name))
+    if wanted is not None:
+        build = with_match(build, wanted.plan.build_plan, name)
+    return planned, build
 
 
 def _frozen(snapshot: Snapshot, problem: SpecError) -> Plan:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mm_api.v1alpha1 import AutoscalingSpec, ScalingChange, ScalingStatus, WorkStatus
+from mm_api.v1alpha1 import AutoscalingSpec, ScalingChange, ScalingStatus
 from mm_operator.autoscaling import (
     Decision,
     Objectives,
@@ -72,7 +72,7 @@ class ModelAutoscaler:
         self.decided_at: float | None = None
         self.decision: Decision | None = None
         self.attainment: Mapping[str, float] = {}
-        self.cost = None if former.work is None else _cost_of(former.work)
+        self.cost = None if former.work is None else WorkCost(**former.work.model_dump())
         self.cost_problem = former.work_problem or ""
         self.counts: Counter[tuple[str, str]] = Counter()
         """(metric, label) -> how often; goes with the model."""
@@ -185,15 +185,6 @@ class ModelAutoscaler:
                 self._replicas, requested.replicas, f"SetBy {requested.set_by or 'others'}", now
             )
         return moved
-
-
-def _cost_of(work: WorkStatus) -> WorkCost:
-    return WorkCost(
-        request_seconds=work.request_seconds,
-        image_token_seconds=work.image_token_seconds,
-        text_token_seconds=work.text_token_seconds,
-        output_token_seconds=work.output_token_seconds,
-    )
 
 
 def _former(status: Mapping[str, Any]) -> ScalingStatus:

@@ -1,7 +1,7 @@
 """What a decision becomes in the status: numbers, sentences, history, one condition. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -104,12 +104,7 @@ def make_view(
 
 
 def _work(cost: WorkCost) -> WorkStatus:
-    return WorkStatus(
-        request_seconds=rounded(cost.request_seconds),
-        image_token_seconds=rounded(cost.image_token_seconds),
-        text_token_seconds=rounded(cost.text_token_seconds),
-        output_token_seconds=rounded(cost.output_token_seconds),
-    )
+    return WorkStatus(**{name: rounded(seconds) for name, seconds in asdict(cost).items()})
 
 
 def significant_fields(view: ScalingView) -> tuple[Any, ...]:

@@ -234,4 +234,4 @@ def _graphs(target: Target, limits: EngineLimits) -> int:
 
 
 def _is_fused(target: Target) -> bool:
-    return target.family.reference.fused_passes and not target.facts.lora
+    return target.family.fused_passes and not target.facts.lora
