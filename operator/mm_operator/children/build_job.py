@@ -8,7 +8,7 @@ from mm_api.contract import BUILD_PERMANENT, CONFIG_MOUNT, PLAN_FILE, Command, F
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.children import device_claims, hardware, pod, sources, volumes
-from mm_operator.children.job_pod import build_job_pod, build_job_template, failure_policy
+from mm_operator.children.job_pod import build_job, build_job_pod, failure_policy
 from mm_operator.children.metadata import Manifest, config_reference, engine_labels
 from mm_operator.model import EngineState, Plan, Snapshot, Step
 from mm_operator.plan.jobs import job_inputs
@@ -22,33 +22,26 @@ def build_build_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
     if plan.build.step is not Step.START or plan.build_plan is None or engine.config is None:
         return None
     fingerprint = plan.build_plan.fingerprint
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": plan.build.job,
-            "namespace": snapshot.namespace,
-            "labels": engine_labels(fingerprint),
-            "annotations": {
-                labels.INPUTS_HASH: fingerprint,
-                labels.ATTEMPT: str(plan.build.attempt),
-                labels.TERMS_HASH: job_inputs(spec, snapshot.settings, snapshot.uid).digest,
-                labels.MADE_BY: snapshot.uid,
-                labels.MADE_FOR: snapshot.name,
-            },
-            "ownerReferences": [config_reference(engine.config.name, engine.config.uid)],
+    metadata = {
+        "name": plan.build.job,
+        "namespace": snapshot.namespace,
+        "labels": engine_labels(fingerprint),
+        "annotations": {
+            labels.INPUTS_HASH: fingerprint,
+            labels.ATTEMPT: str(plan.build.attempt),
+            labels.TERMS_HASH: job_inputs(spec, snapshot.settings, snapshot.uid).digest,
+            labels.MADE_BY: snapshot.uid,
+            labels.MADE_FOR: snapshot.name,
         },
-        "spec": {
-            "backoffLimit": spec.build.retries,
-            "ttlSecondsAfterFinished": int(
-                duration.parse(spec.build.ttl_after_finished).total_seconds()
-            ),
-            "podFailurePolicy": failure_policy("build", BUILD_PERMANENT),
-            "template": build_job_template(
-                engine_labels(fingerprint), _pod(snapshot, spec, plan, plan.build_plan)
-            ),
-        },
+        "ownerReferences": [config_reference(engine.config.name, engine.config.uid)],
     }
+    return build_job(
+        metadata,
+        _pod(snapshot, spec, plan, plan.build_plan),
+        retries=spec.build.retries,
+        ttlSecondsAfterFinished=int(duration.parse(spec.build.ttl_after_finished).total_seconds()),
+        podFailurePolicy=failure_policy("build", BUILD_PERMANENT),
+    )
 
 
 def _pod(
@@ -83,15 +76,7 @@ def _pod(
             {"name": "plan", "mountPath": CONFIG_MOUNT, "readOnly": True},
         ],
         attached=volumes.build_volumes(spec),
-        documents=[
-            {
-                "name": "plan",
-                "configMap": {
-                    "name": plan.engine_config,
-                    "items": [{"key": PLAN_FILE, "path": PLAN_FILE}],
-                },
-            },
-        ],
+        documents=[pod.file_of("plan", plan.engine_config, PLAN_FILE, PLAN_FILE)],
         gpu=gpu,
         claims=device_claims.of_build(gpu, plan.engine_config),
     )

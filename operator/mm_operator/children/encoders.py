@@ -14,7 +14,7 @@ from mm_operator import names
 from mm_operator.children import containers, hardware, pull
 from mm_operator.children.disruption_budget import one_at_a_time
 from mm_operator.children.metadata import Manifest, own_metadata
-from mm_operator.children.network import build_network_policy, opened
+from mm_operator.children.network import build_network_policy, build_service_of, opened
 from mm_operator.children.serving_pod import (
     ServingPod,
     component_selector,
@@ -105,24 +105,13 @@ def build_encoders(
     name = names.encoders(snapshot.name)
     component = labels.Component.ENCODER
     selected = component_selector(snapshot.name, component)
-    service: Manifest = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": own_metadata(snapshot, name=name, component=component),
-        "spec": {
-            # Headless: servers choose the encoder by the image, so they need every address.
-            "clusterIP": "None",
-            "selector": selected,
-            "ports": [
-                {
-                    "name": "triton-grpc",
-                    "port": GRPC_PORT,
-                    "protocol": "TCP",
-                    "targetPort": "triton-grpc",
-                }
-            ],
-        },
-    }
+    service = build_service_of(
+        own_metadata(snapshot, name=name, component=component),
+        selected,
+        {"triton-grpc": GRPC_PORT},
+        # Headless: servers choose the encoder by the image, so they need every address.
+        clusterIP="None",
+    )
     servers = component_selector(snapshot.name, labels.Component.SERVER)
     policy = build_network_policy(
         own_metadata(snapshot, name=name, component=component),

@@ -8,8 +8,8 @@ from mm_api.contract import INSPECT_PERMANENT, Command, Flag
 from mm_api.evaluation import PROCESS_BYTES
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.children import pod, sources, volumes
-from mm_operator.children.job_pod import build_job_pod, build_job_template, failure_policy
-from mm_operator.children.metadata import Manifest, own_labels, own_metadata
+from mm_operator.children.job_pod import build_job, build_job_pod, failure_policy
+from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot, Step
 from mm_operator.plan.jobs import job_inputs
 
@@ -36,23 +36,17 @@ def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan)
         labels.ATTEMPT: str(inspect.attempt),
         labels.TERMS_HASH: job_inputs(spec, snapshot.settings, snapshot.uid).digest,
     }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": own_metadata(
+    return build_job(
+        own_metadata(
             snapshot,
             name=inspect.job,
             component=labels.Component.INSPECT,
             annotations=annotations,
         ),
-        "spec": {
-            "backoffLimit": RETRIES,
-            "podFailurePolicy": failure_policy("inspect", INSPECT_PERMANENT),
-            "template": build_job_template(
-                own_labels(snapshot.name, labels.Component.INSPECT), _pod(snapshot, spec)
-            ),
-        },
-    }
+        _pod(snapshot, spec),
+        retries=RETRIES,
+        podFailurePolicy=failure_policy("inspect", INSPECT_PERMANENT),
+    )
 
 
 def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:

@@ -1,6 +1,7 @@
 """The pod of a Job: one container that runs `mm-runtime`, whose last message is its report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from mm_api.contract import CANNOT_START, TIME_LIMIT_VARIABLE, ExitCode
 from mm_api.v1alpha1 import MultimodalModelSpec, RuntimeGpu
@@ -15,15 +16,24 @@ Attaching takes minutes, a volume of millions of files or an image of 30 GB tens
 condition says meanwhile what it waits for. It has an end, because the pod holds GPUs."""
 
 
-def build_job_template(marks: Mapping[str, str], spec: Manifest) -> Manifest:
-    """Return the pod template of a Job: labels of ours, and no sidecar of a mesh."""
+def build_job(metadata: Manifest, job_pod: Manifest, *, retries: int, **terms: Any) -> Manifest:
+    """Return a Job whose pods have its labels, and no sidecar of a mesh.
+
+    `terms`: what else its spec says.
+    """
     without = pod.WITHOUT_SIDECAR
-    return {
+    template = {
         "metadata": {
-            "labels": {**without["labels"], **marks},
+            "labels": {**without["labels"], **metadata["labels"]},
             "annotations": dict(without["annotations"]),
         },
-        "spec": spec,
+        "spec": job_pod,
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"backoffLimit": retries, **terms, "template": template},
     }
 
 

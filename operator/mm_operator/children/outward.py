@@ -8,6 +8,7 @@ from collections.abc import Container
 from mm_api.contract import CA_FILE, CA_MOUNT, FetchProxyVariable
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.children.metadata import Manifest
+from mm_operator.children.pod import file_of
 
 VOLUME = "authorities"
 
@@ -43,11 +44,7 @@ def with_network(
     bundle = network.ca_bundle
     if bundle is None:
         return {**pod, **changed}
-    config_map = {
-        "name": bundle.config_map_name,
-        "items": [{"key": bundle.key, "path": CA_FILE}],
-    }
-    volume = {"name": VOLUME, "configMap": config_map}
+    volume = file_of(VOLUME, bundle.config_map_name, bundle.key, CA_FILE)
     return {**pod, **changed, "volumes": [*pod["volumes"], volume]}
 
 

@@ -182,5 +182,11 @@ def scratch(name: str) -> Manifest:
     return {"name": name, "emptyDir": {}}
 
 
+def file_of(volume: str, config_map: str, key: str, file: str) -> Manifest:
+    """Return a volume with one file, which is an entry of a ConfigMap."""
+    source = {"name": config_map, "items": [{"key": key, "path": file}]}
+    return {"name": volume, "configMap": source}
+
+
 def pull_secrets(names: list[str]) -> Manifest:
     return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}

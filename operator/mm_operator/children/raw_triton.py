@@ -6,7 +6,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec, Peer
 from mm_operator import names
 from mm_operator.children.deployment import selector
 from mm_operator.children.metadata import Manifest, own_metadata
-from mm_operator.children.network import build_network_policy, opened
+from mm_operator.children.network import build_network_policy, build_service_of, opened
 from mm_operator.model import Plan, Snapshot
 
 _PORTS = {"triton-grpc": GRPC_PORT, "triton-http": HTTP_PORT}
@@ -28,19 +28,8 @@ def build_raw_triton(
             opened(sorted(_PORTS.values()), peers),
         ],
     )
-    service: Manifest = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": own_metadata(snapshot, name=name, component=component),
-        "spec": {
-            "type": "ClusterIP",
-            "selector": selector(snapshot.name),
-            "ports": [
-                {"name": port, "port": number, "protocol": "TCP", "targetPort": port}
-                for port, number in _PORTS.items()
-            ],
-        },
-    }
+    metadata = own_metadata(snapshot, name=name, component=component)
+    service = build_service_of(metadata, selector(snapshot.name), _PORTS, type="ClusterIP")
     return policy, service
 
 

@@ -7,6 +7,7 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.children.deployment import selector
 from mm_operator.children.metadata import Manifest, own_metadata
+from mm_operator.children.network import build_service_of
 from mm_operator.model import Plan, Snapshot
 
 
@@ -33,14 +34,6 @@ def service_of(
 ) -> Manifest:
     """Return the Service of some pods of a model."""
     policy = spec.network.over(snapshot.settings.network).ip_family_policy
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": own_metadata(snapshot, name=name, component=component),
-        "spec": {
-            "type": "ClusterIP",
-            **({"ipFamilyPolicy": policy} if policy else {}),
-            "selector": dict(selector),
-            "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "http"}],
-        },
-    }
+    families = {"ipFamilyPolicy": policy} if policy else {}
+    metadata = own_metadata(snapshot, name=name, component=component)
+    return build_service_of(metadata, selector, {"http": 80}, type="ClusterIP", **families)

@@ -68,13 +68,7 @@ def serving_template(
             "terminationGracePeriodSeconds": containers.grace_seconds(spec),
             "volumes": [
                 volumes.serving_volume(spec),
-                {
-                    "name": "serving",
-                    "configMap": {
-                        "name": config,
-                        "items": [{"key": SERVING_FILE, "path": SERVING_FILE}],
-                    },
-                },
+                pod.file_of("serving", config, SERVING_FILE, SERVING_FILE),
                 pod.scratch("work"),
                 {
                     "name": "shm",

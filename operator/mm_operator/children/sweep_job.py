@@ -4,8 +4,8 @@ from mm_api import labels
 from mm_api.contract import Command, Flag
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_operator.children import pod, sources, volumes
-from mm_operator.children.job_pod import build_job_pod, build_job_template
-from mm_operator.children.metadata import Manifest, own_labels, own_metadata
+from mm_operator.children.job_pod import build_job, build_job_pod
+from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.store import store_of
 
@@ -25,27 +25,18 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
     arguments = [Command.STORE, Command.STORE_GC, Flag.STORE, store.address, Flag.KEEP, *sweep.keep]
     arguments += [Flag.UNUSED_FOR, f"{duration.parse(wanted).total_seconds():g}"]
     marks = {labels.SWEEP: "true", labels.ATTEMPT: str(sweep.attempt)}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": own_metadata(
-            snapshot, name=sweep.job, component=labels.Component.SWEEP, annotations=marks
-        ),
-        "spec": {
-            "backoffLimit": 0,  # the next sweep is the next try
-            "template": build_job_template(
-                own_labels(snapshot.name, labels.Component.SWEEP),
-                build_job_pod(
-                    snapshot,
-                    spec,
-                    name="sweep",
-                    limit_seconds=LIMIT_SECONDS,
-                    arguments=arguments,
-                    environment=sources.store_environment(spec),
-                    resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),
-                    mounts=[] if store.bucket else [volumes.store_mount()],
-                    attached=[] if store.bucket else [volumes.store_volume(spec)],
-                ),
-            ),
-        },
-    }
+    job_pod = build_job_pod(
+        snapshot,
+        spec,
+        name="sweep",
+        limit_seconds=LIMIT_SECONDS,
+        arguments=arguments,
+        environment=sources.store_environment(spec),
+        resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),
+        mounts=[] if store.bucket else [volumes.store_mount()],
+        attached=[] if store.bucket else [volumes.store_volume(spec)],
+    )
+    metadata = own_metadata(
+        snapshot, name=sweep.job, component=labels.Component.SWEEP, annotations=marks
+    )
+    return build_job(metadata, job_pod, retries=0)  # the next sweep is the next try
