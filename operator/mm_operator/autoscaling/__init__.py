@@ -28,30 +28,3 @@ from mm_operator.autoscaling.observation import Observation, RequestRate, Traffi
 from mm_operator.autoscaling.policy import decide
 from mm_operator.autoscaling.slot import SlotMember, take_turns
 from mm_operator.autoscaling.state import Sample, State, fresh
-
-__all__ = [
-    "SETTLE_SECONDS",
-    "Decision",
-    "LatencyMetric",
-    "LatencyObjective",
-    "ObjectiveOutcome",
-    "Objectives",
-    "Observation",
-    "PolicyType",
-    "RatePolicy",
-    "RequestRate",
-    "Sample",
-    "ScalingReason",
-    "ScalingRules",
-    "SelectPolicy",
-    "SlotMember",
-    "State",
-    "Traffic",
-    "Tuning",
-    "Veto",
-    "Vetoed",
-    "WorkCost",
-    "decide",
-    "fresh",
-    "take_turns",
-]
