@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from pydantic import ValidationError
-
 from mm_api.conditions import Reason
 from mm_api.sentences import joined
 from mm_api.v1alpha1 import CanarySpec, MultimodalModelSpec, RolloutStatus
 from mm_operator.model import CanaryDecision, PodState, RolloutDecision, Snapshot, Step
 from mm_operator.plan.canary import CanarySeen, decide_canary, finish_canary
+from mm_operator.plan.records import understood
 from mm_operator.plan.rollout_progress import first_obstacle
 
 _NO_ROUTER = (
@@ -19,10 +18,7 @@ _NO_ROUTER = (
 
 def recorded_rollout(snapshot: Snapshot) -> RolloutStatus | None:
     """Return what the status says of the last canary; None: nothing that is understood."""
-    try:
-        return RolloutStatus.model_validate(snapshot.status.get("rollout"))
-    except ValidationError:  # absent, or of another version
-        return None
+    return understood(RolloutStatus, snapshot.status.get("rollout"))
 
 
 def is_under_way(snapshot: Snapshot, revision: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from mm_api.base import Document
+from mm_api.base import ApiModel, Document
 from mm_api.contract import PLAN_FILE
 from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
@@ -41,10 +41,7 @@ class Revision(Document):
 def recorded_revision(snapshot: Snapshot, serving_hash: str) -> Revision | None:
     """Return the record of a revision; None when it is lost, damaged or out of its bounds."""
     config = snapshot.observed.configs.get(names.serving_config(snapshot.name, serving_hash))
-    try:
-        return Revision.from_json(config.data.get(REVISION_KEY, "")) if config else None
-    except ValidationError:
-        return None
+    return parse(Revision, config.data.get(REVISION_KEY)) if config else None
 
 
 FACTS_KEY = "facts.json"
@@ -68,6 +65,7 @@ DAMAGE_KEY = "damage.json"
 _GPU_MEMORY_BYTES_MAX = 1 << 40
 """Memory of one GPU: 1 TiB, above three times the largest of `data/gpus.yaml`."""
 
+A = TypeVar("A", bound=ApiModel)
 D = TypeVar("D", bound=Document)
 
 
@@ -94,6 +92,14 @@ def parse(kind: type[D], text: str | None) -> D | None:
         return None
     try:
         return kind.from_json(text)
+    except ValidationError:
+        return None
+
+
+def understood(kind: type[A], part: object) -> A | None:
+    """Return a part of a status; None when it is absent or of a version that wrote another."""
+    try:
+        return kind.model_validate(part)
     except ValidationError:
         return None
 

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
-from pydantic import ValidationError
-
 from mm_api.v1alpha1 import StartStatus
 from mm_operator.model import Plan, RolloutDecision, Snapshot
-from mm_operator.plan.records import LEAST_SECONDS, MOST_SECONDS, recorded_revision
+from mm_operator.plan.records import LEAST_SECONDS, MOST_SECONDS, recorded_revision, understood
 
 LEAST_START_SECONDS = 1800
 """Bound of a start that was never measured, after which the container is started again: what a
@@ -79,12 +77,8 @@ def slowest_start(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
 
 def _known(snapshot: Snapshot, plan: Plan) -> StartStatus | None:
     """Return what the status says of this engine on this GPU; of others it says nothing of use."""
-    written = snapshot.status.get("start")
-    if not written or plan.build_plan is None:
-        return None
-    try:
-        start = StartStatus.model_validate(written)
-    except ValidationError:  # of another version of the operator
+    start = understood(StartStatus, snapshot.status.get("start"))
+    if start is None or plan.build_plan is None:
         return None
     same = (start.fingerprint, start.gpu) == (plan.build_plan.fingerprint, _product(plan))
     return start if same else None

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from pydantic import ValidationError
-
 from mm_api.documents.evaluation import EvaluationReport
 from mm_operator.digests import plain
 from mm_operator.model import Plan, Snapshot
+from mm_operator.plan.records import parse, understood
 
 
 def evaluation_of(snapshot: Snapshot, plan: Plan) -> EvaluationReport | None:
@@ -57,17 +56,11 @@ def evaluation_summary(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
 
 def _read(text: str, wanted: str) -> EvaluationReport | None:
     """Return the report of the annotation, if it is one of the planned engine."""
-    try:
-        report = EvaluationReport.from_json(text) if text else None
-    except ValidationError:  # of another version, or written by hand
-        return None
+    report = parse(EvaluationReport, text)  # of another version, or written by hand: None
     known = report is not None and report.reference is not None and report.fingerprint == wanted
     return report if known else None
 
 
 def _before(snapshot: Snapshot, wanted: str) -> EvaluationReport | None:
-    try:
-        report = EvaluationReport.model_validate(snapshot.status.get("evaluation"))
-    except ValidationError:  # absent, or of a version that wrote something else
-        return None
-    return report if report.fingerprint == wanted else None
+    report = understood(EvaluationReport, snapshot.status.get("evaluation"))
+    return report if report and report.fingerprint == wanted else None
