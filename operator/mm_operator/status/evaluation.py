@@ -55,7 +55,6 @@ def evaluation_summary(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
 
 
 def _read(text: str, wanted: str) -> EvaluationReport | None:
-    """Return the report of the annotation, if it is one of the planned engine."""
     report = parse(EvaluationReport, text)  # of another version, or written by hand: None
     known = report is not None and report.reference is not None and report.fingerprint == wanted
     return report if known else None
