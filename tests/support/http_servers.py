@@ -27,11 +27,12 @@ def dripping(first: bytes, piece: bytes) -> Callable[[asyncio.StreamWriter], Awa
 
 @dataclass
 class Exchange:
-    """One request as it came, and the writer for its answer."""
+    """One request as it came, without its body, and the writer for its answer."""
 
     path: str
     headers: dict[str, str]
     writer: asyncio.StreamWriter
+    reader: asyncio.StreamReader
 
     async def answer(
         self, status: int, body: bytes = b"", *, length: bool = True, **headers: str
@@ -66,7 +67,7 @@ async def serve_local(
             head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             pairs = (line.split(": ", 1) for line in head[1:] if line)
             headers = {name.lower(): value for name, value in pairs}
-            exchange = Exchange(head[0].split(" ")[1], headers, writer)
+            exchange = Exchange(head[0].split(" ")[1], headers, writer, reader)
             local.exchanges.append(exchange)
             await handler(exchange)
         except (ConnectionError, asyncio.IncompleteReadError):

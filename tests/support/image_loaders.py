@@ -16,6 +16,7 @@ def image_loader(
     known_bytes: int = 2_000_000,
     bodies: BodyBudget | None = None,
     reads_times: bool = False,
+    keeps_files: bool = False,
 ) -> ImageLoader:
     """Return a loader of images of two megabytes and a million pixels; it fetches from anywhere."""
     return ImageLoader(
@@ -25,4 +26,5 @@ def image_loader(
         known=DecodedImageCache(known_bytes),
         bodies=bodies or BodyBudget(1_000_000),
         reads_times=reads_times,
+        keeps_files=keeps_files,
     )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
+from mm_runtime.gateway.api.messages import texts_of
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
     CompletionRequest,
@@ -46,6 +47,9 @@ AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 _GRANULARITIES = "timestamp_granularities"
 _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
+
+_FEW_MESSAGES = 16
+"""Templates may go through all of them for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +113,10 @@ class Preparation:
             for parsed in self._write(request, self._split(request))
         )
 
-    async def prepare(
-        self, request: AnyRequest, key: str = "", *, is_small: bool = False
-    ) -> PreparedRequest:
+    async def prepare(self, request: AnyRequest, key: str = "") -> PreparedRequest:
         """Check a request and get it ready for the engine: all of its prompts, or none.
 
-        `key`: name of the client's; empty: it has none. `is_small`: its texts are searched in less
-        time than a thread costs.
+        `key`: name of the client's; empty: it has none.
 
         Raises:
             UnknownModelError: it names another model.
@@ -126,12 +127,16 @@ class Preparation:
             return PreparedRequest((await self._prepare_audio(request),))
         refuse_unserved(request, self.model.backend, calls_missing=self.model.calls_missing)
         salt = salt_of(key if self._isolates_salts else "", request.cache_salt or "")
+        is_short = isinstance(request, ChatRequest) and _is_short(request)
         beside = partial(asyncio.get_running_loop().run_in_executor, self._writer)
-        chat = self._split(request) if is_small else await beside(self._split, request)
+        chat = self._split(request) if is_short else await beside(self._split, request)
         processors = detailed(self.layout.image_processor, chat.images)
         ahead = self._images.ahead(chat.images, processors, salt)
         async with ahead if chat.images else nullcontext(_no_images) as load:
-            prompts = await beside(self._write, request, chat)
+            if is_short:
+                prompts = self._write(request, chat)
+            else:
+                prompts = await beside(self._write, request, chat)
             chats = await self._prepare_chats(request, prompts, salt, load)
         if isinstance(request, CompletionRequest) and request.echo:
             pairs = zip(chats, prompts, strict=True)
@@ -360,6 +365,18 @@ class Preparation:
             wanted=request.token_limit,
             param=parsed.param,
         )
+
+
+def _is_short(request: ChatRequest) -> bool:
+    """Return whether a chat is searched and written in less time than a thread costs.
+
+    Variables of a client's may be what a template counts up to.
+    """
+    messages = request.messages
+    if len(messages) > _FEW_MESSAGES or request.tools or request.chat_template_kwargs:
+        return False
+    calls = any(message.tool_calls for message in messages)
+    return not calls and sum(map(len, texts_of(messages))) <= _THREAD_CHARACTERS
 
 
 async def _no_images() -> tuple[NDArray[np.uint8], ...]:

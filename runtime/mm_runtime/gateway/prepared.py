@@ -7,7 +7,7 @@ from mm_runtime.gateway.admission.fair_queue import PLAIN, Ticket
 from mm_runtime.gateway.admission.tokens import TokenBudget
 from mm_runtime.gateway.api.audio import TRANSCRIBE
 from mm_runtime.gateway.backends.engine import EngineRequest
-from mm_runtime.gateway.media.as_sent import held_bytes
+from mm_runtime.gateway.media.as_sent import AsSent, held_bytes
 from mm_runtime.gateway.media.audio_reader import Windows
 
 
@@ -96,6 +96,13 @@ class PreparedRequest:
     @property
     def most_tokens(self) -> int:
         return sum(chat.budget.most_tokens(chat.choices) for chat in self.chats)
+
+    def close(self) -> None:
+        """End the checks of images that have not ended; the answer has, or there is none."""
+        for chat in self.chats:
+            for image in chat.request.images:
+                if isinstance(image, AsSent) and image.check is not None:
+                    image.check.cancel()
 
     def with_each(self, change: Callable[[PreparedChat], PreparedChat]) -> "PreparedRequest":
         return PreparedRequest(tuple(map(change, self.chats)))

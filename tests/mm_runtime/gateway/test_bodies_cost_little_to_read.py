@@ -215,7 +215,8 @@ SHORT = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "wh
 
 SIZED = {
     "small": (SHORT, False),
-    "large": (SHORT + " " * 100_000, True),
+    "of few elements": (SHORT + " " * 100_000, False),
+    "large": (SHORT[:-1] + f', "user": "{"," * 300}"' + " " * 100_000 + "}", True),
 }
 """Each with whether it is parsed beside the loop."""
 

@@ -1,6 +1,10 @@
 """A file that every reader shows alike goes to a server that reads files as it came, no other."""
 
+import asyncio
 import io
+from collections.abc import AsyncIterator
+from contextlib import aclosing, closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,18 +13,27 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.vllm.client import VllmDialect
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
+from mm_runtime.gateway.errors import EngineUnavailableError, InvalidRequestError
 from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.gateway.media.decoding.jobs import image_job
+from mm_runtime.gateway.media.decoding.pool import Decoders
+from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.decoding.wire import HEADER, Decoded, array_header, read_header
+from mm_runtime.gateway.media.images import ImageReference
 from mm_runtime.images.media import BadImageError, decode
 from support.cases import cases
 from support.families.expected import noise_image
+from support.http_servers import Exchange, serve_local
+from support.image_loaders import image_loader
+from support.images import data_url
 from support.unreduced import UNREDUCED
 
 IMAGE = noise_image(53, 37, seed=1)
 PNG, JPEG = "image/png", "image/jpeg"
+KEPT = replace(UNREDUCED, resized_there=True)
 TURNED, SAID = Image.Exif(), PngInfo()
 TURNED[0x112] = 6
 SAID.add(b"gAMA", (45_455).to_bytes(4, "big"))
@@ -97,6 +110,49 @@ def test_a_resized_image_is_sent_as_pixels() -> None:
 def test_a_damaged_file_goes_nowhere(cut: bytes) -> None:
     with pytest.raises(BadImageError):
         typed(cut[:600] + cut[640:])
+
+
+@pytest.fixture
+async def decoders() -> AsyncIterator[Decoders]:
+    with closing(Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))) as one:
+        one.start()
+        yield one
+
+
+@cases("damaged", {"complete": False, "damaged": True})
+async def test_the_last_byte_waits_for_the_decoder(decoders: Decoders, *, damaged: bool) -> None:
+    """A server has not all of the body before, and of a damaged file never."""
+    file, came, allowed = saved(IMAGE, format="JPEG"), asyncio.Event(), asyncio.Event()
+    file = file[:700] + file[740:] if damaged else file
+    lengths: list[int] = []
+
+    async def answer(exchange: Exchange) -> None:
+        length = int(exchange.headers["content-length"])
+        lengths.append(len(await exchange.reader.readexactly(length - 1)) - length)
+        came.set()
+        lengths.append(len(await exchange.reader.readexactly(1)))
+        await exchange.answer(503)
+
+    async def through(work: Any) -> Any:
+        await allowed.wait()
+        return await Decoders.through(decoders, work)
+
+    decoders.through = through  # type: ignore[method-assign]
+    loader = image_loader(decoders, keeps_files=True)
+    reference = ImageReference(data_url(file, JPEG), "messages[0]")
+    async with serve_local(answer) as server, loader.ahead([reference], [KEPT]) as load:
+        request = EngineRequest("a", 1, LIKELIEST, images=await load())
+        engine = OpenAiServerEngine(
+            f"127.0.0.1:{server.port}", VllmDialect("tiny"), request_seconds=60
+        )
+        async with aclosing(engine.generate(request)) as events:
+            answering = asyncio.ensure_future(anext(events))
+            await came.wait()
+            allowed.set()
+            with pytest.raises(InvalidRequestError if damaged else EngineUnavailableError):
+                await answering
+        await engine.close()
+    assert lengths == ([-1] if damaged else [-1, 1])
 
 
 def test_vllm_gets_the_file() -> None:

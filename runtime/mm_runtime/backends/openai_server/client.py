@@ -25,7 +25,7 @@ from mm_runtime.gateway.errors import (
     engine_failed,
     engine_unavailable,
 )
-from mm_runtime.gateway.media.as_sent import held_bytes
+from mm_runtime.gateway.media.as_sent import AsSent, Check, held_bytes
 from mm_runtime.gateway.media.encoding_memory import EncodingMemory
 
 _PROBE_SECONDS = 1.0
@@ -119,6 +119,10 @@ class OpenAiServerEngine:
         it checks once a second.
         """
         is_small = _size_of(request) <= _AT_ONCE_BYTES
+        check = _check_of(request)
+        if check is not None and (self._dialect.waits or not is_small):
+            await asyncio.shield(check)
+            check = None
         if self._dialect.waits or not is_small:
             making = asyncio.ensure_future(asyncio.to_thread(self._dialect.body, request))
             try:
@@ -130,17 +134,21 @@ class OpenAiServerEngine:
             body = self._dialect.body(request)
         answered = False
         try:
-            async with aclosing(self._answered(body, is_small=is_small)) as events:
+            async with aclosing(self._answered(body, check, is_small=is_small)) as events:
                 async for event in events:
                     answered = isinstance(event, Ended)
                     yield event
+        except GatewayError:
+            if check is not None:
+                await asyncio.shield(check)  # raises why the body was not sent to its end
+            raise
         finally:
             body.release(answered)
 
     async def _answered(
-        self, body: ChatBody, *, is_small: bool
+        self, body: ChatBody, check: Check | None, *, is_small: bool
     ) -> AsyncGenerator[Text | Ended, None]:
-        """Yield what the server answers to a body.
+        """Yield what the server answers to a body; `check`: of its image.
 
         Raises:
             InvalidRequestError, EngineFailedError, EngineUnavailableError: it does not.
@@ -151,13 +159,16 @@ class OpenAiServerEngine:
             is_small and not any(file.memory_bytes for file, _ in body.files)
         )
         headers = {} if body.form else {"content-type": "application/json"}
+        joined = _joined(body) if at_once else b""
+        if check is not None:
+            headers["content-length"] = str(len(joined))
         try:
             async with (
                 # Closed by itself: the server may answer without having read it all.
-                aclosing(self._sent(body)) as content,
+                aclosing(self._sent(body) if check is None else _checked(joined, check)) as content,
                 self._session.post(
                     body.path,
-                    data=body.form or (io.BytesIO(_joined(body)) if at_once else content),
+                    data=body.form or (_payload(joined) if at_once and check is None else content),
                     headers=headers,
                     allow_redirects=False,
                 ) as answer,
@@ -229,6 +240,29 @@ class OpenAiServerEngine:
         if reason := self._dialect.refusal(data.decode()):
             raise InvalidRequestError(reason)
         raise engine_failed()
+
+
+def _check_of(request: EngineRequest) -> Check | None:
+    image = request.images[0] if len(request.images) == 1 else None
+    return image.check if isinstance(image, AsSent) else None
+
+
+async def _checked(joined: bytes, check: Check) -> AsyncGenerator[bytes, None]:
+    """Yield a body, whose last byte waits until its image is known to be complete.
+
+    Without it the server reads no JSON, and no file.
+    """
+    at = 0
+    if not check.done():
+        yield joined[:-1]
+        at = -1
+    await asyncio.shield(check)
+    yield joined[at:]
+
+
+def _payload(joined: bytes) -> bytes | io.BytesIO:
+    """Return a body as a file where it is too large to be written in one turn of the loop."""
+    return joined if len(joined) < 2 * _AT_ONCE_BYTES else io.BytesIO(joined)
 
 
 def _joined(body: ChatBody) -> bytes:

@@ -274,12 +274,16 @@ class Message(Wire):
         return None if content is None and info.data.get("tool_calls") else ""
 
 
-def _little_text(messages: list[Message]) -> list[Message]:
+def texts_of(messages: list[Message]) -> list[str]:
+    """Return what messages say, without the calls of tools."""
     contents = [message.content for message in messages]
     texts = [one for one in contents if isinstance(one, str)]
     lists = [one for one in contents if one is not None and not isinstance(one, str)]
-    texts += [part.text for parts in lists for part in parts if isinstance(part, _TEXTS)]
-    if sum(map(len, texts)) > MAX_ALL_TEXT:
+    return texts + [part.text for parts in lists for part in parts if isinstance(part, _TEXTS)]
+
+
+def _little_text(messages: list[Message]) -> list[Message]:
+    if sum(map(len, texts_of(messages))) > MAX_ALL_TEXT:
         message = (
             f"the texts of all messages have more than {MAX_ALL_TEXT} characters: shorten them"
         )

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, closing, nullcontext
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
@@ -29,6 +29,7 @@ from mm_edge.body import (
 )
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
+from mm_edge.json_cost import is_soon_parsed
 from mm_edge.json_text import encode
 from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_edge.request_log import HEADER, note
@@ -76,9 +77,6 @@ _log = logging.getLogger(__name__)
 
 Shown = Piece | Ending | Finished
 """What a client sees of an answer."""
-
-_PARSED_AT_ONCE_BYTES = 64 * 1024
-"""In about a millisecond, which is less than a thread costs on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +130,6 @@ class _Claims:
     body: BodyClaim
     fetching: FetchClaim
     key: KeyClaim
-    is_small: bool
-    """Its body was so small that its texts take no thread, either."""
 
 
 class Endpoint:
@@ -227,7 +223,6 @@ class Endpoint:
                 limit=self._limits.max_body_bytes,
                 upload=self._limits.upload,
             )
-            is_small = len(body) <= _PARSED_AT_ONCE_BYTES
             request = await self._parsed(body, headers.get("content-type", ""))
             # The request holds the same once more, while its files wait for a decoder.
             del body
@@ -238,7 +233,7 @@ class Endpoint:
                     request.prompts * request.choices, "n" if request.prompts == 1 else "prompt"
                 ),
             ):
-                claims = _Claims(claim, fetching, key, is_small)
+                claims = _Claims(claim, fetching, key)
                 work = self._answer(request, claims, reply, record)
                 del request
                 await until_disconnect(work, receive, lambda: reply.complete)
@@ -255,30 +250,29 @@ class Endpoint:
         places = places_of(request.original) if isinstance(request, ResponsesChat) else None
         try:
             async with asyncio.timeout(left), self._kept_alive(request, reply):
-                prepared = await self._service.preparation.prepare(
-                    request, claims.key.name, is_small=claims.is_small
-                )
-                shapes = shapes_of(
-                    request, self._service.preparation.model, record.request_id, prepared.echoes
-                )
-                streamed, form = bool(request.stream), _form_of(request)
-                model = request.model
-                # Up to tens of megabytes that are not needed while the request waits and runs.
-                del request
-                claims.body.release()
-                claims.fetching.release()
-                # What became of it is: 64 requests in the queue with 16 MB of pixels each are 1 GB.
-                claims.body.grow(prepared.held_bytes)
-                claims.key.reserve(prepared.most_tokens)
-                record.prepared(prepared, model)
-                deadline = record.started + limit
-                prepared = prepared.with_each(lambda chat: _queued(chat, claims, deadline))
-                answer = self._service.answer(prepared, request_id=record.request_id)
-                async with aclosing(_watched(answer, record, claims.key)) as events:
-                    if streamed:
-                        await _send_stream(form, events, shapes, prepared, reply)
-                    else:
-                        await _send_complete(events, shapes, prepared, reply)
+                prepared = await self._service.preparation.prepare(request, claims.key.name)
+                with closing(prepared):
+                    shapes = shapes_of(
+                        request, self._service.preparation.model, record.request_id, prepared.echoes
+                    )
+                    streamed, form = bool(request.stream), _form_of(request)
+                    model = request.model
+                    # Up to tens of megabytes that are not needed while the request waits and runs.
+                    del request
+                    claims.body.release()
+                    claims.fetching.release()
+                    # What became of it is: 64 requests with 16 MB of pixels each are 1 GB.
+                    claims.body.grow(prepared.held_bytes)
+                    claims.key.reserve(prepared.most_tokens)
+                    record.prepared(prepared, model)
+                    deadline = record.started + limit
+                    prepared = prepared.with_each(lambda chat: _queued(chat, claims, deadline))
+                    answer = self._service.answer(prepared, request_id=record.request_id)
+                    async with aclosing(_watched(answer, record, claims.key)) as events:
+                        if streamed:
+                            await _send_stream(form, events, shapes, prepared, reply)
+                        else:
+                            await _send_complete(events, shapes, prepared, reply)
         except InvalidRequestError as error:
             if places is not None:
                 rename(error, places)
@@ -294,8 +288,8 @@ class Endpoint:
         return reply.kept_alive(every_seconds=self._limits.keep_alive_seconds)
 
     async def _parsed(self, body: bytes, kind: str) -> AnyRequest:
-        """Read a body; a large one in a thread, so that others' streams are not delayed."""
-        if len(body) <= _PARSED_AT_ONCE_BYTES:
+        """Read a body; a long one in a thread, so that others' streams are not delayed."""
+        if is_soon_parsed(body):
             return self._parse(body, kind)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._parser, self._parse, body, kind)

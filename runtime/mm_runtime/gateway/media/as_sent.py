@@ -1,5 +1,6 @@
 """An image that goes to the server as the file that it came as."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -7,18 +8,28 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.frames import Video
 
+Check = asyncio.Future[Any]
+"""Ends when a file was read to its end; raises what is wrong with it."""
+
 
 class AsSent(np.ndarray[Any, np.dtype[np.uint8]]):
     """The shape of the pixels that every reader of `file` shows: their values are not held."""
 
     file: bytes = b""
     media_type: str = ""
+    check: Check | None = None
+    """Of `file`; None: it was read before."""
 
 
-def as_sent(shape: tuple[int, ...], file: bytes, media_type: str) -> AsSent:
+def as_sent(
+    shape: tuple[int, ...],
+    file: bytes,
+    media_type: str,
+    check: Check | None = None,
+) -> AsSent:
     """Return a file with the shape of its pixels, uint8[height, width, 3]."""
     found = no_values(shape, np.dtype(np.uint8)).view(AsSent)
-    found.file, found.media_type = file, media_type
+    found.file, found.media_type, found.check = file, media_type, check
     return found
 
 

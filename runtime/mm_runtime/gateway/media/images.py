@@ -32,6 +32,7 @@ from mm_runtime.gateway.media.video import VideoLimits
 from mm_runtime.images.data_urls import decode_data_url
 from mm_runtime.images.fetch import FetchRefusedError, ImageFetcher
 from mm_runtime.images.media import BadImageError
+from mm_runtime.images.plain import plain
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.media import MediaLimits
 from mm_runtime.serving.preprocess.processors.prepared import Detail, ImageProcessor
@@ -153,9 +154,10 @@ class ImageLoader:
     ) -> AsyncIterator[Load]:
         """Yield what loads the images of a request, as `load`.
 
-        One whose file is at hand is decoded while the block checks the rest of its request, where a
+        One whose file is at hand is decoded while the block does the rest for its request, where a
         decoder is free: it takes no other request's turn. A block that refuses the request waits
         for that decoder; one that was ended instead would have to be started again, in a second.
+        A file that goes as it came may be sent up to its last byte meanwhile.
         """
         load = partial(self.load, references, processors, salt)
         if len(references) != 1 or not self._decoders.free:
@@ -167,25 +169,29 @@ class ImageLoader:
             yield load if sought.known is None else partial(_at_once, sought.known)
             return
         loading = [asyncio.create_task(self._loaded(reference, processor, 1, salt, sought))]
+        loading[0].add_done_callback(_seen)
+        sent: Pixels | None = None
+        is_kept = False
 
         async def loaded() -> tuple[Pixels, ...]:
-            return (await loading[0],)
+            return (await loading[0] if sent is None else sent,)
 
         try:
             await asyncio.sleep(0)  # until the decoder has the file
+            sent = self._sent_unchecked(sought.file, processor, loading[0])
             yield loaded
+            is_kept = sent is not None
         except InvalidRequestError:
             if not loading[0].done():
                 await asyncio.wait(loading)
             raise
         finally:
-            if not loading[0].done():
+            if not (is_kept or loading[0].done()):
                 loading[0].cancel()
                 await asyncio.wait(loading)
-            if not loading[0].cancelled():
-                loading[0].exception()  # said already, or of a request that was refused before
             # An exception's traceback holds this frame, and the task holds that: see `load`.
             loading.clear()
+            sent = None
 
     async def load_video(
         self, reference: VideoReference, processor: ImageProcessor, *, most_frames: int
@@ -274,6 +280,18 @@ class ImageLoader:
 
         return await self._read(reference, decoded, code="invalid_image")
 
+    def _sent_unchecked(
+        self, file: bytes, processor: ImageProcessor, check: "asyncio.Task[Pixels]"
+    ) -> Pixels | None:
+        """Return an image that can be sent while it is checked; None: it is not, by its headers."""
+        found = plain(file) if self._keeps_files else None
+        if found is None:
+            return None
+        media_type, width, height = found
+        if width * height > self._limits.max_pixels or not processor.keeps(width, height):
+            return None
+        return as_sent((height, width, 3), file, media_type, check)
+
     def _sought(self, url: str, setting: Hashable, salt: str) -> _Sought:
         """Return the file in a small `data:` URL: where it is known, it waits for no decoder.
 
@@ -316,6 +334,11 @@ class ImageLoader:
             ) from error
         except (BadImageError, BadRecordingError, RequestError, DecoderEndedError) as error:
             raise InvalidRequestError(f"`{param}`: {error}.", param=param, code=code) from error
+
+
+def _seen(loading: "asyncio.Task[Pixels]") -> None:
+    if not loading.cancelled():
+        loading.exception()  # said to a client, or of a request that was refused before
 
 
 async def _at_once(known: Pixels) -> tuple[Pixels, ...]:

@@ -13,7 +13,7 @@ from mm_runtime.gateway.media.decoding.wire import Decoded, Job
 from mm_runtime.gateway.media.frames import Clip
 from mm_runtime.gateway.media.video import VideoLimits, decode_video, read_video
 from mm_runtime.images.media import checked_size, decode
-from mm_runtime.images.plain import plain_type
+from mm_runtime.images.plain import plain
 
 Reduce = Callable[[Image.Image, int], Image.Image]
 """An image and the number of images of its request -> the image as the engine needs it."""
@@ -57,7 +57,8 @@ def audio_job(most_samples: int) -> Job:
 def _image(
     reduce: Reduce, count: int, max_pixels: int, keeps: Keeps | None, encoded: bytes
 ) -> Decoded:
-    media_type = plain_type(encoded) if keeps else ""
+    found = plain(encoded) if keeps else None
+    media_type = found[0] if found else ""
     if media_type and keeps and (size := checked_size(encoded, max_pixels, keeps)):
         return Decoded(no_values((*size[::-1], 3), np.dtype(np.uint8)), media_type=media_type)
     shown = decode(encoded, max_pixels=max_pixels)
