@@ -2,8 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
-from contextlib import aclosing, closing
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -112,47 +111,36 @@ def test_a_damaged_file_goes_nowhere(cut: bytes) -> None:
         typed(cut[:600] + cut[640:])
 
 
-@pytest.fixture
-async def decoders() -> AsyncIterator[Decoders]:
-    with closing(Decoders(1, DecoderLimits(memory_bytes=512 << 20, wall_seconds=120))) as one:
-        one.start()
-        yield one
-
-
 @cases("damaged", {"complete": False, "damaged": True})
-async def test_the_last_byte_waits_for_the_decoder(decoders: Decoders, *, damaged: bool) -> None:
+async def test_the_last_byte_waits_for_the_decoder(*, damaged: bool) -> None:
     """A server has not all of the body before, and of a damaged file never."""
-    file, came, allowed = saved(IMAGE, format="JPEG"), asyncio.Event(), asyncio.Event()
+    file, came = saved(IMAGE, format="JPEG"), asyncio.Event()
     file = file[:700] + file[740:] if damaged else file
-    lengths: list[int] = []
+    lacked: list[int] = []
 
     async def answer(exchange: Exchange) -> None:
         length = int(exchange.headers["content-length"])
-        lengths.append(len(await exchange.reader.readexactly(length - 1)) - length)
+        lacked.append(length - len(await exchange.reader.readexactly(length - 1)))
         came.set()
-        lengths.append(len(await exchange.reader.readexactly(1)))
+        lacked.append(1 - len(await exchange.reader.readexactly(1)))
         await exchange.answer(503)
 
-    async def through(work: Any) -> Any:
-        await allowed.wait()
-        return await Decoders.through(decoders, work)
-
-    decoders.through = through  # type: ignore[method-assign]
-    loader = image_loader(decoders, keeps_files=True)
-    reference = ImageReference(data_url(file, JPEG), "messages[0]")
-    async with serve_local(answer) as server, loader.ahead([reference], [KEPT]) as load:
-        request = EngineRequest("a", 1, LIKELIEST, images=await load())
-        engine = OpenAiServerEngine(
-            f"127.0.0.1:{server.port}", VllmDialect("tiny"), request_seconds=60
-        )
-        async with aclosing(engine.generate(request)) as events:
-            answering = asyncio.ensure_future(anext(events))
+    class Held(Decoders):
+        async def through(self, work: Any) -> Any:
             await came.wait()
-            allowed.set()
+            return await super().through(work)
+
+    reference = ImageReference(data_url(file, JPEG), "messages[0]")
+    with closing(Held(1, DecoderLimits(512 << 20, wall_seconds=120))) as decoders:
+        loader = image_loader(decoders, keeps_files=True)
+        async with serve_local(answer) as server, loader.ahead([reference], [KEPT]) as load:
+            address = f"127.0.0.1:{server.port}"
+            engine = OpenAiServerEngine(address, VllmDialect("tiny"), request_seconds=60)
+            request = EngineRequest("a", 1, LIKELIEST, images=await load())
             with pytest.raises(InvalidRequestError if damaged else EngineUnavailableError):
-                await answering
-        await engine.close()
-    assert lengths == ([-1] if damaged else [-1, 1])
+                await anext(engine.generate(request))
+            await engine.close()
+    assert lacked == ([1] if damaged else [1, 0])
 
 
 def test_vllm_gets_the_file() -> None:
