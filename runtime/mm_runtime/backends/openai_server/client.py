@@ -261,7 +261,7 @@ async def _checked(joined: bytes, check: Check) -> AsyncGenerator[bytes, None]:
 
 
 def _payload(joined: bytes) -> bytes | io.BytesIO:
-    """Return a body as a file where it is too large to be written in one turn of the loop."""
+    # aiohttp writes a file in several turns of the loop.
     return joined if len(joined) < 2 * _AT_ONCE_BYTES else io.BytesIO(joined)
 
 

@@ -18,7 +18,7 @@ class AsSent(np.ndarray[Any, np.dtype[np.uint8]]):
     file: bytes = b""
     media_type: str = ""
     check: Check | None = None
-    """Of `file`; None: it was read before."""
+    """What reads `file`; None: it was read before."""
 
 
 def as_sent(
