@@ -8,7 +8,9 @@ it directly and through the gateway, in turn; with `--against` through another c
 image is new; the model is a small Qwen2.5-VL, which takes images in their own size.
 
 - `first_text_ms`: p10 and p50 of the milliseconds to the first text, by way; `added_ms`: the median
-  of what two requests in turn differ by.
+  of what two requests in turn differ by, `least_added_ms` its p10. Of the process, for a request:
+  `cpu_ms`, its own and with its decoders', and `waits`, how often one of its threads gave its core
+  away. They say more than the clock where others use the cores, too.
 - `streams`: 32 clients with answers of 128 tokens, a token for all of them every 7.5 ms, as a 7 B
   model has it: tokens a second, and processor time of the gateway for a token.
 
@@ -34,9 +36,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 from checkouts import ROOT, checked_out, environment
-from own_cost import exact_ms, tenth
+from own_cost import SETTLED_SECONDS, exact_ms, tenth
 from PIL import Image
 from stream_client import StreamClient
 
@@ -54,6 +57,7 @@ from support.tied import tied
 
 RESULTS = Path(__file__).parent / "results" / "before_vllm.json"
 GPU = "NVIDIA-H200"
+TEXT = "text"
 WARM, STREAMS, TOKENS, STEP_SECONDS, READY_SECONDS = 5, 32, 128, 0.0075, 120
 
 
@@ -158,26 +162,46 @@ def ready(port: int, path: str, log: Path) -> None:
     raise TimeoutError(log.read_text()[-2000:])
 
 
-def first_texts(ways: dict[str, int], size: tuple[int, int], requests: int) -> dict[str, Any]:
-    """Return milliseconds to the first text, a request of each way in turn."""
+def spent(process: psutil.Process) -> np.ndarray[Any, Any]:
+    """Return processor time, that with its decoders, and how often its threads have waited."""
+    own = exact_ms(process)
+    threads = (psutil.Process(one.id) for one in process.threads())
+    waits = sum(one.num_ctx_switches().voluntary for one in threads)
+    return np.array([own, own + sum(map(exact_ms, process.children())), waits])
+
+
+def first_texts(
+    ways: dict[str, int],
+    processes: dict[str, psutil.Process],
+    size: tuple[int, int] | None,
+    requests: int,
+) -> dict[str, Any]:
+    """Return milliseconds to the first text, a request of each way in turn; no size: of a text."""
     seen = {way: Seen() for way in ways}
+    work = {way: np.zeros(3) for way in ways}
     clients = {way: HTTPConnection("127.0.0.1", port, timeout=60) for way, port in ways.items()}
     for turn in range(WARM + requests):
         for way, client in clients.items():
-            query(
-                client, body_of("bench", new_image(*size), 2), Seen() if turn < WARM else seen[way]
-            )
-    direct = seen["direct"].firsts
-    return {
-        way: {
+            body = body_of("bench", new_image(*size) if size else None, 2)
+            before = spent(processes[way])
+            query(client, body, Seen() if turn < WARM else seen[way])
+            time.sleep(SETTLED_SECONDS)
+            if turn >= WARM:
+                work[way] += spent(processes[way]) - before
+    found = {}
+    for way, one in seen.items():
+        added = [a - b for a, b in zip(one.firsts, seen["direct"].firsts, strict=True)]
+        own, all_of_them, waits = (work[way] / requests).tolist()
+        found[way] = {
             "p10": round(tenth(one.firsts), 2),
             "p50": round(statistics.median(one.firsts), 2),
-            "added_ms": round(
-                statistics.median(a - b for a, b in zip(one.firsts, direct, strict=True)), 2
-            ),
+            "added_ms": round(statistics.median(added), 2),
+            "least_added_ms": round(tenth(added), 2),
+            "cpu_ms": round(own, 2),
+            "cpu_ms_with_decoders": round(all_of_them, 2),
+            "waits": round(waits, 1),
         }
-        for way, one in seen.items()
-    }
+    return found
 
 
 async def streams(port: int) -> tuple[float, int]:
@@ -228,7 +252,9 @@ def made_site(folder: Path) -> Path:
     return folder
 
 
-def measured(folder: Path, site: Path, size: tuple[int, int], options: Any) -> dict[str, Any]:
+def measured(
+    folder: Path, site: Path, size: tuple[int, int] | None, options: Any
+) -> dict[str, Any]:
     """Measure one engine."""
     (manifest,) = site.glob("store/engines/*/manifest.json")
     checkouts = {"gateway": ROOT}
@@ -249,7 +275,7 @@ def measured(folder: Path, site: Path, size: tuple[int, int], options: Any) -> d
             env = os.environ | environment(checkout)
             processes[way] = stack.enter_context(process(command, log, env=env))
             ready(ways[way], "/readyz", log)
-        found = {"first_text_ms": first_texts(ways, size, options.requests)}
+        found = {"first_text_ms": first_texts(ways, processes, size, options.requests)}
         if options.rounds:
             found["streams"] = of_streams(ways, processes, options.rounds)
         return found
@@ -258,7 +284,7 @@ def measured(folder: Path, site: Path, size: tuple[int, int], options: Any) -> d
 def main() -> None:
     """Measure, write, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", nargs="+", default=["336x336", "1280x720"])
+    parser.add_argument("--sizes", nargs="+", default=[TEXT, "336x336", "1280x720"])
     parser.add_argument("--site", type=Path, help="folder of the engine, kept")
     parser.add_argument("--against", help="another commit")
     parser.add_argument("--requests", type=int, default=40)
@@ -271,10 +297,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         site = made_site(options.site or Path(temporary) / "site")
         for size in options.sizes:
-            width, height = map(int, size.split("x"))
             folder = Path(temporary) / size
             folder.mkdir()
-            found[size] = measured(folder, site, (width, height), options)
+            pair = None
+            if size != TEXT:
+                width, height = map(int, size.split("x"))
+                pair = (width, height)
+            found[size] = measured(folder, site, pair, options)
     print(json.dumps(found, indent=1))
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
 

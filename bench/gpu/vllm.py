@@ -50,7 +50,7 @@ from vllm_servers import ANSWER_SECONDS, Served, handed_over, parts_of, size_of,
 
 sys.path += [str(ROOT / "bench" / "runtime")]
 
-from streams_beside_images import measured as measured_beside_images
+import streams_beside_images as beside_images
 from token_path import Seen, percentile, query
 
 CASES = ["7b", "1.3b", "qwen-7b"]
@@ -90,19 +90,28 @@ def readers(address: str, streams: Sequence[Sequence[str]]) -> list[tuple[float,
 
 
 def first_texts(served: Served, size: tuple[int, int], requests: int) -> dict[str, Any]:
-    """Return the times to the first text of both ways, a request of each in turn."""
+    """Return the times to the first text of both ways, a request of each in turn.
+
+    `added_ms`: the median of what the second takes more than the first in the same turn.
+    """
     seen = {way: Seen() for way in served.urls}
     clients = {way: HTTPConnection(one, timeout=60) for way, one in served.urls.items()}
     for turn in range(WARM + requests):
-        for way, client in clients.items():
+        for way in list(clients)[:: -1 if turn % 2 else 1]:
             mine = Seen() if turn < WARM else seen[way]
-            query(client, body_of(served.model, new_image(*size), 2), mine)
-    return compared(
+            query(clients[way], body_of(served.model, new_image(*size), 2), mine)
+    shares = {"p10": 0.1, "p50": 0.5, "p95": 0.95}
+    found = compared(
         {
-            way: {"p50": percentile(one.firsts, 0.5), "p95": percentile(one.firsts, 0.95)}
+            way: {name: percentile(one.firsts, share) for name, share in shares.items()}
             for way, one in seen.items()
         }
-    ) | {"requests": requests}
+    )
+    if len(seen) > 1:
+        stock, other = (one.firsts for one in seen.values())
+        added = [later - sooner for sooner, later in zip(stock, other, strict=True)]
+        found["added_ms"] = percentile(added, 0.5)
+    return found | {"requests": requests}
 
 
 def compared(ways: dict[str, dict[str, float]]) -> dict[str, Any]:
@@ -153,16 +162,17 @@ def _seen(seen: Sequence[Seen], seconds: float) -> dict[str, float]:
 
 
 def of_beside_images(served: Served, case: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the pauses of eight streams of each way, alone and beside four image clients."""
+    """Return the pauses of eight streams, alone and beside four image clients, ways in turn."""
     rate, size = IMAGES_A_SECOND.get(parts_of(case)[0], OTHERS_A_SECOND), size_of(case)
-    most = int(options.rounds * (options.seconds + 4) * rate)
-    found = {}
-    for way, address in served.urls.items():
-        with ThreadPoolExecutor() as threads:
-            images = list(threads.map(lambda _: new_image(*size), range(most)))
-        pair: Any = SimpleNamespace(url=f"http://{address}", model=served.model)
-        found[way] = measured_beside_images(pair, images, options.rounds, options.seconds)
-    return found
+    most = int((options.seconds + 4) * rate)
+    found: dict[str, list[Any]] = {way: [] for way in served.urls}
+    for turn in range(options.rounds):
+        for way in list(served.urls)[:: -1 if turn % 2 else 1]:
+            with ThreadPoolExecutor() as threads:
+                images = list(threads.map(lambda _: new_image(*size), range(most)))
+            pair: Any = SimpleNamespace(url=f"http://{served.urls[way]}", model=served.model)
+            found[way] += beside_images.seen(pair, images, 1, options.seconds)
+    return {way: beside_images.summary(rounds, options.seconds) for way, rounds in found.items()}
 
 
 def of_memory(served: Served, site: Site, folder: Path) -> dict[str, Any]:
@@ -242,7 +252,7 @@ def main() -> None:
     parser.add_argument("--fraction", default="Auto", help="kvCache.freeGpuMemoryFraction")
     parser.add_argument("--version", default="0.26.0", help="of vLLM")
     parser.add_argument("--device", default="cuda", help="where weights are made")
-    parser.add_argument("--requests", type=int, default=30)
+    parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--streams", type=int, nargs="*", default=list(STREAMS), choices=STREAMS)
     parser.add_argument("--share", type=float, default=1.0, help="of the answers of a round")
     parser.add_argument("--rounds", type=int, default=2)

@@ -34,7 +34,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,15 +181,26 @@ def measured(
         seconds: of a phase.
         a_second: images that are sent; None: as many as are answered.
     """
+    return summary(seen(pair, images, rounds, seconds, a_second), seconds)
+
+
+def seen(
+    pair: RealGateway,
+    images: Iterable[str],
+    rounds: int,
+    seconds: float,
+    a_second: float | None = None,
+) -> list[tuple[Phase, Phase]]:
+    """Run the phases in turn; return what was seen in each round, alone and beside images."""
     bodies = [image_body(pair.model, image) for image in images]
     with image_clients(pair.url, bodies, IMAGE_CLIENTS, a_second) as clients:
-        return asyncio.run(_measured(pair, clients, rounds, seconds))
+        return asyncio.run(_seen(pair, clients, rounds, seconds))
 
 
-async def _measured(
+async def _seen(
     pair: RealGateway, clients: ImageClients, rounds: int, seconds: float
-) -> dict[str, Any]:
-    seen: list[tuple[Phase, Phase]] = []
+) -> list[tuple[Phase, Phase]]:
+    found: list[tuple[Phase, Phase]] = []
     streams = Streams(pair.url, pair.model)
     async with running(*(streams.stream(number) for number in range(STREAMS))):
         await asyncio.wait_for(streams.apart.wait(), SPREAD_WITHIN_SECONDS)
@@ -203,18 +214,23 @@ async def _measured(
             answered = await clients.end()
             beside.images = [one.seconds for one in answered if begin <= one.at < end]
             await phase(streams, SPOILED_SECONDS)
-            seen.append((alone, beside))
-    alone = sum((one for one, _ in seen), Phase())
-    beside = sum((other for _, other in seen), Phase())
+            found.append((alone, beside))
+    return found
+
+
+def summary(rounds: Sequence[tuple[Phase, Phase]], seconds: float) -> dict[str, Any]:
+    """Return what was seen in all rounds together, each of so many seconds."""
+    alone = sum((one for one, _ in rounds), Phase())
+    beside = sum((other for _, other in rounds), Phase())
     return {
         "alone": pauses(alone),
         "beside_images": pauses(beside)
         | {
-            "images_per_second": round(len(beside.images) / (rounds * seconds), 2),
+            "images_per_second": round(len(beside.images) / (len(rounds) * seconds), 2),
             "image_p50_ms": round(float(np.percentile(beside.images, 50)) * 1e3, 1),
         },
         "p95_ratio": ratio(alone, beside),
-        "ratios_of_rounds": [ratio(one, other) for one, other in seen],
+        "ratios_of_rounds": [ratio(one, other) for one, other in rounds],
     }
 
 
