@@ -20,14 +20,13 @@ _QUANTUM = 256
 class Ticket:
     """What decides when a request is next.
 
-    `tokens`: of prompt, features and longest answer; 0: not counted. `deadline`: on the clock of
-    the queue; None: never. `counted`: whether it belongs to the load that others go by.
+    `tokens`: of prompt, features and longest answer; 0: not counted. `counted`: whether it belongs
+    to the load that others go by.
     """
 
     key: str = ""
     weight: int = 1
     tokens: int = 0
-    deadline: float | None = None
     counted: bool = True
 
 
@@ -54,7 +53,6 @@ class _Flow(Generic[_Item]):
     weight: int
     deficit: float = 0.0
     waiting: deque[Waiting[_Item]] = field(default_factory=deque)
-    tokens: int = 0
 
     @property
     def rounds(self) -> int:
@@ -73,20 +71,6 @@ class FairQueue(Generic[_Item]):
     def __len__(self) -> int:
         return sum(len(flow.waiting) for flow in self._flows.values())
 
-    def ahead_of(self, ticket: Ticket) -> float:
-        """Return the tokens that are served before a request that comes now, about.
-
-        Others get no more than their share meanwhile, and no more than they wait for.
-        """
-        own = self._flows.get(ticket.key)
-        mine = own.tokens if own else 0
-        share = (mine + ticket.tokens) / ticket.weight
-        return mine + sum(
-            min(flow.tokens, share * flow.weight)
-            for key, flow in self._flows.items()
-            if key != ticket.key
-        )
-
     def push(self, ticket: Ticket, item: _Item) -> Waiting[_Item]:
         """Let a request wait; return what `remove` takes."""
         waiting = Waiting(ticket, item)
@@ -96,7 +80,6 @@ class FairQueue(Generic[_Item]):
             self._turns.append(ticket.key)
         flow.weight = ticket.weight
         flow.waiting.append(waiting)
-        flow.tokens += ticket.tokens
         self.tokens += ticket.tokens
         return waiting
 
@@ -127,7 +110,6 @@ class FairQueue(Generic[_Item]):
     def _take(self, key: str, waiting: Waiting[_Item]) -> None:
         flow = self._flows[key]
         flow.waiting.remove(waiting)
-        flow.tokens -= waiting.ticket.tokens
         self.tokens -= waiting.ticket.tokens
         if not flow.waiting:
             # What it did not use is gone, too: silence saves nothing up.

@@ -6,7 +6,6 @@ slots count against `max_concurrency`. Which request gets a slot next, `FairQueu
 """
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -14,56 +13,8 @@ from dataclasses import dataclass, field
 from mm_runtime.gateway.admission.fair_queue import PLAIN, FairQueue, Ticket
 from mm_runtime.gateway.errors import InvalidRequestError, OverloadedError
 
-_MAX_RETRY_AFTER_SECONDS = 60
-
-
-_KEPT = 0.9
-"""Weight of what was measured before, at each request that ends: about the last ten count."""
-
-_ENOUGH = 3
-"""Requests that ended with all slots taken; before that nothing is known."""
-
-
-class DrainRate:
-    """How many tokens a second leave a replica, measured while every slot is taken.
-
-    Tokens are those that tickets state: the longest answers.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._full_since: float | None = None
-        self._tokens = 0.0
-        self._seconds = 0.0
-        self._seen = 0
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """The rate; None: too few requests have ended."""
-        if self._seen < _ENOUGH or self._seconds <= 0:
-            return None
-        return self._tokens / self._seconds
-
-    def filled(self) -> None:
-        """Note that the last slot was taken."""
-        if self._full_since is None:
-            self._full_since = self._clock()
-
-    def ended(self, tokens: int, *, waiting: bool) -> None:
-        """Note that a request gave its slot back; without tokens its time does not count either."""
-        if self._full_since is None:
-            return
-        now = self._clock()
-        if tokens:
-            self._tokens = self._tokens * _KEPT + tokens
-            self._seconds = self._seconds * _KEPT + now - self._full_since
-            self._seen += 1
-        self._full_since = now if waiting else None
-
-    def seconds_for(self, tokens: float) -> float | None:
-        """Return how long so many tokens take; None: nothing is known."""
-        rate = self.tokens_per_second
-        return None if rate is None else tokens / rate
+_RETRY_AFTER_SECONDS = 1
+"""A place is free as soon as any request ends."""
 
 
 @dataclass(slots=True)
@@ -99,7 +50,6 @@ class Admission:
         self._max_queue_tokens = max_queue_tokens
         self._clock = clock
         self.queue: FairQueue[asyncio.Future[None]] = FairQueue()
-        self._rate = DrainRate(clock)
         self.load = Load()
 
     @property
@@ -112,7 +62,7 @@ class Admission:
             raise OverloadedError(
                 f"The model is busy: {self.load.running} requests run and {self.load.waiting} "
                 "wait. Try again later.",
-                retry_after_seconds=self._half_of_the_queue(),
+                retry_after_seconds=_RETRY_AFTER_SECONDS,
                 reason="queue_full",
                 code="rate_limit_exceeded",
             )
@@ -149,8 +99,7 @@ class Admission:
         A ticket that counts needs a place.
 
         Raises:
-            OverloadedError: requests that wait have too many tokens, or the slot would come after
-                the deadline, as far as that is known.
+            OverloadedError: requests that wait have too many tokens.
         """
         enqueued = self._clock()
         await self._take(ticket)
@@ -162,7 +111,6 @@ class Admission:
         finally:
             if ticket.counted:
                 self._move(-1)
-            self._rate.ended(ticket.tokens, waiting=len(self.queue) > 0)
             self._give()
 
     async def _take(self, ticket: Ticket) -> None:
@@ -171,8 +119,6 @@ class Admission:
             await self._wait(ticket)
             return
         self._free -= 1
-        if not self._free:
-            self._rate.filled()
 
     async def _wait(self, ticket: Ticket) -> None:
         granted = asyncio.get_running_loop().create_future()
@@ -207,31 +153,13 @@ class Admission:
         self.load.changed()
 
     def _refuse_too_much(self, ticket: Ticket) -> None:
-        most, wait = self._max_queue_tokens, self._rate.seconds_for(self.queue.ahead_of(ticket))
+        most = self._max_queue_tokens
         # One that waits alone may have any number of tokens: it would never get in otherwise.
         if most is not None and self.queue.tokens and self.queue.tokens + ticket.tokens > most:
             raise OverloadedError(
                 f"The model is busy: requests with {self.queue.tokens} tokens wait, and this one "
                 f"has up to {ticket.tokens}; {most} may wait. Try again later.",
-                retry_after_seconds=self._half_of_the_queue(),
+                retry_after_seconds=_RETRY_AFTER_SECONDS,
                 reason="queue_tokens",
                 code="rate_limit_exceeded",
             )
-        if ticket.deadline is None or wait is None:
-            return
-        late = self._clock() + wait - ticket.deadline
-        if late > 0:
-            raise OverloadedError(
-                f"The model is busy: an answer would begin in about {wait:.0f} seconds, after the "
-                "time-out of the request. Try again later.",
-                retry_after_seconds=_bounded(late),
-                reason="deadline",
-                code="rate_limit_exceeded",
-            )
-
-    def _half_of_the_queue(self) -> int:
-        return _bounded(self._rate.seconds_for(self.queue.tokens / 2) or 0.0)
-
-
-def _bounded(seconds: float) -> int:
-    return max(1, min(_MAX_RETRY_AFTER_SECONDS, math.ceil(seconds)))

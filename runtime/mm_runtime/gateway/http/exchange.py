@@ -265,8 +265,7 @@ class Endpoint:
                     claims.body.grow(prepared.held_bytes)
                     claims.key.reserve(prepared.most_tokens)
                     record.prepared(prepared, model)
-                    deadline = record.started + limit
-                    prepared = prepared.with_each(lambda chat: _queued(chat, claims, deadline))
+                    prepared = prepared.with_each(lambda chat: _queued(chat, claims))
                     answer = self._service.answer(prepared, request_id=record.request_id)
                     async with aclosing(_watched(answer, record, claims.key)) as events:
                         if streamed:
@@ -309,13 +308,9 @@ class Endpoint:
         return response
 
 
-def _queued(chat: PreparedChat, claims: _Claims, deadline: float) -> PreparedChat:
-    ticket = Ticket(
-        key=claims.key.name,
-        weight=claims.key.weight,
-        tokens=chat.budget.most_tokens(1),
-        deadline=deadline,
-    )
+def _queued(chat: PreparedChat, claims: _Claims) -> PreparedChat:
+    tokens = chat.budget.most_tokens(1)
+    ticket = Ticket(key=claims.key.name, weight=claims.key.weight, tokens=tokens)
     return replace(chat, ticket=ticket)
 
 
