@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from mm_runtime.gateway.media.container import BadRecordingError, opened
 from mm_runtime.gateway.media.mono import Mono
-from mm_runtime.gateway.media.wholeness import links_of
 from mm_runtime.serving.preprocess.audio.samples import FULL_SCALE, SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -55,20 +54,14 @@ def decode_audio(encoded: bytes, *, most_samples: int) -> Samples:
     """
     if not encoded:
         raise BadRecordingError("the file is empty (0 bytes)")
-    parts: list[NDArray[np.int16]] = []
-    count = 0
-    for one in links_of(encoded):
-        for piece in _played(one, count, most_samples):
-            parts.append(piece)
-            count += len(piece)
-    if not count:
+    parts = list(_played(encoded, most_samples))
+    if not any(map(len, parts)):
         raise BadRecordingError("the audio has no samples")
     return np.concatenate(parts).astype(np.float32) / np.float32(FULL_SCALE)
 
 
-def _played(encoded: bytes, count: int, most_samples: int) -> Iterator[NDArray[np.int16]]:
-    """Yield the samples of one recording, before which so many are known."""
-    received = 0.0
+def _played(encoded: bytes, most_samples: int) -> Iterator[NDArray[np.int16]]:
+    count, received = 0, 0.0
     with opened(encoded, "audio") as (container, found):
         mono, stream = Mono(), cast("AudioStream", found)
         frames = _decoded(container, stream)

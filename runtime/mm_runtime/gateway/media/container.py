@@ -15,7 +15,6 @@ from mm_runtime.gateway.media.wholeness import (
     after_tags,
     fault_of,
     with_complete_samples,
-    without_tags,
 )
 from mm_runtime.images.kinds import kind_of
 
@@ -120,7 +119,7 @@ def opened(
             image can decode it.
     """
     expected = AUDIO_FORMATS if kind == "audio" else VIDEO_FORMATS
-    encoded = without_tags(encoded)
+    encoded = encoded[after_tags(encoded) :]
     name = format_of(encoded)
     if name is None:
         raise BadRecordingError(f"{named(encoded)}; send {expected}")

@@ -3,7 +3,6 @@
 FFmpeg plays what is there, looks for the next intact place behind damage, and says nothing.
 """
 
-import re
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -39,15 +38,7 @@ _ELEMENTS = _MASTERS | {
 }
 """What a Matroska file, its segment and its clusters consist of (RFC 9559)."""
 
-_TAGS = re.compile(
-    rb"ID3[\x02-\x04]\0.(?P<id3>[\0-\x7f]{4})|LYRICSBEGIN.*?LYRICS(?:END|200)"
-    rb"|APETAGEX.{4}(?P<ape>.{4}).{4}(?P<flags>.{4}).{8}",
-    re.DOTALL,
-)
-
-_SYNC, _AFTER_TAGS = b"\xff", b"\xffAILTf"
-"""How a frame begins; and what may follow a tag: a frame, another tag, FLAC, or nothing. Bytes of
-audio that look like a tag are followed by others."""
+_ID3, _ID3_HEADER = b"ID3", 10
 
 _ID3V1_BYTES = 128
 """At the end of an MP3: programs take it away and leave the count as it was."""
@@ -122,63 +113,16 @@ def _mp3(encoded: bytes) -> str | None:
 
 
 def after_tags(encoded: bytes) -> int:
-    """Return where the tags end that a recording begins with."""
+    """Return where the tags (ID3) end that a recording begins with."""
     at = 0
-    while found := _TAGS.match(encoded, at):
-        _, end = _tag(found)
-        if encoded[end : end + 1] not in _AFTER_TAGS:
-            break
-        at = end
+    while encoded[at : at + 3] == _ID3 and at + _ID3_HEADER <= len(encoded):
+        size = encoded[at + 6 : at + _ID3_HEADER]
+        at += _ID3_HEADER + sum((one & 0x7F) << 7 * place for place, one in enumerate(size[::-1]))
     return at
 
 
-def without_tags(encoded: bytes) -> bytes:
-    """Return a recording without the tags that it begins with, and an MP3 or AAC without any.
-
-    They are where files were joined, or segments of a stream: players skip them.
-    """
-    at = after_tags(encoded)
-    if encoded[at : at + 1] != _SYNC:
-        return encoded[at:]
-    parts = []
-    for found in _TAGS.finditer(encoded, at):
-        begin, end = _tag(found)
-        if at <= begin and encoded[end : end + 1] in _AFTER_TAGS:
-            parts.append(encoded[at:begin])
-            at = end
-    return b"".join((*parts, encoded[at:]))
-
-
-def _tag(found: re.Match[bytes]) -> tuple[int, int]:
-    begin, end = found.span()
-    if found["id3"] is not None:
-        end += sum((one & 0x7F) << 7 * place for place, one in enumerate(found["id3"][::-1]))
-    elif found["ape"] is not None:
-        size, is_header = int.from_bytes(found["ape"], "little"), found["flags"][3] & 0x20
-        begin, end = (begin, end + size) if is_header else (end - size, end)
-    return begin, end
-
-
-def links_of(encoded: bytes) -> Iterator[bytes]:
-    """Yield the recordings of a chain of Oggs; any other file as it is.
-
-    Each has a gain, a beginning and channels of its own; FFmpeg would apply the first one's to all.
-    """
-    at = start = 0
-    begun = True
-    while encoded[at : at + 4] == b"OggS" and at + _OGG_HEADER <= len(encoded):
-        begins = bool(encoded[at + 5] & _OGG_BEGINS)
-        if begins and not begun:
-            yield encoded[start:at]
-            start = at
-        begun = begins
-        body = at + _OGG_HEADER + encoded[at + 26]
-        at = body + sum(encoded[at + _OGG_HEADER : body])
-    yield encoded[start:]
-
-
 def _ogg(encoded: bytes) -> str | None:
-    at, numbers = 0, dict[bytes, int]()
+    at, numbers, beginning = 0, dict[bytes, int](), True
     while at < len(encoded):
         if encoded[at : at + 4] != b"OggS":
             return f"is damaged: it has no Ogg page at byte {at}; send it again"
@@ -192,7 +136,10 @@ def _ogg(encoded: bytes) -> str | None:
         if _ogg_checksum(page) != int.from_bytes(page[crc_at], "little"):
             return f"is damaged: the checksum of the Ogg page at byte {at} is wrong; send it again"
         serial, number = page[14:18], int.from_bytes(page[18:22], "little")
-        begins = page[5] & _OGG_BEGINS  # of a chain, whose recordings may have one serial number
+        begins = bool(page[5] & _OGG_BEGINS)
+        if begins and not beginning:
+            return "is a chain of several; send each of them"
+        beginning = begins
         if not begins and numbers.get(serial, number - 1) + 1 != number:
             return f"is damaged: Ogg pages are missing before byte {at}; send it again"
         numbers[serial] = number
