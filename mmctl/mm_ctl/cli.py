@@ -22,6 +22,8 @@ COMMANDS = {
     "validate": "check resources in a file without a cluster: schema, rules, unsupported fields",
     "plan": "compute limits, memory, pools and build commands of a resource from its checkpoint",
     "status": "show the state of a model in sentences, or of all models (-A, -w)",
+    "ui": "show models on a page in the browser: life, memory, scaling, Events, a question",
+    "logs": "print the logs of the stage that a model is at: inspection, build or servers",
     "doctor": "check the cluster and a namespace: GPUs, storage, Prometheus, quotas, policies",
     "ask": "query a model about text, images, a video or audio",
     "compare": "compare a running model with transformers in float32, by 20 prompts",

@@ -4,7 +4,9 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable
+from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,6 +23,7 @@ from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint, facts_of_fold
 from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
 from mm_ctl.documents import UsageError, name_of, read_model, read_text
+from mm_ctl.memory_bars import bars_of
 from mm_operator.plan.engine.gpu import choose_gpu, computes_on_gpu
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.request import Inputs
@@ -57,7 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compute-capability", help="of that GPU, for example 9.0")
     parser.add_argument("--image", help="image of build and serving; its tag has the version")
     parser.add_argument("--trtllm-version", help="of an image with another tag, for example 0.20.0")
-    parser.add_argument("-o", "--output", choices=["table", "json", "commands"], default="table")
+    parser.add_argument(
+        "-o", "--output", choices=["table", "json", "commands", "html"], default="table"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -202,8 +207,24 @@ def _rendered(planned: ModelPlan, output: str) -> str:
             return planned.to_json(indent=2)
         case "commands":
             return as_commands(planned)
+        case "html":
+            return as_html(planned)
         case _:
             return as_table(planned)
+
+
+def as_html(planned: ModelPlan) -> str:
+    """Return a page in one file: the memory as bars, and the table."""
+    page = Path(__file__).parent.parent / "page"
+    text = {name: (page / name).read_text() for name in ("plan.html", "style.css", "bars.js")}
+    bars = json.dumps(bars_of(json.loads(planned.to_json()))).replace("<", "\\u003c")
+    return Template(text["plan.html"]).substitute(
+        title=escape(planned.model),
+        table=escape(as_table(planned)),
+        style=text["style.css"],
+        script=text["bars.js"],
+        bars=bars,
+    )
 
 
 def _given(options: argparse.Namespace, names: Iterable[str]) -> str:

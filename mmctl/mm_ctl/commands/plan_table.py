@@ -1,14 +1,14 @@
-"""A plan as a page for people: limits, memory with a bar for each GPU, pools, what to do."""
+"""A plan as a page for people: limits, memory with bars, pools, what to do."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 
-from mm_api.documents.model_plan import GpuMemory, ModelPlan, Suggestion
+from mm_api.documents.model_plan import ModelPlan, Suggestion
 from mm_api.sentences import count
-from mm_operator.plan.engine.suggestions import TERMS
+from mm_ctl.memory_bars import PARTS, bars_of
 
 BAR_WIDTH = 60
-_LETTERS = "WVAPCKXO"
-"""One letter for each of `TERMS`, in their order."""
+_LETTERS = dict(zip(PARTS, "WVAPCKXOFNSTLR", strict=True))
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -22,15 +22,13 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
     yield _title(planned)
     if planned.fit is not None:
         yield f"{planned.fit.verdict}: {planned.fit.message}"
+        yield from _section("WHAT WOULD FIT", map(_suggested, planned.fit.suggestions))
     if planned.limits is not None:
         limits = planned.limits.model_dump(by_alias=True).items()
         yield from _section("LIMITS", (f"{name:<22}{value:>12,}" for name, value in limits))
     yield from _memory(planned)
-    yield from _encoder(planned)
     yield from _pools(planned)
     yield from _evaluation(planned)
-    suggestions = planned.fit.suggestions if planned.fit is not None else ()
-    yield from _section("WHAT WOULD FIT", map(_suggested, suggestions))
     reasons = (f"{one.field} = {one.value}: {one.reason}" for one in planned.reasons)
     yield from _section("REASONS", reasons, always=True)
     yield from _section("WARNINGS", (f"{one.message} ({one.code})" for one in planned.warnings))
@@ -65,36 +63,24 @@ def _memory(planned: ModelPlan) -> Iterator[str]:
     memory = planned.memory
     if memory is None:
         return
-    yield ""
-    yield "MEMORY"
-    for gpu in memory.per_gpu:
-        yield f"  GPU {gpu.rank} [{_bar(gpu)}] {_size(gpu.total_bytes)} of " + _size(
-            gpu.gpu_memory_bytes
+    yield from ("", "MEMORY")
+    for bar in bars_of(json.loads(planned.to_json())):
+        parts, limit = bar["parts"], bar["limit"]
+        used = sum(size for _, size in parts)
+        yield f"  {bar['name']:<19} [{_bar(parts, limit or used)}] {_size(used)}" + (
+            f" of {_size(limit)}" if limit else ""
         )
-    if memory.per_gpu:
-        first = memory.per_gpu[0]
-        for letter, (field, name) in zip(_LETTERS, TERMS.items(), strict=True):
-            yield f"    {letter} {name:<20}{getattr(first, field):>18,}"
-        yield f"  KV fraction {memory.kv_cache_free_gpu_memory_fraction}" + (
-            f", cross attention {memory.cross_kv_cache_fraction}"
-            if memory.cross_kv_cache_fraction is not None
-            else ""
-        )
-    for name, value in (
-        *memory.host.model_dump(by_alias=True, exclude_defaults=True).items(),
-        ("kvBytesPerToken", memory.kv_bytes_per_token),
-        ("crossKvBytesPerToken", memory.cross_kv_bytes_per_token),
-        ("pinnedPoolBytes", memory.pinned_pool_bytes),
-        ("shmBytes", memory.shm_bytes),
-    ):
-        yield f"  {name:<22}{value:>18,}"
-
-
-def _encoder(planned: ModelPlan) -> Iterator[str]:
-    encoder = planned.memory.encoder if planned.memory else None
-    terms = encoder.model_dump(by_alias=True, exclude_none=True).items() if encoder else ()
-    rows = (f"{name:<22}{value:>18,}" for name, value in terms)
-    yield from _section("MEMORY OF EACH ENCODER'S POD", rows)
+        yield from (f"    {_LETTERS[name]} {name:<31}{_size(size):>10}" for name, size in parts)
+    yield f"  KV fraction {memory.kv_cache_free_gpu_memory_fraction}" + (
+        f", cross attention {memory.cross_kv_cache_fraction}"
+        if memory.cross_kv_cache_fraction is not None
+        else ""
+    )
+    yield f"  {memory.kv_bytes_per_token:,} bytes of KV cache for a token" + (
+        f", {memory.cross_kv_bytes_per_token:,} for one of the encoder"
+        if memory.cross_kv_bytes_per_token
+        else ""
+    )
 
 
 def _pools(planned: ModelPlan) -> Iterator[str]:
@@ -117,15 +103,15 @@ def _evaluation(planned: ModelPlan) -> Iterator[str]:
         yield from _section("EVALUATION AT THE BUILD", (text,))
 
 
-def _bar(gpu: GpuMemory) -> str:
-    """Return letters in the shares of the terms, dots for what is free, `!` beyond the end."""
-    most = max(gpu.total_bytes, gpu.gpu_memory_bytes)
+def _bar(parts: Sequence[tuple[str, int]], limit: int) -> str:
+    """Return letters in the shares of the parts, dots for what is free, `!` beyond the limit."""
+    most = max(limit, sum(size for _, size in parts))
     cells, filled = "", 0
-    for letter, field in zip(_LETTERS, TERMS, strict=True):
-        filled += getattr(gpu, field)
-        cells = cells.ljust(round(filled / most * BAR_WIDTH), letter)
+    for name, size in parts:
+        filled += size
+        cells = cells.ljust(round(filled / most * BAR_WIDTH), _LETTERS[name])
     cells = cells.ljust(BAR_WIDTH, ".")
-    end = round(gpu.gpu_memory_bytes / most * BAR_WIDTH)
+    end = round(limit / most * BAR_WIDTH)
     return cells if end >= BAR_WIDTH else f"{cells[:end]}|{'!' * (BAR_WIDTH - end)}"
 
 

@@ -47,6 +47,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(options: argparse.Namespace) -> int:
     """Send it, and print the answer. The token is OPENAI_API_KEY, as for OpenAI's client."""
     sent = request_of(options) if options.text else _recording(options)
+    async with session_of(options) as session:
+        began = time.perf_counter()
+        async for piece in answer(options, session, *sent):
+            if options.streaming:
+                shown = ("[beam 0 ]: ", piece) if options.latency else (piece,)
+                print(*shown, end="\n" if options.latency else "", flush=True)
+            else:
+                print(f"[beam 0 ]:\n{piece}" if options.latency else piece)
+        if options.latency:
+            print(f"[INFO] Latency: {round((time.perf_counter() - began) * 1000, 3)} ms")
+        elif options.streaming:
+            print()
+    return 0
+
+
+@asynccontextmanager
+async def session_of(options: argparse.Namespace) -> AsyncIterator[aiohttp.ClientSession]:
+    """Yield a client of the model's server; ClusterError: what it was used for failed."""
     token = os.environ.get("OPENAI_API_KEY")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     limit = aiohttp.ClientTimeout(total=options.timeout)
@@ -55,11 +73,29 @@ async def run(options: argparse.Namespace) -> int:
             _address(options) as address,
             aiohttp.ClientSession(address, headers=headers, timeout=limit) as session,
         ):
-            await _send(options, session, *sent)
+            yield session
     except (aiohttp.ClientError, OSError, ValueError) as error:
         said = str(error) or f"none within --timeout {options.timeout:g}"
         raise ClusterError(0, options.protocol, options.name, said) from error
-    return 0
+
+
+async def answer(
+    options: argparse.Namespace, session: aiohttp.ClientSession, path: str, body: Any
+) -> AsyncIterator[str]:
+    """Send a request and yield the pieces of its answer: one, where they are not streamed."""
+    sent = {"data" if isinstance(body, aiohttp.FormData) else "json": body}
+    async with session.post(path, **sent) as response:
+        if options.streaming and response.ok:
+            async for line in response.content:
+                event = line.decode().removeprefix("data:").strip()
+                if event.startswith("{"):
+                    yield text_of(json.loads(event), options.name)
+        else:
+            said = await response.text()
+            found = json.loads(said) if said.startswith("{") else {"error": said or "no text"}
+            text = text_of(found, options.name, response.status)
+            response.raise_for_status()
+            yield text
 
 
 def _recording(options: argparse.Namespace) -> tuple[str, aiohttp.FormData]:
@@ -96,28 +132,3 @@ async def _address(options: argparse.Namespace) -> AsyncIterator[str]:
         if forward.returncode is None:
             forward.terminate()
         await forward.wait()
-
-
-async def _send(
-    options: argparse.Namespace, session: aiohttp.ClientSession, path: str, body: Any
-) -> None:
-    began = time.perf_counter()
-    sent = {"data" if isinstance(body, aiohttp.FormData) else "json": body}
-    async with session.post(path, **sent) as response:
-        if options.streaming and response.ok:
-            async for line in response.content:
-                event = line.decode().removeprefix("data:").strip()
-                if event.startswith("{"):
-                    piece = text_of(json.loads(event), options.name)
-                    shown = ("[beam 0 ]: ", piece) if options.latency else (piece,)
-                    print(*shown, end="\n" if options.latency else "", flush=True)
-        else:
-            said = await response.text()
-            answer = json.loads(said) if said.startswith("{") else {"error": said or "no text"}
-            text = text_of(answer, options.name, response.status)
-            response.raise_for_status()
-            print(f"[beam 0 ]:\n{text}" if options.latency else text)
-    if options.latency:
-        print(f"[INFO] Latency: {round((time.perf_counter() - began) * 1000, 3)} ms")
-    elif options.streaming:
-        print()

@@ -35,8 +35,8 @@ _UNITS = {
 }
 
 
-def explain(model: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the explanation line by line."""
+def explain(model: Mapping[str, Any], *, history: bool = True) -> Iterator[str]:
+    """Yield the explanation line by line, at its end the last changes."""
     metadata, spec = model["metadata"], model["spec"]
     status = model.get("status") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
@@ -59,7 +59,8 @@ def explain(model: Mapping[str, Any]) -> Iterator[str]:
     yield from _inputs(scaling)
     yield from _work(scaling)
     yield from _outlook(autoscaling, scaling)
-    yield from _history(scaling)
+    if history:
+        yield from _history(scaling)
 
 
 def _condition(status: Mapping[str, Any]) -> Iterator[str]:

@@ -72,17 +72,20 @@ def overview(models: Sequence[Model]) -> Iterator[str]:
         yield "no models here: -A shows those of all namespaces"
     width = max((len(key_of(model)) for model in models), default=0)
     for model in models:
-        status = model.get("status") or {}
-        marks = [f"{mark} {stage}" for stage, mark in _stages(model)]
-        waits = next((stage for stage, mark in _stages(model) if mark != "✓"), "Ready")
-        condition = _condition(model, waits) or {"reason": "not reconciled yet"}
-        build = progress_of(model) if waits == "EngineBuilt" else ""
-        says = f"{condition['reason']}: {build}" if build else condition["reason"]
-        replicas = status.get("readyOfWanted", "-")
-        yield f"{key_of(model):<{width}}  {'  '.join(marks)}  {replicas:<5} {says}"
+        marks = "  ".join(f"{mark} {stage}" for stage, mark in stages(model))
+        replicas = (model.get("status") or {}).get("readyOfWanted", "-")
+        yield f"{key_of(model):<{width}}  {marks}  {replicas:<5} {waits_for(model)}"
 
 
-def _stages(model: Model) -> Iterator[tuple[str, str]]:
+def waits_for(model: Model) -> str:
+    """Return the reason of the first stage that is not complete, with the progress of a build."""
+    stage = next((stage for stage, mark in stages(model) if mark != "✓"), "Ready")
+    reason = (_condition(model, stage) or {"reason": "not reconciled yet"})["reason"]
+    build = progress_of(model) if stage == "EngineBuilt" else ""
+    return f"{reason}: {build}" if build else str(reason)
+
+
+def stages(model: Model) -> Iterator[tuple[str, str]]:
     """Yield each stage with its mark: done, in work, in need of a person, or not yet."""
     before = True
     for stage in STAGES:

@@ -1,23 +1,37 @@
-"""`mmctl status`, `doctor`, `init` and `support-bundle` on a real API server."""
+"""`mmctl status`, `doctor`, `init`, `logs`, `ui` and `support-bundle` on a real API server."""
 
+import asyncio
+import io
 import json
+import os
+import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
+import aiohttp
 import helm_python as helm
 import pytest
 import yaml
+from aiohttp import web
 
+from mm_api import labels
 from mm_ctl.cli import main
 from mm_ctl.commands.support_bundle import hidden_text
+from mm_ctl.commands.ui import HEADERS, MOST_BYTES
 from mm_devcluster.cluster import ClusterInfo
+from support.answering_api import answered_by
+from support.browser import tab_of
+from support.cases import cases
 from support.chart import CHART, RELEASE
-from support.clusters import apply, kubectl, namespace
+from support.clusters import apply, kubectl, kubectl_json, namespace
 from support.definition import install_definition
 from support.golden import Golden
 from support.gpu_nodes import H100, L4, node_object
+from support.images import data_url, encode, plain_image
 from support.model_configs import folder_of
 from support.model_documents import document
 
@@ -30,10 +44,19 @@ STATES: dict[str, dict[str, str]] = {
     "new": {},
     "ready": {"Planned": "True A", "EngineBuilt": "True A", "Ready": "True ReplicasAvailable"},
 }
+TIME, GIB = "2026-01-01T00:00:00Z", 1 << 30
+HOSTILE = "<img src=x onerror=document.title=1>"
+PARTS = ("weights", "visionEngine", "visionActivation", "promptTable", "cudaPool", "kvCache")
+GPU = {f"{name}Bytes": GIB for name in (*PARTS, "context", "other")}
+GPU |= {"rank": 0, "totalBytes": 8 * GIB, "gpuMemoryBytes": 10 * GIB}
 STATUS = {
     "readyOfWanted": "1/2",
     "url": "http://a.demo.svc/v1",
     "build": {"phase": "Building", "step": "convert", "progress": "3 of 5, 40 %"},
+    "plan": {"gpuMemory": [GPU]},
+    "scaling": {
+        "history": [{"time": TIME, "fromReplicas": 1, "toReplicas": 2, "reason": HOSTILE}],
+    },
 }
 TOKEN = "hf_" + 20 * "a"
 LOGS = ("Bearer a.b ok", "http://me:pw@host:80/a", "http://host:80/a@b", "https://s3/x?sig=abc&b=2")
@@ -63,7 +86,7 @@ def options(control_plane: ClusterInfo) -> Iterator[list[str]]:
 def _condition(kind: str, state: str) -> dict[str, Any]:
     status, reason = state.split()
     written = {"type": kind, "status": status, "reason": reason, "message": "said\nmore"}
-    return {**written, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {**written, "observedGeneration": 1, "lastTransitionTime": TIME}
 
 
 def test_what_is_printed_of_a_cluster(
@@ -133,3 +156,136 @@ def test_bundles_hold_no_secrets(
 
 def test_tokens_in_logs_are_replaced(golden: Golden) -> None:
     golden.check_yaml("hidden.yaml", {text: hidden_text(text) for text in LOGS})
+
+
+KUBECTL = """#!{python}
+import sys, time
+print({line!r} or " ".join(sys.argv[1:]), flush=True)
+time.sleep({seconds})
+"""
+
+
+def program(folder: Path, line: str = "", seconds: int = 0) -> None:
+    """Write a kubectl that prints a line, or what it was given."""
+    made = folder / "kubectl"
+    made.write_text(KUBECTL.format(python=sys.executable, line=line, seconds=seconds))
+    made.chmod(0o755)
+
+
+@cases(
+    "words expected",
+    {
+        "inspection": (
+            ["broken"],
+            f"--selector={labels.MODEL}=broken,{labels.APP_COMPONENT}=inspect ",
+        ),
+        "build": (["building"], f"{labels.APP_COMPONENT}=build "),
+        "server": (
+            ["ready", "--tail", "5"],
+            "server --max-log-requests=50 --prefix --tail=5 --all-",
+        ),
+        "given": (["ready", "--component", "encoder", "-f", "-c", "x"], "--container=x --follow"),
+    },
+)
+def test_logs_are_of_the_stage(  # noqa: PLR0917  # pytest passes by name
+    words: list[str],
+    expected: str,
+    options: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    program(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert main(["logs", *words, *options]) == 0
+    assert expected in capfd.readouterr().out
+
+
+@asynccontextmanager
+async def page(options: list[str], path: Path) -> AsyncIterator[str]:
+    """Run `mmctl ui` with programs of a folder before others, and yield its address."""
+    words = [str(Path(sys.executable).with_name("mmctl")), "ui", "--no-browser", *options]
+    variables = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
+    shown = await asyncio.create_subprocess_exec(*words, stdout=PIPE, env=variables)
+    try:
+        assert shown.stdout
+        yield (await asyncio.wait_for(shown.stdout.readline(), 60)).decode().strip()
+    finally:
+        shown.terminate()
+        await shown.wait()
+
+
+async def test_models_are_shown_on_a_page(
+    control_plane: ClusterInfo, options: list[str], tmp_path: Path
+) -> None:
+    """By keyboard alone: a model, its memory, Events, and a question about an image."""
+    asked: list[dict[str, Any]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(await request.json())
+        return web.json_response({"choices": [{"message": {"content": HOSTILE}}]})
+
+    model = kubectl_json(control_plane, "-n", SPACE, "get", "mmm", "ready")
+    of = {"kind": "MultimodalModel", "namespace": SPACE, **model["metadata"]}
+    of = {key: of[key] for key in ("kind", "namespace", "name", "uid")}
+    said = {"reason": "Built", "type": "Normal", "message": HOSTILE, "lastTimestamp": TIME}
+    metadata = {"name": "one", "namespace": SPACE}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": of}
+    apply(control_plane, event | said)
+    image = tmp_path / "image.png"
+    image.write_bytes(encode(plain_image()))
+    async with answered_by(answer, "/v1/chat/completions") as server:
+        program(tmp_path, f"Forwarding from {server.removeprefix('http://')} -> 8080", 600)
+        async with page(options, tmp_path) as address, tab_of(address, tmp_path / "browser") as tab:
+            await tab.wait("document.querySelectorAll('tbody a').length == 4")
+            assert await tab.eval("location.hash") == "#/"
+            await tab.looks_well()
+            while await tab.eval("document.activeElement.textContent") != f"{SPACE}/ready":
+                await tab.press("Tab", 9)
+            await tab.press("Enter", 13, "\r")
+            await tab.wait("document.querySelectorAll('#live h2').length == 6")
+            await tab.looks_well()
+            shown = await tab.eval("document.body.innerText")
+            bar = await tab.eval(
+                "[...document.querySelector('.bar').children].map(one => one.offsetWidth)"
+            )
+            while await tab.eval("document.activeElement.id") != "text":
+                await tab.press("Tab", 9)
+            await tab.send("Input.insertText", text="What is it?")
+            await tab.choose("#image", image)
+            await tab.press("Tab", 9)
+            await tab.press("Tab", 9)
+            await tab.press("Enter", 13, "\r")
+            await tab.wait("document.getElementById('answer').textContent.includes('img')")
+
+            for text in (HOSTILE, "server, GPU 0: 8.0 GiB of 10.0 GiB, 2.0 GiB free", "1 → 2"):
+                assert text in shown
+            assert (len(bar), max(bar) - min(bar) <= 1) == (8, True)
+            assert await tab.eval("document.querySelectorAll('img').length") == 0
+            assert (await tab.eval("document.title"), tab.failures) == (f"{SPACE}/ready", [])
+    (part, text) = asked[0]["messages"][0]["content"]
+    assert part["image_url"]["url"] == data_url(image.read_bytes())
+    assert text["text"] == "What is it?"
+
+
+async def test_what_the_page_refuses(options: list[str], tmp_path: Path) -> None:
+    ask = f"/{SPACE}/ready/ask"
+    sent: dict[str, tuple[str, str, dict[str, Any], int]] = {
+        "no-token": ("GET", "", {"headers": {"Authorization": "Bearer x"}}, 401),
+        "another-host": ("GET", "", {"headers": {"Host": "evil.example:80"}}, 403),
+        "no-model": ("GET", "/a/b", {}, 404),
+        "a-change": ("PATCH", f"/{SPACE}/ready", {}, 405),
+        "a-file": ("POST", ask, {"json": {"text": "x", "image": "/etc/passwd"}}, 400),
+        "no-text": ("POST", ask, {"data": "[]"}, 400),
+        "too-large": ("POST", ask, {"data": io.BytesIO(bytes(MOST_BYTES + 1))}, 413),
+    }
+    async with page(options, tmp_path) as printed:
+        address, _, token = printed.partition("#")
+        headers = {"Authorization": f"Bearer {token}"}
+        async with aiohttp.ClientSession(f"{address}api/", headers=headers) as session:
+            for name, (method, path, body, status) in sent.items():
+                async with session.request(method, f"models{path}", **body) as response:
+                    assert (name, response.status) == (name, status)
+                    assert HEADERS.items() <= dict(response.headers).items()
+                    assert set(await response.json()) == {"error"}
