@@ -111,6 +111,8 @@ async def tab_of(address: str, folder: Path) -> AsyncIterator[Tab]:
                     await tab.send(f"{name}.enable")
                 await tab.send("Page.navigate", url=address)
                 yield tab
+                await tab.send("Browser.close")  # its other processes, too, before the folder goes
     finally:
-        browser.terminate()
+        if browser.returncode is None:
+            browser.terminate()
         await browser.wait()

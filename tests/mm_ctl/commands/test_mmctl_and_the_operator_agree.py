@@ -42,15 +42,6 @@ def planned(source: Path, folder: Path) -> int:
     return mmctl(["plan", "-f", str(spec), "--checkpoint", str(source), "-o", "json"])
 
 
-def no_image_processor(source: Path) -> None:
-    for name in ("processor_config.json", "preprocessor_config.json"):
-        (source / name).unlink()
-
-
-def second_shard_missing(source: Path) -> None:
-    shard(source)[1].unlink()
-
-
 def stale_shard(source: Path) -> None:
     first, _ = shard(source)
     tensors = read_tensors(first)
@@ -63,11 +54,6 @@ def tensor_in_two_shards(source: Path) -> None:
     write_tensors(second, read_tensors(second) | {name: tensor})
 
 
-def tensor_in_no_shard(source: Path) -> None:
-    first, _ = shard(source)
-    edit_json(source / INDEX, weight_map={"more.weight": first.name})
-
-
 def quantized(section: str | None = None, **stated: Any) -> Change:
     value: dict[str, Any] = {"quantization_config": stated}
     return lambda source: edit_json(
@@ -75,17 +61,17 @@ def quantized(section: str | None = None, **stated: Any) -> Change:
     )
 
 
-def with_tensor(suffix: str, dtype: str = "F32", size: int = 4) -> Change:
+def tensors(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Change:
     def write(source: Path) -> None:
-        tensors = read_tensors(source / SINGLE)
-        name = "language_model.model.layers.1.mlp.up_proj"
-        if suffix == "weight":
-            tensors.pop(f"{name}.weight")
-        content = bytes(size * 320 * 128)
-        tensors[f"{name}.{suffix}"] = ({"dtype": dtype, "shape": [320, 128]}, content)
-        write_tensors(source / SINGLE, tensors)
+        write_tensors(source / SINGLE, change(read_tensors(source / SINGLE)))
 
     return write
+
+
+def with_tensor(suffix: str, dtype: str = "F32", size: int = 4) -> Change:
+    name = "language_model.model.layers.1.mlp.up_proj"
+    written = ({"dtype": dtype, "shape": [320, 128]}, bytes(size * 320 * 128))
+    return tensors(lambda held: held | {f"{name}.{suffix}": written})
 
 
 LAYER = "language_model.model.layers"
@@ -93,29 +79,19 @@ EMBEDDING = "language_model.model.embed_tokens.weight"
 
 
 def without(words: str) -> Change:
-    def write(source: Path) -> None:
-        tensors = read_tensors(source / SINGLE)
-        write_tensors(source / SINGLE, {k: v for k, v in tensors.items() if words not in k})
-
-    return write
+    return tensors(lambda held: {k: v for k, v in held.items() if words not in k})
 
 
 def renamed(old: str, new: str) -> Change:
-    def write(source: Path) -> None:
-        tensors = read_tensors(source / SINGLE)
-        write_tensors(source / SINGLE, {k.replace(old, new): v for k, v in tensors.items()})
-
-    return write
+    return tensors(lambda held: {k.replace(old, new): v for k, v in held.items()})
 
 
 def reshaped(name: str, *shape: int) -> Change:
-    def write(source: Path) -> None:
-        tensors = read_tensors(source / SINGLE)
-        entry, content = tensors[name]
-        tensors[name] = ({**entry, "shape": shape}, content[: 4 * prod(shape)])
-        write_tensors(source / SINGLE, tensors)
+    def change(held: dict[str, Any]) -> dict[str, Any]:
+        entry, content = held[name]
+        return held | {name: ({**entry, "shape": shape}, content[: 4 * prod(shape)])}
 
-    return write
+    return tensors(change)
 
 
 def configured(**changes: Any) -> Change:
@@ -123,13 +99,8 @@ def configured(**changes: Any) -> Change:
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
-    "no-tokenizer": (lambda s: (s / "tokenizer.json").unlink(), "tokenizer.json"),
-    "no-image-processor": (no_image_processor, "preprocessor_config.json"),
-    "no-weights": (lambda s: (s / SINGLE).unlink(), "No weights"),
-    "shard-missing": (second_shard_missing, "are missing"),
     "stale-shard": (stale_shard, "left_over.weight"),
     "tensor-in-two-shards": (tensor_in_two_shards, "of another checkpoint"),
-    "tensor-in-no-shard": (tensor_in_no_shard, "more.weight"),
     "index-without-metadata": (
         lambda s: shard(s) and (s / INDEX).write_text('{"weight_map": {"a": "b.safetensors"}}'),
         "has no metadata",
@@ -202,7 +173,6 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda s: (s / "config.json").rename(s / "model.pt"),
         "model.pt is FairSeq's own layout, which no backend here reads",
     ),
-    "pickle-alone": (lambda s: (s / SINGLE).rename(s / "pytorch_model.bin"), "are pickles"),
 }
 
 
@@ -224,10 +194,7 @@ OF_THE_CLASS: dict[str, tuple[Change, str]] = {
     "norm-missing": (without("language_model.model.norm"), "language_model.norm.weight"),
     "projector-missing": (without("projector.linear_2.bias"), "linear_2.bias"),
     "patches-left-over": (
-        lambda s: write_tensors(
-            s / SINGLE,
-            (held := read_tensors(s / SINGLE)) | {"vision_tower.pre.weight": held[EMBEDDING]},
-        ),
+        tensors(lambda held: held | {"vision_tower.pre.weight": held[EMBEDDING]}),
         "1 left over",
     ),
     "projector-halved": (

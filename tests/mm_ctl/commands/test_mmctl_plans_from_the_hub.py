@@ -33,20 +33,6 @@ def test_facts_are_those_of_the_folder(hub: Hub) -> None:
     assert found == same.model_copy(update={"source_revision": COMMIT})
 
 
-def test_the_plan_is_printed(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-    spec = tmp_path / "model.yaml"
-    spec.write_text(json.dumps(document({"engine": {"backend": "Reference"}})))
-
-    printed = []
-    for place in (ADDRESS, str(hub.directory)):
-        assert main(["plan", "-f", str(spec), "--checkpoint", place, "-o", "json"]) == 0
-        printed.append(json.loads(capsys.readouterr().out))
-    assert [one["fit"] for one in printed] == [printed[0]["fit"]] * 2
-
-
 @cases(
     "named",
     {

@@ -38,17 +38,9 @@ def deployment(changes: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def set_status(api: Api, *, ready: str = "True", rolls: str = "False") -> None:
-    conditions = [
-        {
-            "type": kind,
-            "status": status,
-            "reason": "A",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        for kind, status in (("Available", ready), ("RollingOut", rolls))
-    ]
-    for one in conditions:
-        one["observedGeneration"] = 1  # type: ignore[assignment]  # a number among texts
+    usual = {"reason": "A", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1}
+    states = {"Available": ready, "RollingOut": rolls}
+    conditions = [{"type": kind, "status": status, **usual} for kind, status in states.items()]
     status = {"conditions": conditions, "url": URL, "plan": {"fingerprint": FINGERPRINT}}
     body = json.dumps({"status": status})
     api.kubectl(
@@ -97,6 +89,7 @@ DIFFERS = AGREES.model_copy(
         ),
     }
 )
+OTHER = AGREES.model_copy(update={"fingerprint": "b" * 64})
 OURS = f"{labels.APP_MANAGED_BY}=mmctl"
 GATEWAY = {"authSecretRef": {"name": "tokens", "key": "keys"}}
 
@@ -176,13 +169,7 @@ def annotation(api: Api) -> str:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("report", "code"),
-    [
-        pytest.param(AGREES, 0, id="agrees"),
-        pytest.param(DIFFERS, 5, id="differs", marks=pytest.mark.slow),
-    ],
-)
+@cases("report code", {"agrees": (AGREES, 0), "differs": (DIFFERS, 5)})
 def test_a_report_is_printed_and_recorded(api: Api, report: EvaluationReport, code: int) -> None:
     set_status(api)
     with comparing(api) as process:
@@ -211,26 +198,13 @@ def test_what_the_scheduler_says_is_printed(api: Api) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("message", "ending", "words"),
-    [
-        pytest.param(
-            "no such engine",
-            {"exit_code": 3},
-            "failed: no such engine",
-            id="failed",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "", {"exit_code": 137, "reason": "OOMKilled"}, "more memory than --memory", id="memory"
-        ),
-        pytest.param(
-            AGREES.model_copy(update={"fingerprint": "b" * 64}).to_json(),
-            {},
-            "not recorded: another engine is planned now",
-            id="another-engine",
-        ),
-    ],
+@cases(
+    "message ending words",
+    {
+        "failed": ("no such engine", {"exit_code": 3}, "failed: no such engine"),
+        "memory": ("", {"exit_code": 137, "reason": "OOMKilled"}, "more memory than --memory"),
+        "another-engine": (OTHER.to_json(), {}, "not recorded: another engine is planned now"),
+    },
 )
 def test_what_fails_records_nothing(
     api: Api, message: str, ending: dict[str, Any], words: str
@@ -247,22 +221,23 @@ def test_what_fails_records_nothing(
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        pytest.param(
-            {"ready": "False"}, "it does not answer yet", id="not-available", marks=pytest.mark.slow
-        ),
-        pytest.param({"rolls": "True"}, "a rollout is under way", id="rollout"),
-    ],
+@cases(
+    "status options code words",
+    {
+        "not-available": ({"ready": "False"}, [], 4, "it does not answer yet"),
+        "rollout": ({"rolls": "True"}, [], 4, "a rollout is under way"),
+        "timeout": ({}, ["--timeout", "soon"], 2, "--timeout"),
+        "memory": ({}, ["--memory", "much"], 2, "--memory"),
+        "no-memory": ({}, ["--memory", "0"], 2, "above zero"),
+    },
 )
-def test_models_that_cannot_be_compared_get_no_pod(
-    api: Api, status: dict[str, str], words: str
+def test_what_cannot_be_compared_gets_no_pod(
+    api: Api, status: dict[str, str], options: list[str], code: int, words: str
 ) -> None:
     set_status(api, **status)
-    with comparing(api) as process:
-        code, _, errors = outcome(process)
-    assert (code, words in errors) == (4, True), errors
+    with comparing(api, *options) as process:
+        found, _, errors = outcome(process)
+    assert (found, words in errors) == (code, True), errors
 
 
 @pytest.mark.cluster
@@ -286,19 +261,3 @@ def test_a_user_without_rights_reads_which(api: Api, tmp_path: Path) -> None:
         code, _, errors = outcome(process)
     assert code == 1
     assert 'cannot create resource "pods"' in errors
-
-
-@pytest.mark.cluster
-@cases(
-    "arguments words",
-    {
-        "timeout": (["--timeout", "soon"], "--timeout"),
-        "memory": (["--memory", "much"], "--memory"),
-        "no-memory": (["--memory", "0"], "above zero"),
-    },
-)
-def test_wrong_options_are_named(api: Api, arguments: list[str], words: str) -> None:
-    with comparing(api, *arguments) as process:
-        code, _, errors = outcome(process)
-    assert code == 2
-    assert words in errors

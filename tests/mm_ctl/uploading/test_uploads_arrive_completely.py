@@ -19,6 +19,7 @@ from mm_devcluster.cluster import ClusterInfo
 from mm_operator.errors import ClusterError
 from support.cases import cases
 from support.clusters import kubectl, namespace
+from support.restricted_v2 import restricted_v2
 
 PROGRAM = Path(receiver.__file__).read_text(encoding="utf-8")
 KUBECTL = """#!{python}
@@ -124,6 +125,9 @@ CLAIM = {
     "metadata": {"name": "checkpoints"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
+ADMITTED = "the upload pod does not run (Pending)"
+"""No node is there: the API server took the pod, and it was deleted again."""
+OUTSIDE = "restricted-v2: user outside of the namespace's range"
 UPLOAD = ["--claim", "checkpoints", "--image", "example.org/image:1"]
 
 
@@ -146,20 +150,36 @@ def test_the_pod_names_them(options: list[str], expected: list[dict[str, str]] |
     assert pod["spec"].get("imagePullSecrets") == expected
 
 
+def reported(cluster: ClusterInfo, space: str, folder: Path, *options: str) -> str:
+    """Run `mmctl upload` on a cluster without nodes and return what it reports."""
+    (folder / "config.json").write_text("{}")
+    kubectl(cluster, "-n", space, "apply", "-f", "-", stdin=json.dumps(CLAIM))
+    command = [str(Path(sys.executable).with_name("mmctl")), "upload", str(folder), *UPLOAD]
+    command += ["--timeout", "1", "-n", space, "--kubeconfig", str(cluster.kubeconfig), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    return done.stderr
+
+
 @pytest.mark.cluster
 def test_one_that_is_missing_is_named(control_plane: ClusterInfo, tmp_path: Path) -> None:
     """The kubelet would pull without it, and say that there is no such image."""
-    (tmp_path / "config.json").write_text("{}")
     with namespace(control_plane, "upload-secrets") as name:
-        kubectl(control_plane, "-n", name, "apply", "-f", "-", stdin=json.dumps(CLAIM))
-        command = [str(Path(sys.executable).with_name("mmctl")), "upload", str(tmp_path), *UPLOAD]
-        command += ["--image-pull-secret", "registry", "--timeout", "1"]
-        command += ["-n", name, "--kubeconfig", str(control_plane.kubeconfig)]
-
-        def reported() -> str:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-            return done.stderr
-
-        assert f"there is no Secret registry in namespace {name}" in reported()
+        given = (control_plane, name, tmp_path, "--image-pull-secret", "registry")
+        assert f"there is no Secret registry in namespace {name}" in reported(*given)
         kubectl(control_plane, "-n", name, "create", "secret", "generic", "registry")
-        assert "the upload pod does not run (Pending)" in reported()  # no node is there
+        assert ADMITTED in reported(*given)
+
+
+@pytest.mark.cluster
+def test_openshift_admits_the_pod(control_plane: ClusterInfo, tmp_path: Path) -> None:
+    """By the namespace's own sign, or as the user says."""
+    mark = "openshift.io/sa.scc.uid-range=1000680000/10000"
+    with namespace(control_plane, "upload-ids") as name, restricted_v2(control_plane, name) as api:
+        given = (control_plane, name, tmp_path)
+        assert OUTSIDE in reported(*given)
+        assert ADMITTED in reported(*given, "--user-ids", "Namespace")
+        kubectl(control_plane, "annotate", "namespace", name, mark)
+        assert ADMITTED in reported(*given)
+        assert OUTSIDE in reported(*given, "--user-ids", "Fixed")
+        assert api.kubectl("get", "pods", "-o", "name") == ""
