@@ -20,10 +20,10 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint, facts_of_folder
+from mm_ctl.commands.memory_bars import bars_of
 from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
 from mm_ctl.documents import UsageError, name_of, read_model, read_text
-from mm_ctl.memory_bars import bars_of
 from mm_operator.plan.engine.gpu import choose_gpu, computes_on_gpu
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.request import Inputs

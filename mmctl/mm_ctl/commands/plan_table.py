@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mm_api.documents.model_plan import ModelPlan, Suggestion
 from mm_api.sentences import count
-from mm_ctl.memory_bars import PARTS, bars_of
+from mm_ctl.commands.memory_bars import PARTS, bars_of
 
 BAR_WIDTH = 60
 _LETTERS = dict(zip(PARTS, "WVAPCKXOFNSTLR", strict=True))

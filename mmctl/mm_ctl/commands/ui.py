@@ -20,9 +20,9 @@ from aiohttp import web
 
 from mm_api import labels
 from mm_ctl.commands import query
+from mm_ctl.commands.model_page import details, event, summary
 from mm_ctl.connection import Connection, add_connection_options, connection
 from mm_ctl.documents import UsageError
-from mm_ctl.model_page import details, event, summary
 from mm_ctl.question import request_of
 from mm_operator.cluster.resources import EVENT, MODEL
 from mm_operator.errors import ClusterError

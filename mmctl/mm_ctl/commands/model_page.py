@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mm_api.v1alpha1.quantity import bytes_of
+from mm_ctl.commands.memory_bars import bars_of
 from mm_ctl.commands.scaling_explanation import explain
 from mm_ctl.commands.status import progress_of, stages, waits_for
-from mm_ctl.memory_bars import bars_of
 
 
 def summary(model: Mapping[str, Any]) -> dict[str, Any]:
