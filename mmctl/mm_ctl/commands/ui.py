@@ -29,7 +29,7 @@ from mm_operator.errors import ClusterError
 
 HOST = "127.0.0.1"
 MOST_BYTES = 28 << 20
-"""Of a request: an image of 20 MB in base64, and a question."""
+"""The largest request: an image of 20 MB in base64, and a question."""
 
 MOST_EVENTS, ANSWER_TOKENS = 50, 256
 HEADERS = {
