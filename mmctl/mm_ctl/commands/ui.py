@@ -86,7 +86,7 @@ class Page:
             app.router.add_get(f"/{path}", self.file)
         app.router.add_get("/api/models", self.fleet)
         app.router.add_get("/api/models/{namespace}/{name}", self.model)
-        app.router.add_post("/api/models/{namespace}/{name}/ask", self.ask)
+        app.router.add_post("/api/models/{namespace}/{name}/answer", self.answer)
         return app
 
     @web.middleware
@@ -126,7 +126,7 @@ class Page:
         model = await self._read(request)
         return web.json_response(summary(model) | details(model) | await self._events(model))
 
-    async def ask(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.Response:
         """Send a question as `mmctl ask` does."""
         await self._read(request)
         question = self._question(request, await request.read())

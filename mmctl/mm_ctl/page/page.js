@@ -111,7 +111,7 @@ $("ask").querySelector("form").addEventListener("submit", async (event) => {
       const reader = Object.assign(new FileReader(), { onload: () => done(reader.result), onerror: () => failed(reader.error) });
       reader.readAsDataURL(file);
     });
-    said = (await call(`/api/models/${place}/ask`, body)).answer;
+    said = (await call(`/api/models/${place}/answer`, body)).answer;
   } catch (error) {
     said = `not answered: ${error.message}`;
   }

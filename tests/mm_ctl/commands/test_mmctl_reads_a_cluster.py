@@ -220,10 +220,10 @@ async def test_models_are_shown_on_a_page(
     control_plane: ClusterInfo, options: list[str], tmp_path: Path
 ) -> None:
     """By keyboard alone: a model, its memory, Events, and a question about an image."""
-    asked: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
     async def answer(request: web.Request) -> web.Response:
-        asked.append(await request.json())
+        received.append(await request.json())
         return web.json_response({"choices": [{"message": {"content": HOSTILE}}]})
 
     model = kubectl_json(control_plane, "-n", SPACE, "get", "mmm", "ready")
@@ -264,28 +264,28 @@ async def test_models_are_shown_on_a_page(
             assert (len(bar), max(bar) - min(bar) <= 1) == (8, True)
             assert await tab.eval("document.querySelectorAll('img').length") == 0
             assert (await tab.eval("document.title"), tab.failures) == (f"{SPACE}/ready", [])
-    (part, text) = asked[0]["messages"][0]["content"]
+    (part, text) = received[0]["messages"][0]["content"]
     assert part["image_url"]["url"] == data_url(image.read_bytes())
     assert text["text"] == "What is it?"
 
 
 async def test_what_the_page_refuses(options: list[str], tmp_path: Path) -> None:
-    ask = f"/{SPACE}/ready/ask"
+    path = f"/{SPACE}/ready/answer"
     sent: dict[str, tuple[str, str, dict[str, Any], int]] = {
         "no-token": ("GET", "", {"headers": {"Authorization": "Bearer x"}}, 401),
         "another-host": ("GET", "", {"headers": {"Host": "evil.example:80"}}, 403),
         "no-model": ("GET", "/a/b", {}, 404),
         "a-change": ("PATCH", f"/{SPACE}/ready", {}, 405),
-        "a-file": ("POST", ask, {"json": {"text": "x", "image": "/etc/passwd"}}, 400),
-        "no-text": ("POST", ask, {"data": "[]"}, 400),
-        "too-large": ("POST", ask, {"data": io.BytesIO(bytes(MOST_BYTES + 1))}, 413),
+        "a-file": ("POST", path, {"json": {"text": "x", "image": "/etc/passwd"}}, 400),
+        "no-text": ("POST", path, {"data": "[]"}, 400),
+        "too-large": ("POST", path, {"data": io.BytesIO(bytes(MOST_BYTES + 1))}, 413),
     }
     async with page(options, tmp_path) as printed:
         address, _, token = printed.partition("#")
         headers = {"Authorization": f"Bearer {token}"}
         async with aiohttp.ClientSession(f"{address}api/", headers=headers) as session:
-            for name, (method, path, body, status) in sent.items():
-                async with session.request(method, f"models{path}", **body) as response:
+            for name, (method, end, body, status) in sent.items():
+                async with session.request(method, f"models{end}", **body) as response:
                     assert (name, response.status) == (name, status)
                     assert HEADERS.items() <= dict(response.headers).items()
                     assert set(await response.json()) == {"error"}
