@@ -97,5 +97,20 @@ class ServedModel:
         )
 
     @property
+    def stated_limits(self) -> dict[str, object]:
+        """Return what `/openapi.json` says of this model beside the types of requests."""
+        return {
+            "model": self.name,
+            "adapters": sorted(self.adapters),
+            "modalities": self.input_modalities,
+            "promptTokens": self.limits.max_input_len,
+            "promptAndAnswerTokens": self.limits.max_seq_len,
+            "images": self.max_images,
+            "videoFrames": self.max_video_frames,
+            "temperature": self.temperature,
+            "topP": self.top_p,
+        }
+
+    @property
     def names(self) -> ModelNames:
         return ModelNames(self.name, self.adapters)

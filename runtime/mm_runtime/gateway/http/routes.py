@@ -23,6 +23,7 @@ from mm_runtime.gateway.errors import (
     InvalidRequestError,
     error_response,
 )
+from mm_runtime.gateway.http.docs_page import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint
 from mm_runtime.gateway.http.openapi import openapi_document
 from mm_runtime.gateway.metrics import GatewayMetrics
@@ -59,9 +60,8 @@ class Routes:
     async def openapi(self, request: Request) -> Response:
         self._let_in(request)
         # Made with the first request, beside the loop: a pod starts without it.
-        return JSONResponse(
-            await asyncio.to_thread(openapi_document, self.model.name, self.refused)
-        )
+        document = await asyncio.to_thread(openapi_document, self.model.name, self.refused)
+        return JSONResponse({**document, "x-limits": self.model.stated_limits})
 
     async def missing(self, request: Request) -> Response:
         """Refuse by name what clients look for and is not here."""
@@ -128,6 +128,7 @@ def build_app(routes: Routes, endpoints: Mapping[str, Endpoint]) -> Starlette:
             *(route for path, one in endpoints.items() for route in _posts(path, one)),
             *(route for path in _MISSING for route in _posts(path, routes.missing)),
             *_gets("/openapi.json", routes.openapi),
+            Route("/docs", docs_page),
             *_gets("/v1/models", routes.list_models),
             # First: the other one would take the slash for a part of the name.
             Route("/v1/models/{name:path}/", routes.get_model),
