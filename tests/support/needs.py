@@ -59,7 +59,7 @@ _IMPORT = re.compile(
     r"^(?:from (?P<module>[\w.]+) )?import (?P<names>\([^)]*\)|[^\n(]+)", re.MULTILINE
 )
 """A statement of a module's own, at the beginning of a line."""
-SUPPORT = frozenset({"support.browser", "support.prometheus", "support.small_disk"})
+SUPPORT = frozenset({"support.prometheus", "support.small_disk"})
 """Helpers that start a server of the distribution, or mount."""
 
 

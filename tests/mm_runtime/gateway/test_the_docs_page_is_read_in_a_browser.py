@@ -6,11 +6,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.browser import tab_of
 from support.gateways import MODEL, serve, toy_gateway
 from support.images import data_url, encode, plain_image
 from support.scripted_engine import ScriptedEngine
 
+pytestmark = pytest.mark.root  # installs the browser where it is missing
 IMAGE = data_url(encode(plain_image()))
 EXAMPLE = "https://example.org/cat.jpg"
 
