@@ -19,6 +19,9 @@ LORA_HOST_BYTES: Final = 1 << 30
 VLLM_IMAGE: Final = "vllm/vllm-openai:v0.26.0"
 """The image of vLLM where no spec names one: the version that was measured on an H200."""
 
+LLM_PORT: Final = 8003
+"""TensorRT-LLM's LLM API inside of Triton, for the gateway: on loopback."""
+
 METRICS_PORT: Final = 8002
 """Metrics, state and health of a server, from its supervisor."""
 

@@ -18,7 +18,7 @@ from support.twin import ADDED, OF_THE_IMAGE, normalised, pinned, versions
 
 IN_TRITON = [
     ROOT / "runtime" / "mm_runtime" / "repository" / "models" / f"{name}.py"
-    for name in SHIPPED
+    for name in (*SHIPPED, "llm_api", "llm_api_served")
     if name != "tensorrt_llm"  # the Reference engine's; TensorRT-LLM brings its own
 ]
 SUPERVISOR = ROOT / "requirements" / "trtllm-supervisor.txt"

@@ -25,7 +25,7 @@ BASES: Mapping[str, Mapping[str, Any]] = {
     "Reference": {},
     "ReferenceOnGpu": {"runtime": {"gpu": {"count": 1}}, "vision": {"engine": "Torch"}},
     "TensorRT": {"engine": {"backend": "TensorRT"}, "build": {"trtllmVersion": "0.20.0"}},
-    "PyTorch": {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.0.0"}},
+    "PyTorch": {"engine": {"backend": "PyTorch"}, "build": {"trtllmVersion": "1.2.1"}},
     "VLLM": {"engine": {"backend": "VLLM"}},
 }
 GPU_NODES = (node("a", H100),)

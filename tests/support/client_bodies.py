@@ -1,10 +1,13 @@
 """Bodies as SDKs and other clients write them: what each adds to a plain request, or leaves out.
 
-`SOURCES` has the file and the version that each shape was read in.
+`client_sources.yaml` has the file and the version that each shape was read in.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from support.images import data_url, encode, plain_image
 
@@ -38,46 +41,7 @@ STRICT = {**TOOL, "function": {**RAIN, "strict": True}}
 BARE = {**IMAGE, "image_url": {"url": IMAGE["image_url"]["url"].partition(",")[2]}}
 
 
-_LLAMA = "llama-index-integrations/llms/llama-index-llms-openai/llama_index/llms/openai/utils.py"
-_LITELLM = "BerriAI/litellm 0026911a: litellm/llms/openai/chat/gpt_transformation.py"
-_OPENAI = "openai/openai-python 3.52.0: src/openai/types/"
-_AUTOGEN = "python/packages/autogen-ext/src/autogen_ext/models/openai/_message_transform.py"
-_KERNEL = "microsoft/semantic-kernel 0002b9af: python/semantic_kernel/"
-_SPRING = "models/spring-ai-openai/src/main/java/org/springframework/ai/openai/OpenAiChatModel.java"
-SOURCES = {
-    "anthropic": "anthropics/anthropic-sdk-python 5840eaad: "
-    "src/anthropic/types/thinking_block_param.py",
-    "autogen": f"microsoft/autogen 20be573b: {_AUTOGEN}",
-    "crewai": "crewaiinc/crewai 2c7f6a77: "
-    "lib/crewai/src/crewai/llms/providers/openai/completion.py",
-    "deepseek": "vercel/ai 04340c68: "
-    "packages/deepseek/src/chat/convert-to-deepseek-chat-messages.ts",
-    "glm": "MetaGLM/zhipuai-sdk-python-v4 03dcadbe: zhipuai/api_resource/chat/completions.py",
-    "go-openai": "sashabaranov/go-openai 1.42.0: chat.go",
-    "langchain": "langchain-ai/langchain 00539b50: "
-    "libs/partners/openai/langchain_openai/chat_models/base.py",
-    "langchain-js": "langchain-ai/langchainjs, @langchain/openai 1.5.6: "
-    "libs/providers/langchain-openai/src/converters/completions.ts",
-    "litellm": _LITELLM,
-    "llama-index": f"run-llama/llama_index 01509f95: {_LLAMA}",
-    "mistral": "mistralai/client-python 06b23fca: src/mistralai/client/models/assistantmessage.py, "
-    "chatcompletionrequest.py, thinkchunk.py, toolcall.py, toolmessage.py",
-    "ollama": "ollama/ollama 0.33.0-rc2: openai/openai.go",
-    "ollama-python": "ollama/ollama-python 0.6.2: ollama/_types.py",
-    "open-webui": "open-webui/open-webui 004a45f5: backend/open_webui/routers/openai.py",
-    "openai": f"{_OPENAI}chat/completion_create_params.py, responses/response_create_params.py",
-    "openai-go": "openai/openai-go 3.76.0: README.md",
-    "openrouter": "OpenRouterTeam/ai-sdk-provider 017bcac4: "
-    "src/chat/convert-to-openrouter-chat-messages.ts",
-    "semantic-kernel": f"{_KERNEL}contents/function_call_content.py, connectors/ai/open_ai/"
-    "prompt_execution_settings/open_ai_prompt_execution_settings.py",
-    "spring-ai": f"spring-projects/spring-ai 00dcfe7b: {_SPRING}",
-    "vercel-ai": "vercel/ai, @ai-sdk/openai-compatible 3.0.35: packages/openai-compatible/src/chat/"
-    "convert-to-openai-compatible-chat-messages.ts",
-    "vercel-openai": "vercel/ai, @ai-sdk/openai 4.0.46: "
-    "packages/openai/src/chat/convert-to-openai-chat-messages.ts",
-    "vllm": "vllm-project/vllm 001eadcf: vllm/entrypoints/chat_utils.py",
-}
+SOURCES = yaml.safe_load(Path(__file__).with_name("client_sources.yaml").read_text())
 """Client -> repository, version and file; a row's client begins with one of them."""
 
 RULE = "rule-"

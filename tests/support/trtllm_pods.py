@@ -12,24 +12,28 @@ from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from support.families.images import write
 from support.model_configs import planned
+from support.native.image import make_image
 from support.ports import free_ports
 from support.real_gateway import gateway_of
 from support.served import EngineFiles, Served, start_serving
 from support.staging_sites import StagingSite, staging_site
-from support.trtllm_tools.install import Tools
+from support.trtllm_tools.install import LLM_API, Tools
 
 VERSION = "1.1.0"
 MODEL = "qwen2-vl"
 
 
-def staged_engine(folder: Path) -> EngineFiles:
+def staged_engine(
+    folder: Path, version: str = VERSION, images: int = 1, **spec: object
+) -> EngineFiles:
     source = write(MODEL, folder / "source")
     complete = planned(
         MODEL,
-        {"backend": "PyTorch", "maxBatchSize": 4, "maxImagesPerRequest": 1, "maxSeqLen": 256},
-        version=VERSION,
+        {"backend": "PyTorch", "maxBatchSize": 4, "maxImagesPerRequest": images, "maxSeqLen": 256},
+        version=version,
         facts=inspect(source, InspectOptions()),
         model={},
+        **spec,
     )
     assert not complete.errors, complete.errors
     assert complete.build_plan
@@ -99,6 +103,9 @@ def trtllm_pod(
     engine: EngineFiles, tools: Tools, folder: Path, *, awaited: bool = True, **gateway: object
 ) -> Iterator[TrtllmPod]:
     serving = with_free_port(engine.serving, folder, **gateway)
+    image = make_image(folder / "image", tools.version)
+    packages = next(image.python_bin.parent.glob("lib/*/site-packages"))
+    (packages / "llm_api.pth").write_text(f"{tools.root / LLM_API.name}\n")
     (front,) = free_ports(1)
     with ExitStack() as stack:
         served = stack.enter_context(
@@ -108,6 +115,7 @@ def trtllm_pod(
                 *("--gateway-port", str(front)),
                 folder=folder,
                 environment=tool_environment(tools, generates=True),
+                program=image.program,
             )
         )
         log = folder / "gateway.log"

@@ -12,8 +12,8 @@ LISTS = ROOT / "tools" / "twins"
 ADDED = ROOT / "requirements" / "trtllm-engine.txt"
 """What runtime/Dockerfile.trtllm adds."""
 
-OF_THE_IMAGE = frozenset({"tensorrt", "tensorrt_llm", "triton_python_backend_utils"})
-"""Modules that no list of a registry holds: the image's builder and server, and its engines."""
+OF_THE_IMAGE = frozenset({"tensorrt", "tensorrt_llm", "triton_python_backend_utils", "served"})
+"""Modules that no list of a registry holds: its builder, server, engines and a model's file."""
 
 STANDINS = ROOT / "tests" / "support" / "native" / "packages"
 

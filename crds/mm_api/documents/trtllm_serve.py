@@ -1,5 +1,7 @@
 """How TensorRT-LLM on PyTorch serves a staged checkpoint: one command and the file beside it.
 
+The command is `trtllm-serve`, or `tritonserver` with TensorRT-LLM's model for its LLM API.
+
 Part of `ModelPlan` (what `mmctl plan` prints) and of `ServingPlan` (what pods read): the two are
 equal word for word. Paths are relative to a folder where `models/NAME` is the checkpoint; the last
 part is the model name that the server reports.
@@ -11,6 +13,9 @@ from pydantic import Field, JsonValue
 
 from mm_api.base import Document
 
+TRITON_CONFIG = "triton_config"
+"""Key of upstream's model.yaml beside the fields of LlmArgs."""
+
 _SALTED = (1, 1)
 _FORMS = _CALLS = (1, 2)
 _PLACES_MEDIA = (1, 3)
@@ -18,18 +23,23 @@ _LAST_TEMPLATES = 10
 
 
 class TrtllmServe(Document):
-    """`trtllm-serve` with its arguments, and the options that have no flag."""
+    """The server with its arguments, and the options that have no flag."""
 
     version: str = Field(description="Of TensorRT-LLM; the serving image must have it.")
     tensor_parallel: int = Field(default=1, ge=1)
     pipeline_parallel: int = Field(default=1, ge=1)
     checkpoint: str = Field(description="Where the command reads the checkpoint, `models/NAME`.")
-    port: int = Field(ge=1, le=65535)
+    port: int = Field(ge=1, le=65535, description="Where the gateway reaches it, on loopback.")
     argv: list[str] = Field(min_length=1)
     options_file: str = Field(description="Name of the file that `argv` names.")
     options: dict[str, JsonValue] = Field(
         description="Its content: fields of upstream's LlmArgs; they win over flags."
     )
+
+    @property
+    def in_triton(self) -> bool:
+        """Return whether the LLM runs inside of Triton."""
+        return TRITON_CONFIG in self.options
 
     @property
     def takes_salt(self) -> bool:

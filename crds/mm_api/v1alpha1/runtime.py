@@ -47,7 +47,8 @@ class TritonSpec(ApiModel):
         default=False,
         description="Publish Triton's HTTP (8000) and gRPC (8001) as Service <name>-triton. They "
         "have no authentication, no queue bound and no limits of images: any client that reaches "
-        "them can stop the server. false: Triton listens on loopback, for the gateway only.",
+        "them can stop the server. false: Triton listens on loopback, for the gateway only. true "
+        "with backend PyTorch: the LLM runs in Triton, as in NVIDIA's guide for Qwen2.5-VL.",
     )
     allow_from: Annotated[list[Peer], Field(max_length=16)] = Field(
         default=[],

@@ -220,7 +220,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         more=": the server encodes images itself",
     ),
     _row(
-        _SERVERS,
+        _VLLM,
         "runtime.triton.expose",
         "Triton's own ports are",
         False,  # noqa: FBT003  # the value of a field

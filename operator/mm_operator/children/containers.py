@@ -127,7 +127,7 @@ def build_server(
 
 def server_listening(spec: MultimodalModelSpec) -> Listening:
     """Return what others than the gateway reach: the page, and Triton where it is published."""
-    exposed = spec.runtime.triton.expose and spec.engine.traits.uses_triton
+    exposed = spec.runtime.triton.expose
     return Listening("triton-metrics", ("triton-http", "triton-grpc") if exposed else ())
 
 

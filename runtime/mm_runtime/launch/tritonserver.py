@@ -12,7 +12,7 @@ from mm_runtime.errors import PermanentError
 from mm_runtime.launch import health
 from mm_runtime.launch.adapters import link_adapters
 from mm_runtime.launch.arguments import ServerOptions, server_environment, world_argv
-from mm_runtime.launch.backends import NATIVE, copy_backends, find_installation
+from mm_runtime.launch.backends import NATIVE, Installation, copy_backends, find_installation
 from mm_runtime.launch.exposition import free_port
 from mm_runtime.launch.health import InFlight, State
 from mm_runtime.launch.locked_memory import report_locked_memory
@@ -31,17 +31,14 @@ class TritonServer:
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     options: ServerOptions
-    ranks: int = 1
+    restarts: bool
+    """Whether nothing outlives it.
+
+    mpirun puts each rank into a process group of its own, and ranks outlive an mpirun that was
+    killed: they would keep their GPUs and ports, so the container has to end with it.
+    """
+
     name: str = "tritonserver"
-
-    @property
-    def restarts(self) -> bool:
-        """Whether nothing outlives it.
-
-        mpirun puts each rank into a process group of its own, and ranks outlive an mpirun that was
-        killed: they would keep their GPUs and ports, so the container has to end with it.
-        """
-        return self.ranks == 1
 
     @property
     def command(self) -> Command:
@@ -90,17 +87,7 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
             " spec.runtime.image."
         )
     _check_pools(options)
-    folder, repository = options.folder, options.repository.absolute()
-    encoders = options.serving.encoders
-    server = ServerOptions(
-        repository=repository,
-        backends=folder / "backends",
-        ports=replace(options.ports, metrics=free_port()),
-        pools=options.pools,
-        exit_seconds=math.floor(EXIT_SECONDS / 2),
-        secret=secrets.token_hex(),
-        encoder_key=encoders.key if options.role is Role.ENCODER and encoders else "",
-    )
+    folder = options.folder
     files = layout(
         engine,
         options.serving,
@@ -110,15 +97,33 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
         sources=model_sources(),
         role=options.role,
     )
-    write_repository(repository, files)
     link_adapters(options.manifest.parent / "lora", folder / "adapters")
-    copy_backends(installation, folder / "backends")
     build = engine.plan.trtllm if options.role is Role.SERVER else None
     ranks = build.ranks if build else 1
     report_locked_memory(ranks)
+    return triton_of(files, installation, options, ranks)
+
+
+def triton_of(
+    files: Mapping[str, str], installation: Installation, options: ServeOptions, ranks: int = 1
+) -> TritonServer:
+    """Write a repository; return its server, or one for each rank under mpirun."""
+    repository, backends = options.repository.absolute(), options.folder / "backends"
+    encoders = options.serving.encoders
+    server = ServerOptions(
+        repository=repository,
+        backends=backends,
+        ports=replace(options.ports, metrics=free_port()),
+        pools=options.pools,
+        exit_seconds=math.floor(EXIT_SECONDS / 2),
+        secret=secrets.token_hex(),
+        encoder_key=encoders.key if options.role is Role.ENCODER and encoders else "",
+    )
+    write_repository(repository, files)
+    copy_backends(installation, backends)
     return TritonServer(
         argv=world_argv(installation, server, ranks),
         environment=server_environment(installation, os.environ),
         options=server,
-        ranks=ranks,
+        restarts=ranks == 1,
     )

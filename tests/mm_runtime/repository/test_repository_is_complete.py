@@ -12,6 +12,7 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError
+from mm_runtime.repository import llm_api
 from mm_runtime.repository.layout import MODEL_NAMES, SHIPPED, layout
 from mm_runtime.repository.write import model_sources, write_repository
 from support.build_plans import serving_plan
@@ -238,3 +239,16 @@ def test_repository_is_replaced_at_once(tmp_path: Path, before: Mapping[str, str
         (tmp_path / name).write_text(content)
     write_repository(tmp_path / "repository", {"m/config.pbtxt": "a", "m/1/model.py": "b"})
     assert list(_tree(tmp_path)) == ["repository/m/1/model.py", "repository/m/config.pbtxt"]
+
+
+def test_upstreams_model_answers_where_it_takes_images(tmp_path: Path) -> None:
+    upstream = tmp_path / "triton_backend" / "all_models" / "llmapi" / "tensorrt_llm"
+    (upstream / "1").mkdir(parents=True)
+    for name in ("1/helpers.py", "config.pbtxt"):
+        (upstream / name).touch()
+    for own in ("# upstream's", "def _build_multimodal_prompt"):
+        (upstream / "1" / "model.py").write_text(own)
+        files = llm_api.layout("{}", Path("/serving.json"), 8003, tmp_path)
+        assert (files["tensorrt_llm/1/served.py"] == own) is own.startswith("def")
+        config = parse(files["tensorrt_llm/config.pbtxt"])
+        assert config.parameters["serving_plan"].string_value == "/serving.json"

@@ -12,6 +12,9 @@ from mm_runtime.settings import ROOT_VARIABLE
 from support.trtllm_tools.options import TOKENIZER_INFO, options_of
 
 STANDIN = Path(__file__).parent / "standin"
+LLM_API = STANDIN.with_name("llm_api")
+"""Upstream's package, for Triton's model of its LLM API."""
+
 CONVERTERS = ("llama", "qwen", "mllama", "opt", "enc_dec", "whisper")
 
 LAUNCHER = """\
@@ -64,6 +67,7 @@ _TABLES_SINCE = "0.19.0"
 def install(root: Path, version: str, *, python: str = sys.executable) -> Tools:
     tools = Tools(root, version)
     shutil.copytree(STANDIN, root / "standin", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(LLM_API, root / "llm_api", ignore=shutil.ignore_patterns("__pycache__"))
     known = version_of(version)
     where, guided = era(table("tools")["scripts"], known), table("tools")["guided"]
     declared: dict[str, Any] = {"version": version, "programs": {}}
@@ -79,6 +83,8 @@ def install(root: Path, version: str, *, python: str = sys.executable) -> Tools:
         _launch(root, guided["script"], "tokenizer_info", "tokenizer-info")
     _launch(root, "bin/trtllm-build", "build", "trtllm-build")
     _launch(root, "bin/trtllm-serve", "serve", "trtllm-serve")
+    launches = tools.script("trtllm-llmapi-launch")
+    write_program(launches, '#!/bin/sh\nTLLM_SPAWN_PROXY_PROCESS=1 exec "$@"\n')
     for name in ("mpirun", "tritonserver"):  # of no version's table: beside TensorRT-LLM's own
         _launch(root, f"bin/{name}", name, name)
     for name in ("quantize", "vision", "trtllm-build", "trtllm-serve"):

@@ -25,7 +25,7 @@ def exposure_warnings(spec: MultimodalModelSpec, image: str | None) -> Iterator[
             "gateway that requires tokens (gateway.authSecretRef): only runtime.triton.allowFrom "
             "limits its clients",
         )
-    if not spec.engine.traits.uses_triton:
+    if not (spec.engine.traits.uses_triton or exposed):
         return
     release = release_of(image or "")
     if not spec.engine.traits.uses_trtllm and release is None and exposed:

@@ -42,6 +42,7 @@ class PlanRequest:
     """Processes that each hold one request."""
 
     preprocessing_instances: int
+    exposes_triton: bool
     chunked_context: bool
     keys: bool
     """The gateway knows its clients by keys, and none may learn what another one sends."""
@@ -91,6 +92,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         pipeline_processes=spec.runtime.pipeline_processes,
         preprocessing_instances=spec.runtime.triton.preprocessing_instance_count or 1,
         chunked_context=bool(spec.runtime.triton.enable_chunked_context),
+        exposes_triton=spec.runtime.triton.expose,
         keys=spec.gateway.auth_secret_ref is not None,
         lora=tuple(one.name for one in engine.lora),
         plugins=tuple(sorted(engine.plugins.items())),

@@ -23,13 +23,16 @@ def check_serving(now: Case) -> Iterator[SpecError]:
 
 
 def _version(now: Case) -> Iterator[SpecError]:
-    first = table("images")["pytorch"]["first"]
+    first, release, what = table("images")["pytorch"]["first"], "25.09", ""
+    if now.request.exposes_triton:
+        # NVIDIA's guide is for 1.2.1: before, upstream's LLM and its inputs have other names.
+        first, release, what = "1.2.0", "26.03", " with runtime.triton.expose"
     if version_of(now.version) < version_of(first):
         yield plan_error(
             "engine.backend",
             "BackendTooOld",
-            f"PyTorch needs TensorRT-LLM {first} or newer, and the image has {now.version}: use an "
-            "image of 25.09 or newer",
+            f"PyTorch{what} needs TensorRT-LLM {first} or newer, and the image has {now.version}: "
+            f"use an image of {release} or newer",
         )
 
 

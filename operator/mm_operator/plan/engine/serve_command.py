@@ -1,5 +1,6 @@
-"""How `trtllm-serve` of one TensorRT-LLM version is called for a plan: flags, and its file.
+"""How TensorRT-LLM on PyTorch of one version is served for a plan: flags, and its file.
 
+`trtllm-serve`, or Triton where its ports are published.
 The server reads a checkpoint of Hugging Face, so nothing is built; the plan's limits reach it here.
 """
 
@@ -8,8 +9,8 @@ import shlex
 import yaml
 from pydantic import JsonValue
 
-from mm_api.contract import HTTP_PORT
-from mm_api.documents.trtllm_serve import TrtllmServe
+from mm_api.contract import HTTP_PORT, LLM_PORT
+from mm_api.documents.trtllm_serve import TRITON_CONFIG, TrtllmServe
 from mm_api.families.upstream_classes import pytorch_of
 from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.guided import SERVE_BACKEND, serves_forms
@@ -34,6 +35,16 @@ HOST = "127.0.0.1"
 """Only the gateway beside it connects: the server has no limits of its own, and fetches any URL."""
 
 OPTIONS_FILE = "serve.yaml"
+REPOSITORY = "model_repository"
+MODEL_FILE = f"{REPOSITORY}/tensorrt_llm/1/model.yaml"
+"""Where upstream's model for the LLM API looks for its options."""
+
+_RANKS = {
+    "tensor_parallel_size": "tp_size",
+    "pipeline_parallel_size": "pp_size",
+    "moe_expert_parallel_size": "ep_size",
+}
+"""Field of upstream's LlmArgs -> flag of trtllm-serve."""
 
 
 def checkpoint_folder(model: str) -> str:
@@ -48,34 +59,40 @@ def checkpoint_folder(model: str) -> str:
 def serve(target: Target, sizes: Sizes, version: str) -> TrtllmServe:
     """Return the server's command and its options."""
     limits, parallelism = sizes.limits.engine, target.spec.engine.parallelism
-    folder = checkpoint_folder(target.model)
-    argv = ["trtllm-serve", folder, "--backend", "pytorch"]
-    argv += ["--host", HOST, "--port", str(HTTP_PORT)]
-    values = {
+    folder, exposed = checkpoint_folder(target.model), target.spec.runtime.triton.expose
+    values: dict[str, JsonValue] = {
         "max_batch_size": limits.max_batch_size,
         "max_num_tokens": limits.max_num_tokens,
         "max_seq_len": limits.max_seq_len,
         "max_beam_width": limits.max_beam_width,
     }
-    if parallelism.tensor > 1:
-        values["tp_size"] = parallelism.tensor
-    if parallelism.pipeline > 1:
-        values["pp_size"] = parallelism.pipeline
-    if parallelism.expert > 1:
-        values["ep_size"] = parallelism.expert
-    argv += [part for name, value in values.items() for part in (f"--{name}", str(value))]
-    if target.spec.model.trust_remote_code:
-        argv.append("--trust_remote_code")
-    argv += ["--extra_llm_api_options", OPTIONS_FILE]
+    ranks = (parallelism.tensor, parallelism.pipeline, parallelism.expert)
+    for (field, flag), count in zip(_RANKS.items(), ranks, strict=True):
+        if count > 1:
+            values[field if exposed else flag] = count
+    trusted = ("trust_remote_code",) if target.spec.model.trust_remote_code else ()
+    options = _options(target, sizes, version)
+    if exposed:
+        argv = ["trtllm-llmapi-launch", "tritonserver", f"--model-repository={REPOSITORY}"]
+        options = {"model": folder, "backend": "pytorch", **values, **options}
+        options |= dict.fromkeys(trusted, True)
+        # As in NVIDIA's guide for Qwen2.5-VL; without `multimodal` images are dropped in silence.
+        options[TRITON_CONFIG] = {"max_batch_size": 0, "decoupled": False, "multimodal": True}
+    else:
+        argv = ["trtllm-serve", folder, "--backend", "pytorch"]
+        argv += ["--host", HOST, "--port", str(HTTP_PORT)]
+        argv += [part for name, value in values.items() for part in (f"--{name}", str(value))]
+        argv += [f"--{name}" for name in trusted]
+        argv += ["--extra_llm_api_options", OPTIONS_FILE]
     return TrtllmServe(
         version=version,
         tensor_parallel=parallelism.tensor,
         pipeline_parallel=parallelism.pipeline,
         checkpoint=folder,
-        port=HTTP_PORT,
+        port=LLM_PORT if exposed else HTTP_PORT,
         argv=argv,
-        options_file=OPTIONS_FILE,
-        options=_options(target, sizes, version),
+        options_file=MODEL_FILE if exposed else OPTIONS_FILE,
+        options=options,
     )
 
 

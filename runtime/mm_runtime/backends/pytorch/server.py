@@ -1,21 +1,25 @@
-"""trtllm-serve as the supervisor's server: backend PyTorch."""
+"""The supervisor's server of backend PyTorch: trtllm-serve, or Triton where it is published."""
 
 import http.client
 import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mm_api.documents.engine_manifest import CHECKPOINT_FOLDER, EngineManifest
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_runtime.base.tool_versions import tool_versions
 from mm_runtime.errors import PermanentError
+from mm_runtime.launch.backends import find_installation
 from mm_runtime.launch.health import InFlight, State, get
 from mm_runtime.launch.locked_memory import report_locked_memory
 from mm_runtime.launch.options import ServeOptions
-from mm_runtime.launch.server import Command, MetricsPage
+from mm_runtime.launch.server import Command, MetricsPage, Server
+from mm_runtime.launch.tritonserver import triton_of
+from mm_runtime.repository import llm_api
+from mm_runtime.settings import trtllm_root
 
 FOLDER = "trtllm-serve"
 """Below the server's own folder: where the command runs."""
@@ -73,7 +77,7 @@ class TrtllmServer:
         """Do nothing: it keeps nothing outside of its processes."""
 
 
-def prepare_trtllm_serve(options: ServeOptions, _engine: EngineManifest) -> TrtllmServer:
+def prepare_trtllm_serve(options: ServeOptions, _engine: EngineManifest) -> Server:
     """Write the folder that the plan's command runs in; return the server of it.
 
     Raises:
@@ -94,6 +98,13 @@ def prepare_trtllm_serve(options: ServeOptions, _engine: EngineManifest) -> Trtl
     checkpoint = options.manifest.parent.absolute() / CHECKPOINT_FOLDER
     link.symlink_to(checkpoint, target_is_directory=True)
     # JSON is YAML, which the server reads.
+    if plan.in_triton:
+        content = json.dumps(plan.options | {"model": str(link.absolute())}, indent=2)
+        serving = options.serving_path.absolute()
+        files = llm_api.layout(content, serving, plan.port, trtllm_root())
+        server = triton_of(files, find_installation(), options)
+        # tritonserver alone fails with MPI_ERR_SPAWN, says NVIDIA's guide.
+        return replace(server, argv=(plan.argv[0], *server.argv), restarts=plan.ranks == 1)
     (folder / plan.options_file).write_text(json.dumps(plan.options, indent=2, sort_keys=True))
     return TrtllmServer(plan, folder, _environment(os.environ))
 

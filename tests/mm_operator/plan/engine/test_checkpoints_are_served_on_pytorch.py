@@ -54,6 +54,25 @@ def test_a_version_without_the_class_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert planned_on_pytorch("qwen2-vl", "1.2.1").errors == []
 
 
+def test_triton_has_the_same_llm_where_it_is_published() -> None:
+    """Fields of LlmArgs instead of flags, and the guide's `triton_config`; since 1.2."""
+
+    def published(version: str) -> ModelPlan:
+        engine = {"backend": "PyTorch", **ON_PYTORCH["qwen2-vl"], "parallelism": {"tensor": 2}}
+        runtime = {"triton": {"expose": True}, "gpu": {"count": 2}}
+        return planned("qwen2-vl", engine, version=version, model={}, runtime=runtime)
+
+    alone = served(version="1.2.1", parallelism={"tensor": 2}).serve
+    plan = published("1.2.1")
+    options = plan.serve.options
+    triton = {"max_batch_size": 0, "decoupled": False, "multimodal": True}
+    assert (options["triton_config"], options["tensor_parallel_size"]) == (triton, 2)
+    assert options.items() >= alone.options.items()
+    assert (alone.port, plan.serve.port) == (8000, 8003)
+    assert plan.serve.argv[:2] == ["trtllm-llmapi-launch", "tritonserver"]
+    assert [error.code for error in published("1.1.0").errors] == ["BackendTooOld"]
+
+
 def test_images_are_as_many_as_the_class_takes() -> None:
     """Qwen2-VL's class takes several, where Triton's models take one; LLaVA-NeXT's takes one."""
     plan = served("qwen2-vl", maxImagesPerRequest=4)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mm_runtime import cli
+from mm_runtime.backends.pytorch import server
 from mm_runtime.launch import tritonserver
 from mm_runtime.launch.backends import Installation, find_installation
 
@@ -19,7 +20,7 @@ def main() -> int:
         found = {"trtllm_backend": Path(backend), "python_bin": Path(python_bin)}
         return replace(find_installation(), **found)
 
-    tritonserver.find_installation = installed
+    tritonserver.find_installation = server.find_installation = installed
     return cli.main(words)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from arguments import VERSION
 
-_IMAGES = {
+MARKS = {
     "qwen2_vl": "<|vision_start|><|image_pad|><|vision_end|>",
     "llava_llama": "<image>",
     "llava_next": "<image>",
@@ -66,7 +66,7 @@ def prompt_of(body: dict[str, Any], kind: str) -> Prompt:
         )
     parts = [_parts(message["content"]) for message in body["messages"]]
     media = Counter(one for _, kinds in parts for one in kinds)
-    marks = {"image_url": _IMAGES.get(kind, "")}
+    marks = {"image_url": MARKS.get(kind, "")}
     for one in media:
         if not marks.get(one):
             raise RefusedPromptError(f"Unknown modality: {one.removesuffix('_url')}")

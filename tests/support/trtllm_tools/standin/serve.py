@@ -124,7 +124,13 @@ def _read(text: str) -> Any:
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.extra_llm_api_options is None:
         return {}
-    options = _read(Path(arguments.extra_llm_api_options).read_text())
+    options: dict[str, Any] = _read(Path(arguments.extra_llm_api_options).read_text())
+    check_options(options)
+    return options
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Refuse fields that TorchLlmArgs of this version lacks."""
     known = FIELDS | (set() if VERSION.startswith("1.0.") else {"return_perf_metrics"})
     known |= set() if VERSION.startswith(("1.0.", "1.1.")) else {"batch_wait_timeout_ms"}
     # Null: without graphs.
@@ -140,4 +146,3 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     backend = options.get("guided_decoding_backend")
     if backend not in {None, "xgrammar", "llguidance"}:
         refuse(f"Unsupported guided decoding backend {backend}")
-    return dict(options)
