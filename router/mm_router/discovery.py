@@ -100,7 +100,6 @@ class _Held(Generic[T]):
         return [item for _, item in self._items.values()]
 
     def put(self, _kind: str, item: dict[str, Any]) -> None:
-        """Take one listed, added or changed object."""
         metadata = item["metadata"]
         before = self._items.pop(metadata["uid"], None)
         now = self._read(item)

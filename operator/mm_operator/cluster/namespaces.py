@@ -66,7 +66,6 @@ class ServedNamespaces:
     def keep(
         self, kind: str, uids: Collection[str], *, namespace: str | None, version: int
     ) -> None:
-        """End a list of this version: what is no newer and not in it is gone."""
         del kind
         for place, held in tuple(self._held.items()):
             metadata = held["metadata"]

@@ -144,7 +144,6 @@ class Routers:
         return said
 
     def put(self, _kind: str, item: dict[str, Any]) -> None:
-        """Take one EndpointSlice."""
         self._slices[item["metadata"]["uid"]] = [
             (one["addresses"][0], (one.get("conditions") or {}).get("ready") is not False)
             for one in item.get("endpoints") or ()
@@ -153,10 +152,8 @@ class Routers:
     def keep(
         self, _kind: str, uids: Collection[str], *, namespace: str | None, version: int
     ) -> None:
-        """End a list: what is not among its uids is gone."""
         del namespace, version  # one namespace, one reflector
         self._slices = {uid: one for uid, one in self._slices.items() if uid in uids}
 
     def remove(self, _kind: str, item: dict[str, Any]) -> None:
-        """Forget a deleted EndpointSlice."""
         self._slices.pop(item["metadata"]["uid"], None)

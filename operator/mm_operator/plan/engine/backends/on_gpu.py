@@ -58,7 +58,6 @@ class OnGpu(ABC):
         return request_of(target.spec)
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
-        """Yield every hit of every check."""
         case = Case(
             request, target.facts, target.family, self.gpu, self.trtllm_version, target.model
         )
@@ -117,7 +116,6 @@ class OnGpu(ABC):
             )
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
-        """Return whether the fullest GPU holds its terms, and the smallest changes that would."""
         possible = (
             name
             for name in self.quantizations(target.family)

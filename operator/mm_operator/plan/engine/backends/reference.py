@@ -77,7 +77,6 @@ class Reference:
         yield from _check_reuse(target.family, request)
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
-        """Return the checkpoint's own dtype unless the spec names one."""
         return own_dtype(target, request)
 
     def pool_copies(self, target: Target, request: PlanRequest) -> int:  # noqa: ARG002
@@ -125,14 +124,12 @@ class Reference:
             )
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
-        """Return whether the terms are below the memory limit of the spec."""
         return host_fit(target, sizes)
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002  # the spec has them
         return BuildParts(lora=planned_adapters(target.spec, target.facts) or None)
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
-        """Return the frames of a video."""
         kept = kept_bytes(target, sizes.limits, sizes.dtype)
         kept_reasons = (_reuse_reason(sizes.request, kept),) if kept else ()
         return ServingParts(

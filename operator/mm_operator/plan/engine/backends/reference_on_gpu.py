@@ -57,7 +57,6 @@ class ReferenceOnGpu(Reference):
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
     ) -> MemoryPlan:
-        """Return the bytes on the GPU, and of the host beside it."""
         beams, sharing = request.max_beam_width, _sharing(target)
         terms = ReferenceMemoryInputs(target, limits, dtype, self.gpu, pools, beams, sharing)
         return plan_reference_memory(terms)

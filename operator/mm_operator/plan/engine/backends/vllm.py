@@ -248,7 +248,6 @@ class Vllm:
 
     @property
     def gpu(self) -> GpuModel | None:
-        """Return the GPU that is planned for."""
         return self.device
 
     def request(self, target: Target) -> PlanRequest:
@@ -288,7 +287,6 @@ class Vllm:
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
     ) -> MemoryPlan:
-        """Return the bytes on the GPU of each rank."""
         return plan_vllm_memory(self.terms(target, request, limits, dtype, BLOCK_TOKENS), pools)
 
     def terms(
@@ -327,7 +325,6 @@ class Vllm:
             )
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
-        """Return whether the fullest GPU holds its terms, and the smallest changes that would."""
         return suggested(verdict(sizes.memory), target, sizes.request, self)
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:  # noqa: ARG002
@@ -365,7 +362,6 @@ class Vllm:
         return {}
 
     def reasons(self, sizes: Sizes) -> list[Reason]:
-        """Return the reasons of version, dtype, limits and memory."""
         field, value, why = self.memory_reason(sizes)
         return [
             Reason(field="vllmVersion", value=self.vllm_version, reason=self.version_reason),

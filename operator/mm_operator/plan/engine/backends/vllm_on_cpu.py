@@ -42,7 +42,6 @@ class VllmOnCpu(Vllm):
 
     @property
     def gpu(self) -> GpuModel | None:
-        """Return that no GPU is used."""
         return None
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
@@ -72,11 +71,9 @@ class VllmOnCpu(Vllm):
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
     ) -> MemoryPlan:
-        """Return the bytes of host memory."""
         return plan_cpu_memory(self.terms(target, request, limits, dtype, _BLOCK_TOKENS), pools)
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
-        """Return whether the terms are below the memory limit of the spec."""
         return host_fit(target, sizes)
 
     def settings(self, target: Target, sizes: Sizes) -> dict[str, str]:
