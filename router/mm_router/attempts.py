@@ -62,16 +62,14 @@ class Outgoing:
         return "/".join(self.model.key)
 
 
+@dataclass(frozen=True, slots=True)
 class Attempts:
     """Sends requests to replicas of a fleet."""
 
-    def __init__(
-        self, fleet: Fleet, holds: Holds, upstream: Upstream, metrics: RouterMetrics
-    ) -> None:
-        self._fleet = fleet
-        self._holds = holds
-        self._upstream = upstream
-        self._metrics = metrics
+    fleet: Fleet
+    holds: Holds
+    upstream: Upstream
+    metrics: RouterMetrics
 
     async def reach(
         self, request: Outgoing, comment: Comment | None = None
@@ -85,7 +83,7 @@ class Attempts:
             RetryLaterError: no replica could be reached, or the one that was is lost.
             ClientGoneError: the client has stopped reading comments.
         """
-        with self._holds.place(request.model, len(request.body)) as place:
+        with self.holds.place(request.model, len(request.body)) as place:
             while True:
                 reached = await self._reach(request)
                 if reached is not None:
@@ -96,23 +94,23 @@ class Attempts:
                     # More were held than the first replica has places for: the rest waits on.
                     received.close()
                     visit.end()
-                await place.wait(comment, refused=bool(self._fleet.replicas(request.model.key)))
+                await place.wait(comment, refused=bool(self.fleet.replicas(request.model.key)))
 
     async def _reach(self, request: Outgoing) -> tuple[Visit, Received] | None:
         """Return the answer of a replica; None: none takes requests, and none has seen this one."""
         tried: set[str] = set()
         outcomes: set[RetryReason] = set()
         retried: RetryReason | None = None
-        ways = self._fleet.ways(request.model, request.affinity)
+        ways = self.fleet.ways(request.model, request.affinity)
         while len(tried) < _MOST_ATTEMPTS:
             visits = (
-                self._fleet.choose(way, request.affinity, request.work, tried=tried) for way in ways
+                self.fleet.choose(way, request.affinity, request.work, tried=tried) for way in ways
             )
             visit = next((one for one in visits if one is not None), None)
             if visit is None:
                 break
             if retried is not None:
-                self._metrics.count("mm_router_retries_total", request.label, retried)
+                self.metrics.count("mm_router_retries_total", request.label, retried)
             tried.add(visit.replica)
             outcome = await self._attempt(visit, request)
             if isinstance(outcome, Received):
@@ -156,7 +154,7 @@ class Attempts:
         return received
 
     async def _send(self, replica: str, request: Outgoing) -> Received:
-        answer = await self._upstream.send(replica, request.target, request.headers, request.body)
+        answer = await self.upstream.send(replica, request.target, request.headers, request.body)
         try:
             return await receive_answer(answer)
         except BaseException:

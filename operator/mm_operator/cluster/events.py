@@ -11,8 +11,8 @@ the next stage of the same condition supersedes it.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -101,38 +101,33 @@ _SUMMARY_SECONDS = 60.0
 """Between two lines of the log about Events that were not posted."""
 
 
+@dataclass(slots=True, eq=False)
 class EventPoster:
     """Takes transitions and posts them one after the other, where no models wait (`busy`).
 
     `on_drop`: as of `mm_operator.cluster.events`, and `Refused`.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        instance: str,
-        busy: Callable[[], bool],
-        *,
-        on_drop: Callable[[str], None] = lambda _reason: None,
-        summary_seconds: float = _SUMMARY_SECONDS,
-    ) -> None:
-        self._client = client
-        self._instance = instance
-        self._busy = busy
-        self._on_drop = on_drop
-        self._summary_seconds = summary_seconds
+    client: Client
+    instance: str
+    busy: Callable[[], bool]
+    on_drop: Callable[[str], None] = lambda _reason: None
+    summary_seconds: float = _SUMMARY_SECONDS
+    _waiting: EventQueue = field(init=False)
+    _wakeup: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _numbers: Iterator[int] = field(default_factory=count, init=False)
+    _dropped: Counter[str] = field(default_factory=Counter, init=False)
+    _refusal: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
         self._waiting = EventQueue(dropped=self._drop)
-        self._wakeup = asyncio.Event()
-        self._numbers = count()
-        self._dropped: Counter[str] = Counter()
-        self._refusal = ""
 
     def add(self, record: ModelRecord, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Take what changed between two statuses of a model."""
         now = datetime.now(UTC)
         for event in transitions(old, new):
             name = _name(record.key.name, now, next(self._numbers))
-            body = pack(_body(record, event, now, self._instance, name))
+            body = pack(_body(record, event, now, self.instance, name))
             subject = (record.uid, event.reason, event.message)
             warns = event.type == "Warning"
             condition = (record.uid, event.condition) if event.condition else ("", "")
@@ -153,11 +148,11 @@ class EventPoster:
             if not self._waiting:
                 self._wakeup.clear()
                 continue
-            if self._busy():
+            if self.busy():
                 await asyncio.sleep(_BUSY_SECONDS)
             waiting = self._waiting.take()
             try:
-                await self._client.create(EVENT, waiting.namespace, waiting.body.read())
+                await self.client.create(EVENT, waiting.namespace, waiting.body.read())
             except WritesForbiddenError:  # for a moment: a lost lead would cancel this
                 self._waiting.put(waiting)
                 await asyncio.sleep(_BUSY_SECONDS)
@@ -167,7 +162,7 @@ class EventPoster:
 
     async def _sum_up(self) -> None:
         while True:
-            await asyncio.sleep(self._summary_seconds)
+            await asyncio.sleep(self.summary_seconds)
             if self._dropped:
                 counts = ", ".join(f"{n} {reason}" for reason, n in sorted(self._dropped.items()))
                 last = f"; the last refusal: {self._refusal}" if self._refusal else ""
@@ -177,7 +172,7 @@ class EventPoster:
 
     def _drop(self, reason: str) -> None:
         self._dropped[reason] += 1
-        self._on_drop(reason)
+        self.on_drop(reason)
 
 
 def _name(model: str, now: datetime, posted: int) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -75,6 +75,7 @@ def change_between(live: Cached, intent: Intent) -> Change:
     return Change(intent, add, intent.leavers & there)
 
 
+@dataclass(slots=True, eq=False)
 class OwnerWriter:
     """Collects changes of owners and writes them after a delay.
 
@@ -82,30 +83,22 @@ class OwnerWriter:
     applies an intent that must still be at a version.
     """
 
-    def __init__(
-        self,
-        cache: Cache,
-        models: ModelCache,
-        *,
-        same_content: Callable[[Cached, Intent], bool],
-        send: Callable[[Intent, int], Awaitable[None]],
-        wake: Callable[[Key], None],
-        delay_seconds: float = DELAY_SECONDS,
-    ) -> None:
-        self._cache = cache
-        self._models = models
-        self._same_content = same_content
-        self._send = send
-        self._wake = wake
-        self._delay = delay_seconds
-        self._waiting: dict[Address, Change] = {}
-        self._due: dict[Address, asyncio.Event] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        models.on_removal = self._model_gone
+    cache: Cache
+    models: ModelCache
+    same_content: Callable[[Cached, Intent], bool]
+    send: Callable[[Intent, int], Awaitable[None]]
+    wake: Callable[[Key], None]
+    delay_seconds: float = DELAY_SECONDS
+    _waiting: dict[Address, Change] = field(default_factory=dict, init=False)
+    _due: dict[Address, asyncio.Event] = field(default_factory=dict, init=False)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self.models.on_removal = self._model_gone
 
     def defer(self, address: Address, change: Change, live: Cached) -> bool:
         """Take a change that can wait, else return False; others are written together with it."""
-        if not change.can_wait(live, self._models):
+        if not change.can_wait(live, self.models):
             return False
         known = self._waiting.get(address)
         self._waiting[address] = known.then(change) if known else change
@@ -125,24 +118,24 @@ class OwnerWriter:
     def _model_gone(self, key: Key) -> None:
         """Write at once what can no longer wait, since a model has gone."""
         for address, change in self._waiting.items():
-            live = self._cache.find(*address) if address[1] == key.namespace else None
-            if live is not None and not change.can_wait(live, self._models):
+            live = self.cache.find(*address) if address[1] == key.namespace else None
+            if live is not None and not change.can_wait(live, self.models):
                 self._due[address].set()
 
     async def _flush(self, address: Address) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._due[address].wait(), self._delay)
+            await asyncio.wait_for(self._due[address].wait(), self.delay_seconds)
         del self._due[address]
-        change, live = self._waiting.pop(address), self._cache.find(*address)
-        if live is not None and self._same_content(live, change.intent):
+        change, live = self._waiting.pop(address), self.cache.find(*address)
+        if live is not None and self.same_content(live, change.intent):
             # The content must be what is there: an older intent would take back what a sibling
             # recorded meanwhile.
             owners = change.applied_to(owners_in(live))
             try:
-                await self._send(change.intent.with_owners(owners), live.version)
+                await self.send(change.intent.with_owners(owners), live.version)
             except WritesForbiddenError:
                 pass  # the models woken below defer their owners again, or the next leader does
             except ClusterError as error:
                 _LOG.warning("owners of %s %s were not written: %s", address[0], address[2], error)
         for owner in change.add.values():
-            self._wake(Key(address[1], owner["name"]))
+            self.wake(Key(address[1], owner["name"]))

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -100,26 +100,18 @@ async def fetch(session: aiohttp.ClientSession, url: str, most_bytes: int) -> by
         return None
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Servers:
     """What the servers of each model last said that its status depends on; `wake` writes it."""
 
-    def __init__(
-        self,
-        *,
-        models: ModelCache,
-        cache: Cache,
-        wake: Callable[[Key], None],
-        interval_seconds: float,
-        port: int = METRICS_PORT,
-    ) -> None:
-        self._models = models
-        self._cache = cache
-        self._wake = wake
-        self._interval = interval_seconds
-        self._port = port
-        self._said: dict[str, ServerState] = {}
-        self._notable: dict[Key, tuple[ServerState, ...]] = {}
-        self._silent = False
+    models: ModelCache
+    cache: Cache
+    wake: Callable[[Key], None]
+    interval_seconds: float
+    port: int = METRICS_PORT
+    _said: dict[str, ServerState] = field(default_factory=dict, init=False)
+    _notable: dict[Key, tuple[ServerState, ...]] = field(default_factory=dict, init=False)
+    _silent: bool = field(default=False, init=False)
 
     def notable(self, key: Key) -> tuple[ServerState, ...]:
         """Return what servers of a model said that its status depends on, by the pods' names."""
@@ -142,12 +134,12 @@ class Servers:
                 except Exception:  # noqa: BLE001  # one round's defect must not end the operator
                     _LOG.exception("a round of queries to servers failed; the next round retries")
                 took = time.monotonic() - started
-                await asyncio.sleep(max(self._interval / 10, self._interval - took))
+                await asyncio.sleep(max(self.interval_seconds / 10, self.interval_seconds - took))
 
     async def poll(self, session: aiohttp.ClientSession) -> None:
         """Query every running server once, and wake the models of which something new is known."""
         pods: dict[Key, tuple[ServerPod, ...]] = {}
-        for number, key in enumerate(self._models):
+        for number, key in enumerate(self.models):
             pods[key] = self._pods_of(key)
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
@@ -196,13 +188,13 @@ class Servers:
         """Return the running server pods of a model, by name."""
         return tuple(
             pod
-            for item in self._cache.of_model(key)
+            for item in self.cache.of_model(key)
             if item.kind == POD.kind and not item.job and (pod := item.once(server_pod))
         )
 
     async def _query(self, session: aiohttp.ClientSession, pod: ServerPod) -> ServerState | None:
         """Return what a server says; None when it says nothing that is understood."""
-        url = f"http://{host_port(pod.address, self._port)}{PATH}"
+        url = f"http://{host_port(pod.address, self.port)}{PATH}"
         try:
             body = await fetch(session, url, _MOST_BYTES)
             return ServerState.from_json(body) if body is not None else None
@@ -219,7 +211,7 @@ class Servers:
             self._notable[key] = notable
         else:
             del self._notable[key]
-        self._wake(key)
+        self.wake(key)
 
     def _report_silence(self, every: list[ServerPod], answered: set[str]) -> None:
         """Log once that no server answers at all: then a rule of the network is in between."""
@@ -230,7 +222,7 @@ class Servers:
                 "in conditions. Let the operator's pod through the NetworkPolicies of the models' "
                 "namespaces.",
                 len(every),
-                self._port,
+                self.port,
             )
         elif answered and self._silent:
             _LOG.info("servers answer again")
