@@ -4,9 +4,10 @@ A key that is left out means the default of the configuration class, not an erro
 llava-1.5-7b has no hidden_size in its text_config at all.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes
+from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token
 from mm_api.documents.model_facts import TextFacts, VisionFacts
 
@@ -43,10 +44,22 @@ TEXT_DEFAULTS: dict[str, dict[str, int]] = {
 model that is not here must name every key itself."""
 
 
-def text_facts(section: JsonObject, *, where: str = "text_config", **more: Any) -> TextFacts:
+def decoder_of(config: JsonObject, kinds: Sequence[str], expected: str = "") -> JsonObject:
+    """Return text_config with its type, the first of `kinds` where it names none.
+
+    Another type is refused (CheckpointError) with what is `expected`.
+    """
+    text = section(config, "text_config") or {}
+    kind = text.get("model_type", kinds[0])
+    if kind not in kinds:
+        raise invalid(f"text_config.model_type is {kind!r}; expected {expected or kinds[0]}")
+    return {"model_type": kind} | text
+
+
+def text_facts(values: JsonObject, *, where: str = "text_config", **more: Any) -> TextFacts:
     """Return the dimensions of a text model; CheckpointError: `ConfigInvalid`."""
-    kind = str(section.get("model_type", "llama"))
-    size = Sizes(section, TEXT_DEFAULTS.get(kind, {}), where)
+    kind = str(values.get("model_type", "llama"))
+    size = Sizes(values, TEXT_DEFAULTS.get(kind, {}), where)
     hidden, heads, head_size = size.heads("hidden_size", "num_attention_heads")
     defaults = TEXT_DEFAULTS.get(kind, {})
     return TextFacts(

@@ -7,7 +7,7 @@ is no vision builder of it.
 from dataclasses import replace
 from math import isqrt
 
-from mm_api.checkpoint.text import text_facts
+from mm_api.checkpoint.text import decoder_of, text_facts
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import image_token, tower_facts, tower_sizes
 from mm_api.families.family import Family, PyTorchServing
@@ -27,10 +27,7 @@ WINDOW = 4096
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of a Gemma 3 checkpoint with a tower; CheckpointError: another one's."""
-    text = section(config, "text_config") or {}
-    kind = text.get("model_type", "gemma3_text")
-    if kind != "gemma3_text":
-        raise invalid(f"text_config.model_type is {kind!r}; expected gemma3_text")
+    text = decoder_of(config, ("gemma3_text",))
     for key in ("final_logit_softcapping", "attn_logit_softcapping", "use_bidirectional_attention"):
         if text.get(key):
             raise invalid(f"text_config.{key} is {text[key]!r}; expected none, as in Gemma 3")
@@ -52,7 +49,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     layers = text.get("layer_types")
     windowed = "sliding_attention" in layers if isinstance(layers, list) else True
     window = Sizes(text, {}, "text_config")("sliding_window", WINDOW) if windowed else None
-    facts = text_facts({"model_type": kind} | text, tied_embeddings=tied, sliding_window=window)
+    facts = text_facts(text, tied_embeddings=tied, sliding_window=window)
     return Dimensions(facts, vision, image_token_id=image_token(config))
 
 

@@ -3,7 +3,7 @@
 TensorRT-LLM has no class of it (docs/source/models/supported-models.md).
 """
 
-from mm_api.checkpoint.text import beside_tower
+from mm_api.checkpoint.text import beside_tower, decoder_of
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.families.family import Family
@@ -22,12 +22,7 @@ LARGEST_SIDE = 4096
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of an Idefics3 or SmolVLM checkpoint; CheckpointError: of other parts."""
-    text = section(config, "text_config") or {}
-    kind = text.get("model_type", "llama")
-    if kind != "llama":
-        raise invalid(
-            f"text_config.model_type is {kind!r}; expected llama, whose blocks are planned"
-        )
+    text = decoder_of(config, ("llama",), "llama, whose blocks are planned")
     size = Sizes(section(config, "vision_config") or {}, TOWER, "vision_config")
     side, merged = size("image_size"), Sizes(config, {})("scale_factor", MERGED)
     patches = side // size("patch_size")

@@ -7,7 +7,7 @@ InternVLForConditionalGeneration, in the newest sources that were read; older ta
 
 from typing import Any
 
-from mm_api.checkpoint.text import beside_tower
+from mm_api.checkpoint.text import beside_tower, decoder_of
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.families.family import Family
@@ -29,13 +29,8 @@ MERGED = 2
 
 def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of an InternVL checkpoint; CheckpointError: not as InternVL 3's."""
-    text = section(config, "text_config") or {}
-    kind = text.get("model_type", "qwen2")
-    if kind not in DECODERS:
-        raise invalid(
-            f"text_config.model_type is {kind!r}; expected one of {', '.join(DECODERS)}, whose"
-            " blocks are planned. Use an InternVL3-*-hf"
-        )
+    known = f"one of {', '.join(DECODERS)}, whose blocks are planned. Use an InternVL3-*-hf"
+    text = decoder_of(config, DECODERS, known)
     if text.get("use_sliding_window"):
         raise invalid("text_config.use_sliding_window is true; expected false")
     for key, expected in (

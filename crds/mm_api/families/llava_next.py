@@ -6,7 +6,8 @@ Triton's preprocessing model refuses a vision engine of `llava_next`.
 
 from dataclasses import replace
 
-from mm_api.checkpoint.values import Dimensions, JsonObject, invalid, section
+from mm_api.checkpoint.text import decoder_of
+from mm_api.checkpoint.values import Dimensions, JsonObject, invalid
 from mm_api.checkpoint.vision import grids_of, most_tiles
 from mm_api.families import llava
 from mm_api.families.family import NO_ENGINES, Family, PyTorchServing
@@ -23,21 +24,24 @@ PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 """LlavaNextConfig's own."""
 
 
-def read(config: JsonObject, processor: JsonObject) -> Dimensions:
-    """Return the parts of a LLaVA-NeXT checkpoint, of tiled images; CheckpointError: others."""
-    text = section(config, "text_config") or {}
-    kind = text.get("model_type", "llama")
-    if kind not in TEXTS:
-        raise invalid(
-            f"text_config.model_type is {kind!r}; expected {' or '.join(TEXTS)}, whose blocks are"
-            " planned and converted. Use llava-v1.6-mistral-7b-hf or -vicuna-7b-hf."
-        )
-    window = text.get("sliding_window", MISTRALS_WINDOW if kind == "mistral" else None)
+def check_window(text: JsonObject) -> None:
+    """Refuse (CheckpointError) a language model that does not attend to all of an image."""
+    default = MISTRALS_WINDOW if text["model_type"] == "mistral" else None
+    window = text.get("sliding_window", default)
     if window is not None:
         raise invalid(
             f"text_config.sliding_window is {window!r}; expected null: the answer must attend to"
             " all of an image and its question"
         )
+
+
+def read(config: JsonObject, processor: JsonObject) -> Dimensions:
+    """Return the parts of a LLaVA-NeXT checkpoint, of tiled images; CheckpointError: others."""
+    known = (
+        f"{' or '.join(TEXTS)}, whose blocks are planned and converted. Use"
+        " llava-v1.6-mistral-7b-hf or -vicuna-7b-hf."
+    )
+    check_window(decoder_of(config, TEXTS, known))
     found = llava.read(config, processor)
     assert found.vision is not None  # noqa: S101 (llava.read has made it)
     if found.vision.feature_select == "full":

@@ -6,13 +6,13 @@ VLM model"); there is no vision builder of it.
 
 from typing import Any
 
-from mm_api.checkpoint.text import beside_tower
+from mm_api.checkpoint.text import beside_tower, decoder_of
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import Family, PyTorchServing
 from mm_api.families.image_layouts.lines import LINES
-from mm_api.families.llava_next import MISTRALS_WINDOW
+from mm_api.families.llava_next import check_window
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.sentences import a
 
@@ -35,24 +35,14 @@ def parts_of(config: JsonObject, processor: JsonObject, *, merged: int, model: s
     `merged`: patches a side that become one feature. `model`: to use where this one is refused,
     with a CheckpointError.
     """
-    text = section(config, "text_config") or {}
-    kind = text.get("model_type", "mistral")
-    if kind != "mistral":
-        raise invalid(
-            f"text_config.model_type is {kind!r}; expected mistral, whose blocks are planned. Use"
-            f" {a(model)}"
-        )
-    window = text.get("sliding_window", MISTRALS_WINDOW)
-    if window is not None:
-        raise invalid(
-            f"text_config.sliding_window is {window!r}; expected null: the answer must attend to"
-            " all of an image and its question"
-        )
+    known = f"mistral, whose blocks are planned. Use {a(model)}"
+    text = decoder_of(config, ("mistral",), known)
+    check_window(text)
     layer = config.get("vision_feature_layer", -1)
     if layer != -1:
         raise invalid(f"vision_feature_layer is {layer!r}; expected -1, as in {model}")
     vision = lines_of(config, processor, merged=merged)
-    return beside_tower(config, {"model_type": kind} | text, vision)
+    return beside_tower(config, text, vision)
 
 
 def lines_of(config: JsonObject, processor: JsonObject, *, merged: int) -> VisionFacts:

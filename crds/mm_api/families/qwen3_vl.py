@@ -6,7 +6,7 @@ backend serves it since 1.2 (pull request 9060, "support Qwen3-VL dense model in
 
 from dataclasses import replace
 
-from mm_api.checkpoint.text import beside_tower
+from mm_api.checkpoint.text import beside_tower, decoder_of
 from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, section
 from mm_api.families import qwen2_vl
 from mm_api.families.family import Family, PyTorchServing
@@ -35,10 +35,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
     """Return the parts of a dense Qwen3-VL checkpoint; CheckpointError: another language model."""
     values = section(config, "vision_config") or {}
     size = Sizes(values, TOWER, "vision_config")
-    text = section(config, "text_config") or {}
-    kind = text.get("model_type", "qwen3_vl_text")
-    if kind != "qwen3_vl_text":
-        raise invalid(f"text_config.model_type is {kind!r}; expected qwen3_vl_text")
+    text = decoder_of(config, ("qwen3_vl_text",))
     rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
     sections = rope.get("mrope_section", [24, 20, 20])
     if not isinstance(sections, list) or len(sections) != SECTIONS:
@@ -52,7 +49,7 @@ def read(config: JsonObject, processor: JsonObject) -> Dimensions:
             f"vision_config.deepstack_visual_indexes is {stacked!r}; expected a list of layers"
         )
     vision = qwen2_vl.vision_facts(size, processor, stacked_features=len(stacked))
-    return beside_tower(config, {"model_type": kind} | text, vision)
+    return beside_tower(config, text, vision)
 
 
 WRAPPER = chatml("<|vision_start|><|image_pad|><|vision_end|>")
