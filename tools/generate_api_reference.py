@@ -127,7 +127,8 @@ def _objects(path: str, schema: Schema, known: dict[str, str]) -> Iterator[str]:
     place = known.setdefault(json.dumps(schema, sort_keys=True), path)
     if place != path:
         anchor = re.sub(r"[^\w-]", "", place.lower())
-        page = f"api-{place.split('.')[1].removesuffix('[]')}.md"
+        root, part = place.split(".")[:2]
+        page = f"api-{root if root == 'status' else part.removesuffix('[]')}.md"
         yield f"## `{path}`\n\n{schema['description']} Fields: [`{place}`]({page}#{anchor}).\n"
         return
     lines = [f"## `{path}`\n", f"{schema['description']}\n"]

@@ -43,6 +43,7 @@ from mm_operator.model import (
 )
 from mm_operator.plan import decide
 from mm_operator.plan.rollout_turns import rollout_turn_of
+from mm_operator.scaling.evaluation import encoders_of
 from mm_operator.status.derive import derive
 
 _LOG = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ class Reconciler:
             now,
             self.scaling(record.uid),
             self.servers(key),
+            encoder_scaling=self.scaling(encoders_of(record.uid)),
             turn=self.turns.turn(key),
             evidence=self.evidence(key),
         )

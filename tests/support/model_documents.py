@@ -94,6 +94,7 @@ RULE_EXAMPLES = (
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.guidedDecoding": "On",
+    "vision.gpu": {"count": 0},
     "model.family": "gemma3",
     **{f"engine.parallelism.{name}": 2 for name in ("tensor", "pipeline", "expert")},
     "engine.quantization": "FP8",

@@ -252,6 +252,11 @@ class ModelPlan(Document):
     serving_plan: ServingPlan | None = Field(
         default=None, description="Backend Reference: what pods read."
     )
+    bottleneck: str | None = Field(
+        default=None,
+        description="Whether encoders in pods of their own or the language model are, and how that "
+        "is known. None: images are encoded where answers are.",
+    )
     reasons: list[Reason] = Field(default=[], description="Why each number is what it is.")
     warnings: list[PlanWarning] = Field(default=[], description="It works, but.")
     errors: list[PlanError] = Field(default=[], description="Empty: the plan is valid.")

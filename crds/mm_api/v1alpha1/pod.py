@@ -40,10 +40,13 @@ GpuResource = Annotated[
 """What NVIDIA's device plugin names the GPUs of a node, slices included."""
 
 
+GpuProduct = Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$", max_length=63)]
+
+
 class Gpu(ApiModel):
     """GPUs of one pod."""
 
-    product: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$", max_length=63)] | None = Field(
+    product: GpuProduct | None = Field(
         default=None,
         description="GPU product, as in the node label nvidia.com/gpu.product, for example "
         "NVIDIA-H100-80GB-HBM3. Absent: any product.",

@@ -22,7 +22,7 @@ from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
 from mm_api.v1alpha1.rule import Rule
 from mm_api.v1alpha1.runtime import RuntimeSpec
-from mm_api.v1alpha1.vision import VisionSpec
+from mm_api.v1alpha1.vision import EncoderAutoscaling, EncoderGpu, VisionSpec
 
 _SERVICE_NAME: Final = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 _METRIC_LABEL: Final = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
@@ -140,6 +140,13 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             message="strategy Canary and autoscaling that moves replicas are not supported "
             "together: set autoscaling.mode to Recommend, or strategy to Rolling",
             field="rollout.strategy",
+        ),
+        Rule(
+            cel="!has(self.vision.autoscaling) || !has(self.autoscaling) || "
+            "self.autoscaling.engine == 'Builtin'",
+            message="encoders are scaled by the operator alone, which KEDA would not see: set "
+            "autoscaling.engine to Builtin, or remove vision.autoscaling",
+            field="vision.autoscaling",
         ),
         Rule(
             cel="self.rollout.strategy != 'Canary' || self.vision.placement == 'Colocated'",
@@ -359,16 +366,38 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     VisionSpec: (
         Rule(
             cel="self.placement == 'Disaggregated' || (self.replicas == 1 && "
+            "!has(self.autoscaling) && !has(self.gpu) && !has(self.nodeSelector) && "
             "(!has(self.resources.requests) || size(self.resources.requests) == 0) && "
             "(!has(self.resources.limits) || size(self.resources.limits) == 0))",
-            message="replicas and resources are those of encoders in pods of their own: set "
-            "placement to Disaggregated, or remove them",
+            message="replicas, autoscaling, gpu, nodeSelector and resources are those of encoders "
+            "in pods of their own: set placement to Disaggregated, or remove them",
             field="replicas",
+        ),
+        Rule(
+            cel="!has(self.gpu) || self.engine != 'TensorRT'",
+            message="an engine of TensorRT runs on the GPU product that built it: remove gpu, or "
+            "set engine to Torch",
+            field="gpu",
         ),
         Rule(
             cel="!has(self.threadPercentage) || self.sharing != 'TimeSlicing'",
             message="threadPercentage is a share under MPS: set sharing to MPS, or remove it",
             field="threadPercentage",
+        ),
+    ),
+    EncoderGpu: (
+        Rule(
+            cel="self.count == 1 || !has(self.product)",
+            message="count 0 is the processor, which has no GPU product: remove product, or set "
+            "count to 1",
+            field="count",
+        ),
+    ),
+    EncoderAutoscaling: (
+        Rule(
+            cel="self.minReplicas <= self.maxReplicas",
+            message="minReplicas must not be above maxReplicas: lower it, or raise maxReplicas",
+            field="minReplicas",
         ),
     ),
     PrometheusSpec: (

@@ -67,13 +67,6 @@ class BuildStatus(ApiModel):
     exit_code: int | None = Field(default=None, description="Exit code of the failed step.")
 
 
-class EncodersStatus(ApiModel):
-    """The vision encoders in pods of their own."""
-
-    replicas: int = Field(ge=0, description="Encoders of every revision.")
-    ready_replicas: int = Field(ge=0, description="Encoders that answer now.")
-
-
 StartPhase = Literal["Pull", "Load", "WarmUp"]
 """Phases of a pod's start, in this order."""
 
@@ -194,6 +187,17 @@ class ScalingStatus(ApiModel):
     work_problem: Text | None = Field(
         default=None,
         description="Why a cost that the pods measured is not the one that is counted with.",
+    )
+
+
+class EncodersStatus(ApiModel):
+    """The vision encoders in pods of their own."""
+
+    replicas: int = Field(ge=0, description="Encoders of every revision.")
+    ready_replicas: int = Field(ge=0, description="Encoders that answer now.")
+    scaling: ScalingStatus | None = Field(
+        default=None,
+        description="How many are wanted, and why. Absent: vision.autoscaling is.",
     )
 
 

@@ -220,6 +220,19 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         more=": the server encodes images itself",
     ),
     _row(
+        _TENSORRT,
+        "vision.gpu",
+        "hardware of the encoders' own is",
+        more=": TensorRT's engines run on the GPU product that built them",
+    ),
+    _row(
+        _REFERENCE,
+        "vision.gpu",
+        "hardware of the encoders' own is",
+        instead="set runtime.gpu.count to 1, or remove the field",
+        without_gpu=True,
+    ),
+    _row(
         _VLLM,
         "runtime.triton.expose",
         "Triton's own ports are",

@@ -17,8 +17,9 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from mm_api.contract import GATEWAY_PORT
+from mm_api.contract import GATEWAY_PORT, METRICS_PORT
 from mm_api.hosts import host_port
+from mm_api.labels import APP_COMPONENT
 from mm_devcluster import packages
 from mm_devcluster.addresses import network_of
 from mm_devcluster.demo.target import Target
@@ -32,15 +33,16 @@ STOP_SECONDS = 20.0
 SCRAPE = "2s"
 """A demo should not wait for a scrape; 15 s is usual."""
 
-_PODS = "app.kubernetes.io/component=server"
+_PORTS = {"server": GATEWAY_PORT, "encoder": METRICS_PORT}
+_PODS = f"app.kubernetes.io/component in ({','.join(_PORTS)})"
 _LIST_SECONDS = 2.0
 
 
 def targets(pods: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what Prometheus scrapes of a list of pods: each gateway, with its pod's labels."""
+    """Return what Prometheus scrapes of a list of pods: their page, with the pod's labels."""
     return [
         {
-            "targets": [host_port(address, GATEWAY_PORT)],
+            "targets": [host_port(address, _PORTS[pod["metadata"]["labels"][APP_COMPONENT]])],
             "labels": {
                 "namespace": pod["metadata"]["namespace"],
                 "pod": pod["metadata"]["name"],

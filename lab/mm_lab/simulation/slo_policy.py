@@ -1,5 +1,6 @@
 """The operator's own policy as the simulator runs it: observation from meters, state kept."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from mm_lab.simulation.meters import Meters
@@ -36,13 +37,16 @@ class SloPolicy:
         cold_start_seconds: float | None = None,
         tick_seconds: int = 15,
         age_seconds: int = SCRAPE_AGE_SECONDS,
+        starved: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._starved = starved
         self.tick_seconds = tick_seconds
         self._age_seconds = age_seconds
         self._objectives = objectives
         self._cold_start_seconds = cold_start_seconds
         self._state: State | None = None
         self.decisions: list[Decision] = []
+        self.last: Decision | None = None
 
     def replicas(self, view: View) -> int:
         """Return the decision's number."""
@@ -56,9 +60,11 @@ class SloPolicy:
             cold_start_seconds=self._cold_start_seconds,
             traffic=None if view.silent else self._traffic(view),
             traffic_problem="Prometheus gives no answer." if view.silent else "",
+            starved=self._starved(),
         )
         state = self._state or fresh(observation.at, fleet.wanted)
         decision, self._state = decide(observation, state, self._objectives)
+        self.last = decision
         if decision.replicas != decision.current or not self.decisions:
             self.decisions.append(decision)
         return decision.replicas

@@ -24,6 +24,7 @@ from mm_ctl.commands.memory_bars import bars_of
 from mm_ctl.commands.plan_commands import as_commands
 from mm_ctl.commands.plan_table import as_table
 from mm_ctl.documents import UsageError, name_of, read_model, read_text
+from mm_operator.plan.engine.bottleneck import measured
 from mm_operator.plan.engine.gpu import choose_gpu, computes_on_gpu
 from mm_operator.plan.engine.model_plan import model_plan
 from mm_operator.plan.engine.request import Inputs
@@ -106,7 +107,9 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
             given_version=options.trtllm_version,
         )
     )
-    return planned.model_copy(update={"warnings": [*assumed, *planned.warnings]})
+    found = measured(document.get("status") or {}) or planned.bottleneck
+    changes = {"warnings": [*assumed, *planned.warnings], "bottleneck": found}
+    return planned.model_copy(update=changes)
 
 
 def _facts(document: dict[str, Any], options: argparse.Namespace) -> ModelFacts:

@@ -27,6 +27,7 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
         limits = planned.limits.model_dump(by_alias=True).items()
         yield from _section("LIMITS", (f"{name:<22}{value:>12,}" for name, value in limits))
     yield from _memory(planned)
+    yield from _section("ENCODERS", [planned.bottleneck] if planned.bottleneck else ())
     yield from _pools(planned)
     yield from _evaluation(planned)
     reasons = (f"{one.field} = {one.value}: {one.reason}" for one in planned.reasons)

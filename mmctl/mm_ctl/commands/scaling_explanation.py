@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mm_operator.autoscaling.wording import replicas
+from mm_operator.plan.engine.bottleneck import measured
 
 _SHOWN_INPUTS = {
     "demandForecast": "work that is about to arrive, in busy replicas",
@@ -36,7 +37,23 @@ _UNITS = {
 
 
 def explain(model: Mapping[str, Any], *, history: bool = True) -> Iterator[str]:
-    """Yield the explanation line by line, at its end the last changes."""
+    """Yield the explanation line by line: of the replicas, then of encoders that are scaled.
+
+    `history`: with the last changes.
+    """
+    yield from _explain_replicas(model, history=history)
+    status = model.get("status") or {}
+    follows = (model["spec"].get("vision") or {}).get("autoscaling")
+    scaling = (status.get("encoders") or {}).get("scaling")
+    if follows and scaling:
+        wanted = f"{scaling['desired']} ({scaling['reason']})"
+        yield f"Its encoders have {replicas(scaling['current'])} and should have {wanted}."
+        yield from _explain_scaling(follows, scaling, {}, history=history)
+    if text := measured(status):
+        yield f"  {text}"
+
+
+def _explain_replicas(model: Mapping[str, Any], *, history: bool) -> Iterator[str]:
     metadata, spec = model["metadata"], model["spec"]
     status = model.get("status") or {}
     name = f"{metadata['namespace']}/{metadata['name']}"
@@ -51,6 +68,16 @@ def explain(model: Mapping[str, Any], *, history: bool = True) -> Iterator[str]:
         return
     desired = scaling.get("desired", requested)
     yield f"{has} and should have {desired} ({scaling.get('reason')})."
+    yield from _explain_scaling(autoscaling, scaling, status, history=history)
+
+
+def _explain_scaling(
+    autoscaling: Mapping[str, Any],
+    scaling: Mapping[str, Any],
+    status: Mapping[str, Any],
+    *,
+    history: bool,
+) -> Iterator[str]:
     if scaling.get("message"):
         yield f"  {scaling['message']}"
     yield from _condition(status)

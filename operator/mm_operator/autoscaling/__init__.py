@@ -13,6 +13,7 @@ from mm_operator.autoscaling.decision import (
     Vetoed,
 )
 from mm_operator.autoscaling.objectives import (
+    ENCODERS,
     SETTLE_SECONDS,
     LatencyMetric,
     LatencyObjective,

@@ -103,3 +103,10 @@ class Decision:
     vetoes: tuple[Vetoed, ...] = ()
     objectives: tuple[ObjectiveOutcome, ...] = ()
     metrics_available: bool = True
+
+    def is_short(self, slots_per_replica: int) -> bool:
+        """Return whether who waits for these replicas waits for want of them."""
+        ready = self.inputs.get("readyReplicas", 0)
+        carried = ready * self.inputs.get("utilisationTarget", 1)
+        waits = self.inputs.get("inFlightRequests", 0) > ready * slots_per_replica
+        return waits or self.inputs.get("demandForecast", 0) > carried

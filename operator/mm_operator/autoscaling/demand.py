@@ -89,8 +89,9 @@ def demand_of(
         _work_now(traffic, objectives.cost)
         if objectives.cost is not None
         # No more slots are taken than there are. A queue in front of them says that more is needed
-        # and not how much: it grows until the requested replicas serve.
-        else (min(taken, serving),) * 3
+        # and not how much: it grows until the requested replicas serve. One that waits for encoders
+        # says nothing.
+        else (min(taken, serving * (objectives.utilisation if observation.starved else 1)),) * 3
     )
     usual = jitter * steady
     sudden = max(

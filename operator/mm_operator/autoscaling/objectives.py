@@ -183,3 +183,9 @@ class Objectives:
     def helpful_utilisation(self) -> float:
         """Return how busy replicas are at least when the load slows them."""
         return self.tuning.idle_share * self.utilisation
+
+
+ENCODERS = Tuning(utilisation=0.5)
+"""For vision encoders in pods of their own. One takes its images one batch after the other, and
+large ones hold up all behind them: at 70 % of their work twice as many requests missed their first
+token as at 50 % (`docs/studies/disaggregated-encoders.md`)."""

@@ -86,6 +86,10 @@ class Observation:
     hold_problem: str = "No router holds requests."
     """Why requests would be lost without a replica, one sentence; empty: a router holds them."""
 
+    starved: bool = False
+    """More images arrive than the encoders in pods of their own should carry: requests are late for
+    want of encoders, and another replica would not help them."""
+
     @property
     def pending(self) -> int:
         """Return the replicas that were requested and do not serve yet."""

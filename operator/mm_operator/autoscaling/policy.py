@@ -239,7 +239,9 @@ def _boost(situation: Situation) -> _Recommendation | None:
     """Return more replicas when a latency misses its target and more of them would help."""
     observation, tuning = situation.observation, situation.objectives.tuning
     pressure, state = situation.pressure, situation.state
-    if pressure.value is None or pressure.high_ticks < tuning.high_ticks or observation.pending:
+    if pressure.value is None or pressure.high_ticks < tuning.high_ticks:
+        return None
+    if observation.pending or observation.starved:
         return None
     recent = [at for at in (state.raised_at, state.became_ready_at) if at is not None]
     if recent and observation.at - max(recent) < tuning.effect_seconds:

@@ -50,9 +50,11 @@ def queue_of(
     beyond = growth * mean_work(traffic, objectives.cost)
     noise = (1 - tuning.margin) * serving * _full_load(state, traffic, objectives, at)
     more = beyond > noise or (traffic.fast.refused > 0 and growth >= 0)
-    grows = stands and more and not _just_helped(state, at)
+    # One that waits for encoders says nothing of what replicas do.
+    grows = stands and more and not _just_helped(state, at) and not observation.starved
     busy = traffic.running is not None and traffic.running >= tuning.margin * slots
-    state = _learned(state, observation, traffic, objectives, full=grows or (stands and busy))
+    full = grows or (stands and busy and not observation.starved)
+    state = _learned(state, observation, traffic, objectives, full=full)
     full_load = _full_load(state, traffic, objectives, at)
     proven = 0.0
     if grows and _is_old(state, at):

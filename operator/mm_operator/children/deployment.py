@@ -105,6 +105,7 @@ def fresh_template(
             ],
             shm_bytes=serving.pools.shm_bytes,
             gpu=gpu,
+            scheduling=spec.runtime,
             page_port=GATEWAY_PORT,
         ),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from mm_api import labels
 from mm_api.contract import GRPC_PORT, METRICS_PORT, Flag
 from mm_api.documents.serving_plan import EncoderPlan, ServingPlan
-from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1 import MultimodalModelSpec, Scheduling, VisionSpec
 from mm_operator import names
 from mm_operator.children import containers, hardware, pull
 from mm_operator.children.disruption_budget import one_at_a_time
@@ -22,7 +22,7 @@ from mm_operator.children.serving_pod import (
     serving_template,
 )
 from mm_operator.model import EnginePlan, Plan, RolloutDecision, Snapshot
-from mm_operator.plan.engine.encoders import encoder_process_bytes
+from mm_operator.plan.engine.encoders import encoder_process_bytes, encodes_on_processor
 from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
@@ -89,8 +89,19 @@ def _pod(
         volumes=[],
         shm_bytes=encoders.pools.shm_bytes,
         gpu=gpu,
+        scheduling=_scheduling(spec),
         page_port=METRICS_PORT,
     )
+
+
+def _scheduling(spec: MultimodalModelSpec) -> Scheduling:
+    """Return where encoders may run: beside servers, but for what hardware of their own changes."""
+    changes: dict[str, Any] = {}
+    if spec.vision.node_selector is not None:
+        changes["node_selector"] = spec.vision.node_selector
+    if encodes_on_processor(spec):  # nodes without GPUs have no runtime class for them
+        changes["runtime_class_name"] = None
+    return spec.runtime.model_copy(update=changes)
 
 
 def build_encoders(
@@ -102,7 +113,7 @@ def build_encoders(
     """Return policy, Service, Deployment and, of several, the budget of encoders."""
     if template is None:
         return ()
-    name = names.encoders(snapshot.name)
+    name, replicas = names.encoders(snapshot.name), _replicas(snapshot, spec.vision)
     component = labels.Component.ENCODER
     selected = component_selector(snapshot.name, component)
     service = build_service_of(
@@ -128,9 +139,18 @@ def build_encoders(
         rollout=rollout,
         component=component,
         name=name,
-        replicas=spec.vision.replicas if spec.replicas else 0,  # nothing to encode for
+        replicas=replicas if spec.replicas else 0,  # nothing to encode for
     )
-    if spec.vision.replicas == 1:  # nothing would be kept: the only pod may be evicted
+    if replicas == 1:  # nothing would be kept: the only pod may be evicted
         return policy, service, deployment
     budget = one_at_a_time(own_metadata(snapshot, name=name, component=component), selected)
     return policy, service, deployment, budget
+
+
+def _replicas(snapshot: Snapshot, vision: VisionSpec) -> int:
+    """Return how many the autoscaler wants; until it has said so, how many there are."""
+    bounds, view, live = vision.autoscaling, snapshot.encoder_scaling, snapshot.observed.encoders
+    if bounds is None:
+        return vision.replicas
+    known = (view.status.desired if view else 0) or (live.wanted if live else 0)
+    return min(max(known or vision.replicas, bounds.min_replicas), bounds.max_replicas)

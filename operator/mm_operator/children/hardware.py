@@ -30,7 +30,8 @@ def encoder_gpu(spec: MultimodalModelSpec, engine: EnginePlan) -> RuntimeGpu:
     encoder = engine.memory.encoder
     if not engine.memory.per_gpu or (encoder is not None and encoder.context_bytes is None):
         return RuntimeGpu()
-    return _of(spec.runtime.gpu, spec, engine, 1)
+    gpu, own = _of(spec.runtime.gpu, spec, engine, 1), spec.vision.gpu
+    return gpu.model_copy(update={"product": own.product}) if own and own.product else gpu
 
 
 def building_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> RuntimeGpu:

@@ -9,6 +9,7 @@ from mm_api.v1alpha1 import (
     MultimodalModelSpec,
     RolloutSpec,
     RuntimeGpu,
+    Scheduling,
     TopologySpread,
     duration,
 )
@@ -36,6 +37,7 @@ class ServingPod:
 
     shm_bytes: int
     gpu: RuntimeGpu
+    scheduling: Scheduling
     page_port: int
     """Where its metrics are: one page, also of what runs beside."""
 
@@ -78,7 +80,7 @@ def serving_template(
                 *kind.volumes,
             ],
             **pod.pull_secrets(snapshot.settings.pull_secrets_of(spec)),
-            **pod.placement(spec.runtime, kind.gpu),
+            **pod.placement(kind.scheduling, kind.gpu),
             **device_claims.of_pod(kind.gpu, snapshot.name),
         },
     }

@@ -80,6 +80,7 @@ class Observer:
         scaling: ScalingView | None = None,
         servers: tuple[ServerState, ...] = (),
         *,
+        encoder_scaling: ScalingView | None = None,
         turn: Turn | None = None,
         evidence: tuple[CanaryEvidence, ...] = (),
     ) -> Snapshot:
@@ -112,6 +113,7 @@ class Observer:
             deleting=record.deleting,
             turn=turn,
             scaling=scaling,
+            encoder_scaling=encoder_scaling,
             servers=servers,
         )
 

@@ -176,3 +176,5 @@ class Snapshot:
     """What servers said that the status depends on: trouble, comparisons with the checkpoint."""
     scaling: ScalingView | None = None
     """None while the autoscaler did not evaluate the model yet; the status then stays as it is."""
+    encoder_scaling: ScalingView | None = None
+    """The same of its encoders in pods of their own."""

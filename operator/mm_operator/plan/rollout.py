@@ -59,6 +59,9 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
         content["userIds"] = "Namespace"
     if is_disaggregated(spec):
         content["encoder"] = stated(spec.vision.resources)
+        own, nodes = spec.vision.gpu, spec.vision.node_selector
+        if own is not None or nodes is not None:
+            content["encoderHardware"] = [own and plain(own), nodes]
     return digest(content)[:HASH_DIGITS]
 
 

@@ -52,6 +52,10 @@ class Requested:
     """Why they would be lost without a replica; empty: they wait. None: there are no routers."""
     slot: str = ""
     """Name of `spec.runtime.gpu.slot`; empty: the model takes turns with no other."""
+    encoded_elsewhere: bool = False
+    """Encoders in pods of their own encode its images."""
+    starved: bool = False
+    """There are too few of them."""
 
 
 class ModelAutoscaler:
@@ -78,7 +82,8 @@ class ModelAutoscaler:
         """(metric, label) -> how often; goes with the model."""
         self.written_version = 0
         """Version of the model that our last write made: an older record is out of date."""
-        self._replicas = replicas
+        self.replicas = replicas
+        """What was requested when it was last looked at, or moved."""
         self._engine = ""
         self._published: ScalingView | None = None
         self._published_at = float("-inf")
@@ -105,6 +110,10 @@ class ModelAutoscaler:
         self.cold_starts.see(pods)
         if reading.costs:  # else pods are new and reported none yet: what is known holds
             self.cost, self.cost_problem = believed(reading.costs, self.cost)
+            if requested.encoded_elsewhere and self.cost and self.cost.text_token_seconds:
+                # The benchmark's images waited for encoders; what is left is read as words are.
+                least = min(self.cost.image_token_seconds, self.cost.text_token_seconds)
+                self.cost = replace(self.cost, image_token_seconds=least)
         waiting = sum(pod.unschedulable for pod in pods)
         if not waiting:
             self._unschedulable_since = None
@@ -121,6 +130,7 @@ class ModelAutoscaler:
             traffic_problem=reading.problem and f"{reading.problem.rstrip('.')}.",
             held=requested.held,
             hold_problem=requested.hold_problem or "",
+            starved=requested.starved,
         )
         objectives = replace(objectives, cost=self.cost)
         may_start = requested.replicas or not requested.slot
@@ -134,7 +144,9 @@ class ModelAutoscaler:
         return decision
 
     def moved(self, before: int, after: int, reason: str, now: float) -> None:
-        """Note a change of the replicas."""
+        """Note a change of the replicas, if it is one."""
+        if before == after:
+            return
         last = self.history[0] if self.history else None
         undoes = (
             last is not None
@@ -142,7 +154,7 @@ class ModelAutoscaler:
             and now - moment_of(last) < REVERSAL_SECONDS
         )
         self.history = [change(now, before, after, reason), *self.history][:MOST_CHANGES]
-        self._replicas = after
+        self.replicas = after
         self.counts["mm_autoscaling_changes_total", "up" if after > before else "down"] += 1
         self.counts["mm_autoscaling_reversals_total", ""] += undoes
 
@@ -179,10 +191,10 @@ class ModelAutoscaler:
 
     def others_moved(self, requested: Requested, now: float) -> bool:
         """Return whether another client set the replicas, and note it."""
-        moved = requested.replicas != self._replicas
+        moved = requested.replicas != self.replicas
         if moved:
             self.moved(
-                self._replicas, requested.replicas, f"SetBy {requested.set_by or 'others'}", now
+                self.replicas, requested.replicas, f"SetBy {requested.set_by or 'others'}", now
             )
         return moved
 

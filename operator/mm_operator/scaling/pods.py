@@ -57,9 +57,12 @@ def scaled_pod(pod: Mapping[str, Any]) -> ScaledPod:
     """Return a pod as scaling reads it."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
-    servers = status.get("initContainerStatuses") or ()
-    statuses = [*servers, *(status.get("containerStatuses") or ())]
-    states = ((one.get("state") or {}).get("running") for one in servers)
+    # A server is a sidecar; in an encoder's pod it is the only container.
+    statuses = [
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ]
+    states = ((one.get("state") or {}).get("running") for one in statuses)
     running: Mapping[str, Any] = next(filter(None, states), {})
     scheduled = conditions.get("PodScheduled", {})
     return ScaledPod(

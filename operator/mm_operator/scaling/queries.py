@@ -5,7 +5,7 @@ model's and Ready: series of another cluster are no pod of ours. `max by`
 instead of `sum by` makes a pod that two jobs scrape count once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mm_api.metrics import OBJECTIVE_HISTOGRAMS
 from mm_operator.autoscaling.observation import (
@@ -35,6 +35,12 @@ COUNTERS: Mapping[str, tuple[str, str]] = {
 }
 """Part of the query's answer -> counter of the gateway and a matcher of its own."""
 
+ENCODER_COUNTERS: Mapping[str, tuple[str, str]] = {
+    "encoded": ("mm_encoder_batch_requests_sum", ""),
+    "encoder_busy": ("mm_encoder_busy_seconds_total", ""),
+}
+"""The same of encoders in pods of their own."""
+
 
 def matchers(pods: Iterable[tuple[str, str]], match_labels: Mapping[str, str]) -> str:
     """Return the label matchers that every selector carries.
@@ -56,17 +62,9 @@ def matchers(pods: Iterable[tuple[str, str]], match_labels: Mapping[str, str]) -
 
 def traffic_query(scope: str) -> str:
     """Return the query for everything but latencies."""
-    parts = [
-        _part(f"{name}_{window}", f"rate({metric}{_selector(scope, own)}[{length}])")
-        for name, (metric, own) in COUNTERS.items()
-        for window, length in WINDOWS.items()
-    ]
-    parts += [
-        _part(f"{name}_{NEWEST}", f"irate({metric}{_selector(scope, own)}[{_FAST}])")
-        for name, (metric, own) in COUNTERS.items()
-    ]
     finished = _selector(scope, 'code="200"')
-    parts += [
+    parts = [
+        *_rates(scope, COUNTERS),
         _part("output", f"increase(mm_output_tokens_total{_selector(scope)}[{_OUTPUT}])"),
         _part("finished", f"increase(mm_requests_total{finished}[{_OUTPUT}])"),
         _part(f"finished_{NEWEST}", f"irate(mm_requests_total{finished}[{_FAST}])"),
@@ -76,11 +74,36 @@ def traffic_query(scope: str) -> str:
             _part(f"work_{unit}", "mm_work_seconds" + _selector(scope, f'unit="{unit}"'))
             for unit in WORK_UNITS
         ),
-        # Prometheus' own clock on both sides: a skew against ours makes no series old.
-        _part("sampled_at", f"timestamp(mm_requests_running{_selector(scope)})"),
-        _part("now", f"0 * timestamp(mm_requests_running{_selector(scope)}) + time()"),
+        *_sampled(f"mm_requests_running{_selector(scope)}"),
     ]
     return "\nor ".join(parts)
+
+
+def encoder_query(scope: str) -> str:
+    """Return the query for encoders in pods of their own, and for images that came to servers."""
+    encoding = "mm_server_executing_requests" + _selector(scope, 'stage="encoding"')
+    parts = [
+        *_rates(scope, ENCODER_COUNTERS),
+        _part("busy", f"increase(mm_encoder_busy_seconds_total{_selector(scope)}[{_OUTPUT}])"),
+        _part("image_tokens", f"increase(mm_image_tokens_total{_selector(scope)}[{_OUTPUT}])"),
+        _part("encoding", f"avg_over_time({encoding}[{_FAST}])"),
+        *_sampled(encoding),
+    ]
+    return "\nor ".join(parts)
+
+
+def _rates(scope: str, counters: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for name, (metric, own) in counters.items():
+        counted = f"{metric}{_selector(scope, own)}"
+        for window, length in WINDOWS.items():
+            yield _part(f"{name}_{window}", f"rate({counted}[{length}])")
+        yield _part(f"{name}_{NEWEST}", f"irate({counted}[{_FAST}])")
+
+
+def _sampled(gauge: str) -> Iterator[str]:
+    # Prometheus' own clock on both sides: a skew against ours makes no series old.
+    yield _part("sampled_at", f"timestamp({gauge})")
+    yield _part("now", f"0 * timestamp({gauge}) + time()")
 
 
 def latency_queries(scope: str, metrics: Sequence[str]) -> dict[str, str]:

@@ -8,34 +8,34 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mm_api import labels
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
 from mm_operator import names
-from mm_operator.autoscaling import Decision, Objectives, take_turns
+from mm_operator.autoscaling import take_turns
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.client import Client, WritesForbiddenError
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.observe import parse_spec
-from mm_operator.cluster.resources import MODEL, POD, SCALED_OBJECT
+from mm_operator.cluster.resources import DEPLOYMENT, MODEL, POD, SCALED_OBJECT
 from mm_operator.errors import ClusterError
 from mm_operator.model import ScalingView
+from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.scaling import engines
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import engine_problem
+from mm_operator.scaling.evaluation import Evaluation, Slot, encoders_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
-from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
-from mm_operator.scaling.reader import Answers, read_all
+from mm_operator.scaling.reader import read_all
 from mm_operator.scaling.slots import slot_member
-from mm_operator.scaling.traffic import Reading, read_traffic
 from mm_operator.scaling.view import ScalingAuthority
 
 _LOG = logging.getLogger(__name__)
@@ -58,38 +58,6 @@ _TURN = 50
 """Models between two turns of others on the event loop: 10 ms, to parse a spec or decide."""
 
 _UNREADABLE = "the answers of Prometheus cannot be read: see the operator's log"
-
-
-Slot = tuple[str, str]
-"""Namespace, and name of a slot in it."""
-
-
-@dataclass(slots=True)
-class _Evaluation:
-    """One model in one tick."""
-
-    record: ModelRecord
-    spec: MultimodalModelSpec
-    requested: Requested
-    autoscaler: ModelAutoscaler
-    pods: Sequence[ScaledPod]
-    names: Sequence[str]
-    """Names of the pods, and of those that went within the longest window."""
-    endpoint: Endpoint | None = None
-    problem: str = ""
-    objectives: Objectives = field(init=False)
-    series: Answers = field(default_factory=dict)
-    turn: Decision | None = None
-    """Where another model of its slot has the GPU; the load decides nothing then."""
-
-    def __post_init__(self) -> None:
-        self.objectives = objectives_of(
-            self.requested.spec, slots_per_replica=self.requested.slots_per_replica
-        )
-
-    @property
-    def slot(self) -> Slot | None:
-        return _slot_of(self.record.key, self.spec)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -184,14 +152,14 @@ class Scaler:
         known = {evaluation.record.key: evaluation for evaluation in evaluations}
         for slot, keys in self._slots.items():
             self._take_turns(slot, [known[key] for key in sorted(keys & known.keys())])
-        self._forget({evaluation.record.uid for evaluation in evaluations})
+        self._forget({evaluation.uid for evaluation in evaluations})
         for evaluation in evaluations:
             if evaluation.autoscaler.changes_engine(evaluation.requested.spec.engine):
                 self.conflicts.suspect(evaluation.record.key)  # what the former engine left behind
         await self.conflicts.refresh(evaluation.record.key for evaluation in evaluations)
         await self._resolve(evaluations)
-        groups: dict[Endpoint, list[_Evaluation]] = defaultdict(list)
-        alone: list[_Evaluation] = []
+        groups: dict[Endpoint, list[Evaluation]] = defaultdict(list)
+        alone: list[Evaluation] = []
         for evaluation in evaluations:
             (groups[evaluation.endpoint] if evaluation.endpoint else alone).append(evaluation)
         await self.endpoints.keep(set(groups))
@@ -200,21 +168,20 @@ class Scaler:
                 group.create_task(self._together(endpoint, members))
             group.create_task(self._decide_all(alone))
 
-    async def _evaluations(self) -> list[_Evaluation]:
-        evaluations: list[_Evaluation] = []
+    async def _evaluations(self) -> list[Evaluation]:
+        evaluations: list[Evaluation] = []
         for number, key in enumerate(self.models):
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
             try:
-                evaluation = self._evaluation_of(key)
+                evaluation, encoders = self._evaluation_of(key), self._encoders_of(key)
             except Exception:  # noqa: BLE001  # one model's defect must not stop the others
                 _LOG.exception("%s could not be observed; replicas are unchanged", key)
                 continue
-            if evaluation is not None:
-                evaluations.append(evaluation)
+            evaluations += [one for one in (evaluation, encoders) if one is not None]
         return evaluations
 
-    def _evaluation_of(self, key: Key, *, waking: bool = False) -> _Evaluation | None:
+    def _evaluation_of(self, key: Key, *, waking: bool = False) -> Evaluation | None:
         """Return what there is to decide about a model, None when nothing is configured.
 
         Only a look at the routers wakes a model: at a tick what it counted may be answered by now.
@@ -227,14 +194,12 @@ class Scaler:
         spec = self._spec(record)
         if spec is None or spec.autoscaling is None or spec.autoscaling.mode == "Off":
             return None
-        status = record.status.read()
-        autoscaler = self._autoscalers.get(record.uid)
-        if autoscaler is None:
-            autoscaler = ModelAutoscaler(status.get("scaling") or {}, self.clock(), spec.replicas)
-            self._autoscalers[record.uid] = autoscaler
+        autoscaler = self._remembered(record.uid, record.status.read(), spec.replicas)
         if self._is_behind(record):
             return None
         mover = record.replicas_set_by.manager
+        encoders = self._autoscalers.get(encoders_of(record.uid))
+        last = encoders.decision if encoders else None
         requested = Requested(
             spec.autoscaling,
             spec.replicas,
@@ -243,17 +208,51 @@ class Scaler:
             held=self.held(key) if waking or spec.replicas else 0,
             hold_problem=self.hold_problem and self.hold_problem(key.namespace),
             slot=spec.runtime.gpu.slot or "",
+            encoded_elsewhere=is_disaggregated(spec),
+            starved=bool(last and last.is_short(spec.engine.max_batch_size)),
         )
         pods = self._pods_of(key)
         pod_names = autoscaler.names(pods, self.clock())
-        return _Evaluation(record, spec, requested, autoscaler, pods, pod_names)
+        return Evaluation(record, spec, requested, autoscaler, pods, pod_names)
+
+    def _encoders_of(self, key: Key) -> Evaluation | None:
+        """Return what there is to decide about a model's encoders, None when nothing is."""
+        record = self.models.find(key)
+        if record is None or record.deleting or not self.serves(key.namespace):
+            return None
+        spec = self._spec(record)
+        wanted = spec.vision.autoscaling if spec else None
+        found = self.cache.find(DEPLOYMENT.kind, key.namespace, names.encoders(key.name))
+        replicas = found.parse()["spec"].get("replicas", 1) if wanted and found else 0
+        if spec is None or wanted is None or not replicas:
+            return None
+        status = record.status.read().get("encoders") or {}
+        autoscaler = self._remembered(encoders_of(record.uid), status, replicas)
+        follows = AutoscalingSpec(
+            min_replicas=wanted.min_replicas,
+            max_replicas=wanted.max_replicas,
+            behavior=wanted.behavior,
+            prometheus=spec.autoscaling and spec.autoscaling.prometheus,
+        )
+        requested = Requested(follows, replicas, spec.engine.max_batch_size)
+        pods = self._pods_of(key, labels.Component.ENCODER)
+        servers = [pod.name for pod in self._pods_of(key)]
+        pod_names = autoscaler.names(pods, self.clock())
+        return Evaluation(record, spec, requested, autoscaler, pods, pod_names, servers=servers)
+
+    def _remembered(self, uid: str, status: Mapping[str, Any], replicas: int) -> ModelAutoscaler:
+        """Return the memory of a model or its encoders; `status`: what holds `scaling`."""
+        if uid not in self._autoscalers:
+            former = status.get("scaling") or {}
+            self._autoscalers[uid] = ModelAutoscaler(former, self.clock(), replicas)
+        return self._autoscalers[uid]
 
     def _is_behind(self, record: ModelRecord) -> bool:
         # The cache has not seen our own last move yet.
         autoscaler = self._autoscalers.get(record.uid)
         return autoscaler is not None and record.version < autoscaler.written_version
 
-    def _members_of_slots(self, evaluations: Sequence[_Evaluation]) -> dict[Slot, set[Key]]:
+    def _members_of_slots(self, evaluations: Sequence[Evaluation]) -> dict[Slot, set[Key]]:
         found: dict[Slot, set[Key]] = defaultdict(set)
         for one in evaluations:
             if one.slot:
@@ -264,7 +263,7 @@ class Scaler:
                 found[slot] |= behind
         return dict(found)
 
-    def _members(self, slot: Slot) -> list[_Evaluation]:
+    def _members(self, slot: Slot) -> list[Evaluation]:
         """Return every model of a slot; none while it is not known what each of them has."""
         found = []
         for key in sorted((self._slots or {}).get(slot, ())):
@@ -275,7 +274,7 @@ class Scaler:
                 found.append(evaluation)
         return found
 
-    def _take_turns(self, slot: Slot, evaluations: Sequence[_Evaluation]) -> None:
+    def _take_turns(self, slot: Slot, evaluations: Sequence[Evaluation]) -> None:
         now = self.clock()
         members = [
             slot_member(
@@ -294,7 +293,7 @@ class Scaler:
         for one in evaluations:
             one.turn = turns.get(one.record.key.name)
 
-    async def _resolve(self, evaluations: Sequence[_Evaluation]) -> None:
+    async def _resolve(self, evaluations: Sequence[Evaluation]) -> None:
         for evaluation in evaluations:
             try:
                 evaluation.endpoint = await self.endpoints.resolve(
@@ -303,11 +302,11 @@ class Scaler:
             except MetricsError as error:
                 evaluation.problem = str(error)
 
-    async def _together(self, endpoint: Endpoint, evaluations: Sequence[_Evaluation]) -> None:
+    async def _together(self, endpoint: Endpoint, evaluations: Sequence[Evaluation]) -> None:
         """Read one Prometheus for its models, batch by batch, and decide on each."""
         turns = asyncio.Semaphore(_BATCHES_AT_ONCE)
 
-        async def one(batch: Sequence[_Evaluation]) -> None:
+        async def one(batch: Sequence[Evaluation]) -> None:
             async with turns:
                 try:
                     await self._read(endpoint, batch)
@@ -323,7 +322,7 @@ class Scaler:
             for first in range(0, len(evaluations), _BATCH):
                 group.create_task(one(evaluations[first : first + _BATCH]))
 
-    async def _read(self, endpoint: Endpoint, evaluations: Sequence[_Evaluation]) -> None:
+    async def _read(self, endpoint: Endpoint, evaluations: Sequence[Evaluation]) -> None:
         """Fill in what Prometheus knows, or why it does not."""
         metrics = {
             one.metric for evaluation in evaluations for one in evaluation.requested.spec.objectives
@@ -331,11 +330,14 @@ class Scaler:
         pods = [
             (evaluation.record.key.namespace, name)
             for evaluation in evaluations
-            for name in evaluation.names
+            for name in (*evaluation.names, *(evaluation.servers or ()))
         ]
+        encoders = any(evaluation.servers is not None for evaluation in evaluations)
         try:
             client = await self.endpoints.client(endpoint)
-            series = await read_all(client, pods, sorted(metrics)) if pods else {}
+            series = (
+                await read_all(client, pods, sorted(metrics), encoders=encoders) if pods else {}
+            )
         except MetricsError as error:
             for evaluation in evaluations:
                 evaluation.problem = str(error)
@@ -343,7 +345,7 @@ class Scaler:
             for evaluation in evaluations:
                 evaluation.series = series
 
-    async def _decide_all(self, evaluations: Sequence[_Evaluation]) -> None:
+    async def _decide_all(self, evaluations: Sequence[Evaluation]) -> None:
         for number, evaluation in enumerate(evaluations):
             try:
                 await self._decide(evaluation)
@@ -352,37 +354,32 @@ class Scaler:
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
 
-    async def _decide(self, evaluation: _Evaluation) -> None:
+    async def _decide(self, evaluation: Evaluation) -> None:
         now, requested, autoscaler = self.clock(), evaluation.requested, evaluation.autoscaler
-        objectives = evaluation.objectives
-        reading = Reading(None, evaluation.problem)
-        if not evaluation.problem:
-            reading = read_traffic(
-                namespace=evaluation.record.key.namespace,
-                pods=evaluation.pods,
-                former=evaluation.names,
-                series=evaluation.series,
-                objectives=objectives.latencies,
-                now=now,
-            )
-        if autoscaler.others_moved(requested, now):
+        encodes = evaluation.servers is not None
+        if not encodes and autoscaler.others_moved(requested, now):
             self.conflicts.suspect(evaluation.record.key)
         decision = evaluation.turn or autoscaler.decide(
-            requested, objectives, pods=evaluation.pods, reading=reading, now=now
+            requested,
+            evaluation.objectives,
+            pods=evaluation.pods,
+            reading=evaluation.read(now),
+            now=now,
         )
         autoscaler.decision = decision
-        authority = self._authority(evaluation, now)
+        authority = ScalingAuthority() if encodes else self._authority(evaluation, now)
         free = not (authority.others or authority.problem)
-        if requested.spec.mode == "Enforce" and requested.spec.engine == "Builtin" and free:
-            await self._move(
-                evaluation, decision.replicas, f"{decision.reason}: {decision.message}"
-            )
+        reason = f"{decision.reason}: {decision.message}"
+        if encodes:  # the reconcile scales them
+            autoscaler.moved(autoscaler.replicas, decision.replicas, reason, now)
+        elif requested.spec.mode == "Enforce" and requested.spec.engine == "Builtin" and free:
+            await self._move(evaluation, decision.replicas, reason)
         view = autoscaler.publish(requested, decision, authority, now)
         if view is not None:
-            self._views[evaluation.record.uid] = view
+            self._views[evaluation.uid] = view
             self.requeue(evaluation.record.key)
 
-    async def _move(self, evaluation: _Evaluation, replicas: int, reason: str) -> None:
+    async def _move(self, evaluation: Evaluation, replicas: int, reason: str) -> None:
         """Write the scale subresource; a model that changed meanwhile is looked at next tick."""
         before = evaluation.requested.replicas
         if replicas == before:
@@ -404,7 +401,7 @@ class Scaler:
         evaluation.autoscaler.written_version = int(answer["metadata"]["resourceVersion"])
         evaluation.autoscaler.moved(before, replicas, reason, self.clock())
 
-    def _authority(self, evaluation: _Evaluation, now: float) -> ScalingAuthority:
+    def _authority(self, evaluation: Evaluation, now: float) -> ScalingAuthority:
         """Return who should move the replicas, and what stands against it."""
         spec = evaluation.requested.spec
         if problem := self.engine_problem(spec):
@@ -417,12 +414,12 @@ class Scaler:
             by_keda=keda_moves and self._may_take_over(evaluation, now),
         )
 
-    def _trouble(self, evaluation: _Evaluation, now: float) -> str:
+    def _trouble(self, evaluation: Evaluation, now: float) -> str:
         key = evaluation.record.key
         found = self.cache.find(SCALED_OBJECT.kind, key.namespace, names.autoscaler(key.name))
         return engines.trouble(found.parse(), now) if found is not None else ""
 
-    def _may_take_over(self, evaluation: _Evaluation, now: float) -> bool:
+    def _may_take_over(self, evaluation: Evaluation, now: float) -> bool:
         name = names.autoscaler(evaluation.record.key.name)
         if self.cache.find(SCALED_OBJECT.kind, evaluation.record.key.namespace, name) is not None:
             return True
@@ -435,10 +432,10 @@ class Scaler:
             self._specs[record.uid] = held
         return held[1]
 
-    def _pods_of(self, key: Key) -> list[ScaledPod]:
+    def _pods_of(self, key: Key, component: str = labels.Component.SERVER) -> list[ScaledPod]:
         found = []
         for item in self.cache.of_model(key):
-            if item.kind != POD.kind or item.component != labels.Component.SERVER:
+            if item.kind != POD.kind or item.component != component:
                 continue
             held = self._pods.get(item.uid)
             if held is None or held[0] != item.version:
@@ -453,11 +450,6 @@ class Scaler:
         _keep(self._views, followed)
         _keep(self._specs, followed)
         _keep(self._pods, self.cache.uids())
-
-
-def _slot_of(key: Key, spec: MultimodalModelSpec) -> Slot | None:
-    slot = spec.runtime.gpu.slot
-    return (key.namespace, slot) if slot else None
 
 
 def _keep(memory: dict[str, Any], uids: set[str]) -> None:

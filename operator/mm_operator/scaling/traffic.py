@@ -5,12 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mm_api.contract import METRICS_PORT
 from mm_operator.autoscaling import LatencyObjective, RequestRate, Traffic
 from mm_operator.scaling import latencies
 from mm_operator.scaling.answers import MetricsError, Sample
 from mm_operator.scaling.costs import WORK_UNITS, Measured, measured
 from mm_operator.scaling.pods import ScaledPod
-from mm_operator.scaling.queries import NEWEST, PART
+from mm_operator.scaling.queries import NEWEST, PART, WINDOWS
 
 STALE_SECONDS = 90.0
 """A sample older than this says nothing: three scrapes of 30 s were missed."""
@@ -129,6 +130,66 @@ def read_traffic(
         ),
         attainment=attainment,
         costs=_costs(served),
+    )
+
+
+_BUSY = 0.9
+"""From this share of their time on encoders are taken to work without a pause: more may arrive than
+they encode, and what they encode of it says no cost."""
+
+
+def read_encoders(
+    *,
+    namespace: str,
+    pods: Sequence[ScaledPod],
+    former: Iterable[str],
+    servers: Iterable[str],
+    series: Mapping[Address, PodSeries],
+) -> Reading:
+    """Return the image work of one model: what arrives at its servers, and what its encoders do.
+
+    What is refused counts as the mean of what is not. `former`: as in `read_traffic`. `servers`:
+    names of the pods that images come to.
+    """
+    ready = {pod.name for pod in pods if pod.ready and not pod.terminating}
+    known = {name: one for name in former if (one := series.get((namespace, name)))}
+    encoding = [one for name, one in known.items() if name in ready and _is_scraped(one)]
+    if ready and not encoding:
+        return Reading(
+            None,
+            "Prometheus has no fresh series of the encoders: it must scrape port "
+            f"{METRICS_PORT} of their pods and keep the labels namespace and pod",
+        )
+    sent = [_with_fast(one) for name in servers if (one := series.get((namespace, name)))]
+    factor = len(ready) / len(encoding) if encoding else 1.0
+    tokens, seconds = _sum(sent, "image_tokens"), _sum(known.values(), "busy")
+    shares = [_sum(encoding, f"encoder_busy_{window}") for window in WINDOWS]
+    measures = tokens > 0 and seconds > 0 and max(shares) < _BUSY * len(encoding)
+    fast, steady, newest = (
+        _image_rate(sent, known.values(), window) for window in (*WINDOWS, NEWEST)
+    )
+    return Reading(
+        Traffic(
+            fast=fast,
+            steady=steady,
+            mean_output_tokens=None,
+            in_flight=factor * _sum(encoding, "encoding"),
+            newest=newest,
+            completed=newest.requests,
+        ),
+        costs=Measured({"image_token": seconds / tokens} if measures else {}),
+    )
+
+
+def _image_rate(
+    sent: Sequence[PodSeries], encoders: Iterable[PodSeries], window: str
+) -> RequestRate:
+    accepted, refused = (_sum(sent, f"{name}_{window}") for name in ("accepted", "refused"))
+    tokens = _sum(sent, f"image_tokens_{window}")
+    return RequestRate(
+        requests=_sum(encoders, f"encoded_{window}"),
+        image_tokens=tokens * (1 + refused / accepted) if accepted else tokens,
+        text_tokens=0.0,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from mm_api.conditions import ConditionType, Reason
 from mm_api.sentences import count, joined
 from mm_operator.autoscaling.wording import verb
+from mm_operator.digests import plain
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.rollout_progress import first_obstacle, starts_in_progress
@@ -44,7 +45,13 @@ def encoders_ready(snapshot: Snapshot, plan: Plan) -> Condition | None:
 
 def encoders_summary(snapshot: Snapshot) -> dict[str, Any]:
     """Return what goes into `status` beside the condition: at most the key `encoders`."""
-    deployment = snapshot.observed.encoders
+    deployment, spec, view = snapshot.observed.encoders, snapshot.spec, snapshot.encoder_scaling
     if deployment is None:
         return {}
-    return {"encoders": {"replicas": deployment.replicas, "readyReplicas": deployment.ready}}
+    found: dict[str, Any] = {"replicas": deployment.replicas, "readyReplicas": deployment.ready}
+    if spec is not None and spec.vision.autoscaling is not None:
+        # A new leader looks within a tick; until then what the last one said stands.
+        former = (snapshot.status.get("encoders") or {}).get("scaling")
+        scaling = plain(view.status) if view else former
+        found |= {"scaling": scaling} if scaling else {}
+    return {"encoders": found}

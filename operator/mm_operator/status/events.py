@@ -83,11 +83,14 @@ def _steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, 
 
 def _scale_steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (reason, sentence) for each change of the replicas that is new, oldest first."""
-    old, new = ((one.get("scaling") or {}).get("history") or [] for one in (before, after))
-    for change in reversed([one for one in new if one not in old]):
-        first, last = change["fromReplicas"], change["toReplicas"]
-        reason = SCALED_UP if last > first else SCALED_DOWN
-        yield reason, f"replicas {first} -> {last}: {change['reason']}"
+    statuses = (before, after)
+    encoders = [one.get("encoders") or {} for one in statuses]
+    for what, of in (("replicas", statuses), ("encoders", encoders)):
+        old, new = ((one.get("scaling") or {}).get("history") or [] for one in of)
+        for change in reversed([one for one in new if one not in old]):
+            first, last = change["fromReplicas"], change["toReplicas"]
+            reason = SCALED_UP if last > first else SCALED_DOWN
+            yield reason, f"{what} {first} -> {last}: {change['reason']}"
 
 
 def _cut(text: str) -> str:

@@ -38,15 +38,23 @@ def samples_of(
         "min": autoscaling.get("minReplicas"),
         "max": autoscaling.get("maxReplicas"),
     }
-    for state, number in replicas.items():
-        if isinstance(number, int):
-            yield Sample("mm_model_replicas", (*model, state), number)
     plan = status.get("plan") or {}
     if product := (plan.get("gpu") or {}).get("product"):
         held = (status.get("replicas") or 0) * len(plan.get("gpuMemory") or ())
         yield Sample("mm_model_gpus", (*model, str(product)), held)
+    yield from _counts("mm_model_replicas", model, replicas)
+    if encoders := status.get("encoders"):
+        desired = (encoders.get("scaling") or {}).get("desired")
+        states = {"ready": encoders.get("readyReplicas"), "desired": desired}
+        yield from _counts("mm_model_encoders", model, states)
     for objective in autoscaling.get("objectives") or ():
         yield from _objective(model, objective)
+
+
+def _counts(metric: str, model: tuple[str, str], states: Mapping[str, object]) -> Iterator[Sample]:
+    for state, number in states.items():
+        if isinstance(number, int):
+            yield Sample(metric, (*model, state), number)
 
 
 def _objective(model: tuple[str, str], objective: Mapping[str, Any]) -> Iterator[Sample]:

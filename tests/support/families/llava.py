@@ -6,9 +6,9 @@ from support.families.checkpoints import PATCH, SHARED, SIDE, TEXT, save, t, wri
 from support.families.words import id_of, write_tokenizer
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, side: int = SIDE, **tower_sizes: int) -> None:
     tokens = ("<image>",)
-    tower = t.CLIPVisionConfig(**SHARED, image_size=SIDE, patch_size=PATCH)
+    tower = t.CLIPVisionConfig(**SHARED | tower_sizes, image_size=side, patch_size=PATCH)
     config = t.LlavaConfig(
         vision_config=tower.to_dict(),
         text_config=t.LlamaConfig(**TEXT).to_dict(),
@@ -18,11 +18,11 @@ def write(folder: Path) -> None:
     save(t.LlavaForConditionalGeneration(config), folder)
     write_tokenizer(folder, tokens)
     (folder / "chat_template.jinja").write_text(WRAPPER)
-    square = {"height": SIDE, "width": SIDE}
+    square = {"height": side, "width": side}
     write_processor(
         folder,
         image_processor_type="CLIPImageProcessor",
-        size={"shortest_edge": SIDE},
+        size={"shortest_edge": side},
         crop_size=square,
         do_center_crop=True,
     )

@@ -23,6 +23,7 @@ from mm_operator.plan.engine.container_memory import (
     memory_limit,
 )
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
+from mm_operator.plan.engine.tables import gpu_of
 
 LEAST_PERCENT = 25
 """With 25 a token takes 1.2 to 1.4 times as long while images are encoded without pause, with 50 up
@@ -42,6 +43,11 @@ engine may need seconds on a busy core. After it the server begins to encode, so
 
 def is_disaggregated(spec: MultimodalModelSpec) -> bool:
     return spec.vision.placement == "Disaggregated"
+
+
+def encodes_on_processor(spec: MultimodalModelSpec) -> bool:
+    """Return whether encoders in pods of their own have no GPU where servers have one."""
+    return spec.vision.gpu is not None and spec.vision.gpu.count == 0
 
 
 def check_vision(spec: MultimodalModelSpec, facts: ModelFacts) -> Iterator[SpecError]:
@@ -123,12 +129,15 @@ def encoder_memory(
     )
 
 
-def check_encoder(planned: EncoderMemory | None) -> Iterator[SpecError]:
-    """Yield an error for an encoder without a GPU that is above its memory limit.
+def check_encoder(planned: EncoderMemory | None, vision: VisionSpec) -> Iterator[SpecError]:
+    """Yield an error for an encoder that is above its memory limit, or the memory of its own GPU.
 
-    With a GPU nothing is to be checked: a language model's pod holds the same terms and more.
+    The language model's GPU holds the same terms and more.
     """
-    if planned is None or planned.limit_bytes is None or planned.context_bytes is not None:
+    if planned is not None and planned.context_bytes is not None:
+        yield from _check_product(planned, vision.gpu.product if vision.gpu else None)
+        return
+    if planned is None or planned.limit_bytes is None:
         return
     if planned.total_bytes > planned.limit_bytes:
         yield SpecError(
@@ -138,4 +147,18 @@ def check_encoder(planned: EncoderMemory | None) -> Iterator[SpecError]:
             f"{planned.vision_bytes:,} and feature cache {planned.feature_cache_bytes:,} bytes are "
             f"{planned.total_bytes:,} together; raise the limit, or lower "
             "spec.vision.featureCacheBytes",
+        )
+
+
+def _check_product(planned: EncoderMemory, product: str | None) -> Iterator[SpecError]:
+    try:
+        memory = gpu_of(product).memory_bytes if product else planned.total_bytes
+    except SpecError:  # not in the table: its memory is not known
+        return
+    if planned.total_bytes > memory:
+        yield SpecError(
+            reason=Reason.INVALID_SPEC,
+            path="spec.vision.gpu.product",
+            message=f"an encoder takes {planned.total_bytes:,} bytes, and {product} has "
+            f"{memory:,}: use a larger GPU, or lower spec.vision.maxBatchSize",
         )

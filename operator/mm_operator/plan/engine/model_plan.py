@@ -1,11 +1,14 @@
 """The published document of a plan, as `mmctl plan` prints it."""
 
+from mm_api.documents.build_plan import VisionPlan
 from mm_api.documents.model_plan import ModelPlan, PlanError, PlannedLimits, ServingLimits
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
 from mm_api.trtllm_layout import engine_folder
 from mm_operator.model import EnginePlan
+from mm_operator.plan.engine.bottleneck import estimated
 from mm_operator.plan.engine.commands import scripts
+from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.engine.plan import Refusal, plan_engine
 from mm_operator.plan.engine.request import Inputs
 from mm_operator.plan.engine.tables import table, version_of
@@ -53,12 +56,19 @@ def model_plan(inputs: Inputs) -> ModelPlan:
             ),
             "fit": planned.fit,
             "evaluation": planned.evaluation,
+            "bottleneck": _bottleneck(inputs, engine.vision),
             "reasons": list(planned.reasons),
             "warnings": list(planned.warnings),
             "build_plan": planned.build_plan,
             "serving_plan": planned.serving_plan,
         }
     )
+
+
+def _bottleneck(inputs: Inputs, vision: VisionPlan | None) -> str | None:
+    if vision is None or not is_disaggregated(inputs.spec):
+        return None
+    return estimated(inputs.facts, FAMILIES[inputs.facts.family], vision.features_per_image)
 
 
 def _limits(planned: EnginePlan) -> PlannedLimits:

@@ -11,7 +11,7 @@ from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
 from mm_operator.plan.engine.backends import backend_of
 from mm_operator.plan.engine.documents import build_plan, serving_plan
-from mm_operator.plan.engine.encoders import check_vision
+from mm_operator.plan.engine.encoders import check_encoder, check_vision
 from mm_operator.plan.engine.evaluation import class_warnings, evaluation_warnings
 from mm_operator.plan.engine.family import family_of
 from mm_operator.plan.engine.plan_warnings import container_limit_warnings, exposure_warnings
@@ -41,6 +41,7 @@ def plan_engine(inputs: Inputs) -> EnginePlan | Refusal:
     try:
         sizes = size(target, request, backend)
         problems += backend.late_problems(sizes)
+        problems += check_encoder(sizes.memory.encoder, inputs.spec.vision)
         if problems:
             return Refusal(tuple(problems), backend.trtllm_version)
         parts = backend.build_parts(target, sizes)

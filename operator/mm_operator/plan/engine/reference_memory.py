@@ -18,7 +18,11 @@ from mm_api.vision_runs import heads_of
 from mm_operator.plan.engine.container_memory import CUDA_PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES as HOST_PROCESS_BYTES
 from mm_operator.plan.engine.encoder_memory import vision_parameters
-from mm_operator.plan.engine.encoders import encoder_memory, server_cache_bytes
+from mm_operator.plan.engine.encoders import (
+    encoder_memory,
+    encodes_on_processor,
+    server_cache_bytes,
+)
 from mm_operator.plan.engine.host_memory import (
     ACTIVATION_COPIES,
     VALUE_BYTES,
@@ -158,7 +162,7 @@ def _on_host(terms: ReferenceMemoryInputs) -> HostMemory:
 def encoder_of(target: Target, limits: Limits, dtype: str, pools: Pools) -> EncoderMemory | None:
     """Return the bytes of an encoder in a pod of its own; without a GPU where it uses none."""
     batch, planned = limits.vision_batch, pools.planned
-    if not computes_on_gpu(target):
+    if not computes_on_gpu(target) or encodes_on_processor(target.spec):
         vision = host_vision_bytes(target, batch)
         return encoder_memory(target.spec, planned, vision_bytes=vision, context_bytes=None)
     return encoder_memory(

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from mm_api.metrics import ENCODER_BATCH, ENCODER_QUEUE_SECONDS
+from mm_api.metrics import ENCODER_BATCH, ENCODER_BUSY_SECONDS, ENCODER_QUEUE_SECONDS
 from mm_runtime.base.heap import keep_large_pieces
 from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
@@ -21,6 +21,7 @@ from mm_runtime.serving.encode.vision.cache import FeatureCache
 from mm_runtime.serving.encode.vision.load import load_encoder
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.gpu_guard import guard_of, loading
+from mm_runtime.serving.metrics.families import counters
 from mm_runtime.serving.metrics.histograms import HistogramGauges
 from mm_runtime.serving.tensors import Tensors, scalar
 from mm_runtime.serving.triton import ModelSettings
@@ -77,6 +78,7 @@ class EncoderModel:
         # An encoder's pod has Triton's own count of its one model; said twice, a sum over the pods
         # of a model would count each image twice.
         self._gauges = EncoderGauges() if may_offload else None
+        self._busy = counters(ENCODER_BUSY_SECONDS).series({})
         self._together = HistogramGauges(ENCODER_BATCH)
         self._queued = HistogramGauges(ENCODER_QUEUE_SECONDS)
         shares_cores = may_offload and engine.manifest.plan.engine.traits.runs_checkpoints
@@ -125,9 +127,11 @@ class EncoderModel:
                 self._guard.end(error)
         encoded = sum(bool(one) and isinstance(one, dict) for one in results)
         if encoded:
+            seconds = time.monotonic() - began
+            self._busy.increment(seconds)
             self._together.observe(encoded)
             if self._gauges:
-                self._gauges.encoded("own", encoded, time.monotonic() - began)
+                self._gauges.encoded("own", encoded, seconds)
         if self._cache_gauges:
             self._cache_gauges.publish()
         return results

@@ -14,7 +14,7 @@ from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
-from mm_operator.plan.engine.encoders import check_encoder, encoder_memory
+from mm_operator.plan.engine.encoders import encoder_memory
 from mm_operator.plan.engine.family import check_served
 from mm_operator.plan.engine.host_memory import host_memory, kept_bytes, stored_scores
 from mm_operator.plan.engine.limits import Limits
@@ -111,8 +111,7 @@ class Reference:
         )
 
     def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
-        """Yield an encoder's pod that is too small for its terms."""
-        yield from check_encoder(sizes.memory.encoder)
+        """Yield memory for earlier requests that holds none."""
         request, longest = sizes.request, sizes.limits.engine.max_input_len
         least = sizes.memory.kv_bytes_per_token * longest
         if request.reuse and request.reuse_bytes is not None and request.reuse_bytes < least:

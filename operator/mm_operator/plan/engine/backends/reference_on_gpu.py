@@ -53,6 +53,15 @@ class ReferenceOnGpu(Reference):
                 "spec.runtime.memoryPools.pinned",
             )
         yield from _check_sharing(target)
+        own = target.spec.vision.gpu
+        if own is not None and bool(own.count) != computes_on_gpu(target):
+            engine = "Torch" if own.count else "ONNXRuntime"
+            yield SpecError(
+                ConditionReason.NOT_SUPPORTED,
+                "with backend Reference servers encode, too, and vision.engine says where: set it "
+                f"to {engine}, or remove the field",
+                "spec.vision.gpu.count",
+            )
 
     def memory(
         self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools

@@ -40,7 +40,11 @@ from mm_operator.plan.engine.backends.vllm_memory import (
 from mm_operator.plan.engine.cache import cache_size
 from mm_operator.plan.engine.checks import Case, plan_error
 from mm_operator.plan.engine.dtypes import BFLOAT16_SINCE, FP8_SINCE, capability
-from mm_operator.plan.engine.encoders import is_disaggregated, server_cache_bytes
+from mm_operator.plan.engine.encoders import (
+    encodes_on_processor,
+    is_disaggregated,
+    server_cache_bytes,
+)
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.request import PlanRequest, Target, request_of
@@ -338,7 +342,7 @@ class Vllm:
         features = _features(target, sizes) if is_disaggregated(target.spec) else None
         return ServingParts(
             # Of disaggregated encoders, which alone read it.
-            device="CUDA" if features else "CPU",
+            device="CUDA" if features and not encodes_on_processor(target.spec) else "CPU",
             vllm_serve=VllmServe(
                 version=self.vllm_version,
                 tensor_parallel=split.tensor,

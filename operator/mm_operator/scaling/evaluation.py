@@ -1,0 +1,83 @@
+"""One model, or its encoders in pods of their own, in one tick: what is looked at, and read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_operator.autoscaling import ENCODERS, Decision, Objectives
+from mm_operator.cluster.models import ModelRecord
+from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
+from mm_operator.scaling.objectives import objectives_of
+from mm_operator.scaling.pods import ScaledPod
+from mm_operator.scaling.prometheus import Endpoint
+from mm_operator.scaling.reader import Answers
+from mm_operator.scaling.traffic import Reading, read_encoders, read_traffic
+
+Slot = tuple[str, str]
+"""Namespace, and name of a slot in it."""
+
+
+def encoders_of(uid: str) -> str:
+    """Return what the view of a model's encoders is found by."""
+    return f"{uid}/encoders"
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """One model in one tick."""
+
+    record: ModelRecord
+    spec: MultimodalModelSpec
+    requested: Requested
+    autoscaler: ModelAutoscaler
+    pods: Sequence[ScaledPod]
+    names: Sequence[str]
+    """Names of the pods, and of those that went within the longest window."""
+    endpoint: Endpoint | None = None
+    problem: str = ""
+    objectives: Objectives = field(init=False)
+    series: Answers = field(default_factory=dict)
+    turn: Decision | None = None
+    """Where another model of its slot has the GPU; the load decides nothing then."""
+    servers: Sequence[str] | None = None
+    """Names of the pods that images come to, if this is about encoders; None: about those pods."""
+
+    def __post_init__(self) -> None:
+        self.objectives = objectives_of(
+            self.requested.spec, slots_per_replica=self.requested.slots_per_replica
+        )
+        if self.servers is not None:
+            self.objectives = replace(self.objectives, tuning=ENCODERS)
+
+    @property
+    def slot(self) -> Slot | None:
+        slot = self.spec.runtime.gpu.slot
+        return (self.record.key.namespace, slot) if slot else None
+
+    @property
+    def uid(self) -> str:
+        """Return what its autoscaler and its view are found by."""
+        uid = self.record.uid
+        return uid if self.servers is None else encoders_of(uid)
+
+    def read(self, now: float) -> Reading:
+        """Return the load, or why it is unknown."""
+        namespace = self.record.key.namespace
+        if self.problem:
+            return Reading(None, self.problem)
+        if self.servers is not None:
+            return read_encoders(
+                namespace=namespace,
+                pods=self.pods,
+                former=self.names,
+                servers=self.servers,
+                series=self.series,
+            )
+        return read_traffic(
+            namespace=namespace,
+            pods=self.pods,
+            former=self.names,
+            series=self.series,
+            objectives=self.objectives.latencies,
+            now=now,
+        )

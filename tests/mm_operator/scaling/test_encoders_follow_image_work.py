@@ -1,0 +1,101 @@
+"""Encoders in pods of their own have as many replicas as the images that arrive keep busy."""
+
+from dataclasses import replace
+
+from mm_api.v1alpha1 import AutoscalingSpec
+from mm_operator.autoscaling import ENCODERS, Decision
+from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
+from mm_operator.scaling.objectives import objectives_of
+from mm_operator.scaling.pods import ScaledPod, scaled_pod
+from mm_operator.scaling.traffic import PodSeries, Reading, read_encoders
+from support.cases import cases
+
+POD = ScaledPod("encoder-0", "0", ready=True, terminating=False, created_at=0.0, ready_at=10.0)
+TOKENS = 16.0
+"""That an image becomes; a second of an encoder each."""
+
+
+def server(images: float, *, refused: float = 0.0) -> PodSeries:
+    tokens = images * TOKENS
+    rates = {"image_tokens": tokens, "accepted": images, "refused": refused}
+    values = {f"{name}_{window}": rate for name, rate in rates.items() for window in WINDOWS}
+    return PodSeries({**values, "image_tokens": 600 * tokens})
+
+
+WINDOWS = ("fast", "steady", "newest")
+
+
+def encoder(images: float, *, waiting: float = 0.0) -> PodSeries:
+    rates = {"encoded": images, "encoder_busy": images}
+    values = {f"{name}_{window}": rate for name, rate in rates.items() for window in WINDOWS}
+    seen = {"sampled_at": 500.0, "now": 510.0, "encoding": waiting, "busy": 600 * images}
+    return PodSeries({**values, **seen})
+
+
+def read(came: PodSeries, *encoders: PodSeries) -> Reading:
+    pods = [replace(POD, name=f"encoder-{number}") for number in range(len(encoders) or 1)]
+    series = {("demo", pod.name): one for pod, one in zip(pods, encoders, strict=False)}
+    return read_encoders(
+        namespace="demo",
+        pods=pods,
+        former=[pod.name for pod in pods],
+        servers=["server"],
+        series={**series, ("demo", "server"): came},
+    )
+
+
+def decide(autoscaler: ModelAutoscaler, reading: Reading, at: float, replicas: int) -> Decision:
+    spec = AutoscalingSpec(min_replicas=1, max_replicas=8)
+    objectives = replace(objectives_of(spec, slots_per_replica=4), tuning=ENCODERS)
+    pods = [replace(POD, name=f"encoder-{number}") for number in range(replicas)]
+    requested = Requested(spec, replicas, 4)
+    return autoscaler.decide(requested, objectives, pods=pods, reading=reading, now=at)
+
+
+def test_what_images_cost_is_measured_while_encoders_keep_up() -> None:
+    """Encoders without a pause may be behind: what they did is then no cost of what came."""
+    assert read(server(0.5), encoder(0.5)).costs.seconds == {"image_token": 1 / TOKENS}
+    assert not read(server(3.0), encoder(1.0)).costs
+
+
+def test_refused_requests_bring_images_as_well() -> None:
+    traffic = read(server(0.5, refused=0.5), encoder(0.5)).traffic
+    assert (
+        traffic.fast.image_tokens == 2 * read(server(0.5), encoder(0.5)).traffic.fast.image_tokens
+    )
+
+
+def test_encoders_without_series_are_reported() -> None:
+    assert "series of the encoders: it must scrape port 8002" in read(server(0.5)).problem
+
+
+@cases("images expected", {"few": (0.2, 1), "half-of-two": (0.9, 2), "a-queue-grows": (2.2, 8)})
+def test_arriving_images_say_how_many(images: float, expected: int) -> None:
+    """Half of an encoder's time each, and more while one works without a pause."""
+    autoscaler = ModelAutoscaler({}, 0.0, 1)
+    decide(autoscaler, read(server(0.2), encoder(0.2)), 0.0, 1)
+    reading = read(server(images), encoder(min(1.0, images), waiting=images))
+    assert expected == decide(autoscaler, reading, 15.0, 1).replicas
+
+
+def test_too_few_encoders_are_known() -> None:
+    """Nothing is said of the language model's replicas by requests that wait for encoders."""
+    enough = decide(ModelAutoscaler({}, 0.0, 1), read(server(0.2), encoder(0.2)), 0.0, 1)
+    reading = read(server(0.2), encoder(0.2, waiting=9.0))
+    late = decide(ModelAutoscaler({}, 0.0, 1), reading, 0.0, 1)
+    assert (enough.is_short(4), late.is_short(4)) == (False, True)
+
+
+def test_the_start_of_an_only_container_is_measured() -> None:
+    """An encoder's pod has no sidecar: its server is its container."""
+    since = dict.fromkeys(("PodScheduled", "Initialized"), "2026-11-30T12:00:00Z")
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": at}
+        for kind, at in {**since, "Ready": "2026-11-30T12:00:40Z"}.items()
+    ]
+    running = {"state": {"running": {"startedAt": "2026-11-30T12:00:05Z"}}}
+    pod = {
+        "metadata": {"name": "a", "uid": "1", "creationTimestamp": "2026-11-30T12:00:00Z"},
+        "status": {"conditions": conditions, "containerStatuses": [running]},
+    }
+    assert (scaled_pod(pod).start_phases() or {})["total"] == 40.0
