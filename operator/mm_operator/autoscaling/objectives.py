@@ -187,5 +187,5 @@ class Objectives:
 
 ENCODERS = Tuning(utilisation=0.5)
 """For vision encoders in pods of their own. One takes its images one batch after the other, and
-large ones hold up all behind them: at 70 % of their work twice as many requests missed their first
-token as at 50 % (`docs/studies/disaggregated-encoders.md`)."""
+large ones hold up all behind them: at 70 % of their work three times as many requests missed their
+first token as at 50 % (`docs/studies/disaggregated-encoders.md`)."""
