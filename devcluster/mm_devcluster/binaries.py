@@ -6,11 +6,11 @@ the Go version, the flags. A changed key builds into a new directory; an old one
 
 import fcntl
 import hashlib
-import itertools
 import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Module:
     """Folder of the module."""
     programs: dict[str, str]
     """Program name to the name that ``go build`` gives its file."""
-    package: str
+    packages: tuple[str, ...] = ("tool",)
     """What ``go list`` lists as programs: ``tool`` means every tool of go.mod."""
     link_flags: str = "-s -w"
     cgo: bool = False
@@ -52,27 +52,24 @@ KUBERNETES = Module(
         "kube-proxy": "kube-proxy",
         "kubelet": "kubelet",
         "kubectl": "kubectl",
+        "coredns": "coredns",
     },
-    "tool",
+    ("tool", "./coredns"),
     # Without a version the programs call themselves v0.0.0 and kubectl warns about skew.
     f"-s -w -X {_VERSION_PACKAGE}.gitVersion={KUBERNETES_VERSION}"
     f" -X {_VERSION_PACKAGE}.gitMajor=1 -X {_VERSION_PACKAGE}.gitMinor=36",
 )
-COREDNS = Module("coredns", {"coredns": "coredns"}, ".")
-VERSITYGW = Module("versitygw", {"versitygw": "versitygw"}, "tool")
-KEDA = Module("keda", {"keda-operator": "operator", "keda-adapter": "adapter"}, "tool")
-ENDPOINT_PICKER = Module("endpoint-picker", {"epp": "epp"}, "tool")
-CONTOUR = Module("contour", {"contour": "contour"}, "tool")
-DEVICE_PLUGIN = Module(
-    "device-plugin", {"nvidia-device-plugin": "nvidia-device-plugin"}, "tool", cgo=True
-)
-REGISTRY = Module("registry", {"registry": "registry"}, ".")
-CRANE = Module("crane", {"crane": "crane"}, "tool")
-COSIGN = Module("cosign", {"cosign": "cosign"}, "tool")
-PODS = Module("pods", {"pause": "pause", "probe": "probe"}, "./...")
+VERSITYGW = Module("versitygw", {"versitygw": "versitygw"})
+KEDA = Module("keda", {"keda-operator": "operator", "keda-adapter": "adapter"})
+ENDPOINT_PICKER = Module("endpoint-picker", {"epp": "epp"})
+CONTOUR = Module("contour", {"contour": "contour"})
+DEVICE_PLUGIN = Module("device-plugin", {"nvidia-device-plugin": "nvidia-device-plugin"}, cgo=True)
+REGISTRY = Module("registry", {"registry": "registry"}, (".",))
+CRANE = Module("crane", {"crane": "crane"})
+COSIGN = Module("cosign", {"cosign": "cosign"})
+PODS = Module("pods", {"pause": "pause", "probe": "probe"}, ("./...",))
 MODULES = (
     KUBERNETES,
-    COREDNS,
     VERSITYGW,
     KEDA,
     ENDPOINT_PICKER,
@@ -117,7 +114,7 @@ def build_key(module: Module, go_version: str, sources: Iterable[tuple[str, byte
         sources: Name and content of each file in the module's folder.
     """
     digest = hashlib.sha256()
-    for part in (go_version, module.package, module.link_flags):
+    for part in (go_version, *module.packages, module.link_flags):
         digest.update(part.encode() + b"\0")
     for name, content in sorted(sources):
         digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
@@ -143,23 +140,16 @@ def ensure_binaries(names: Iterable[str], on_progress: Progress | None = None) -
     modules = {module.name: module for module in map(module_of, wanted)}
     targets = {name: _target(module) for name, module in modules.items()}
     missing = [modules[name] for name, target in targets.items() if not target.is_dir()]
-    total = sum(len(module.programs) for module in missing)
-    numbers = itertools.count(1)
-    report = on_progress or _ignore
-
-    def begin(program: str) -> None:
-        report("build", f"compiling {program} ({next(numbers)} of {total})")
-
     for module in missing:
-        _ensure_module(module, targets[module.name], begin)
+        _ensure_module(module, targets[module.name], on_progress or _ignore)
     return {name: targets[module_of(name).name] / name for name in wanted}
 
 
-def _ensure_module(module: Module, target: Path, begin: Callable[[str], None]) -> None:
+def _ensure_module(module: Module, target: Path, report: Progress) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with _exclusive(target.with_suffix(".lock")):
         if not target.is_dir():
-            _build(module, target, begin)
+            _build(module, target, report)
 
 
 def _target(module: Module) -> Path:
@@ -172,18 +162,27 @@ def _target(module: Module) -> Path:
     return cache_dir() / "binaries" / build_key(module, _go_version(), sources)
 
 
-def _build(module: Module, target: Path, begin: Callable[[str], None]) -> None:
+def _build(module: Module, target: Path, report: Progress) -> None:
     # Built beside and renamed: a directory under its final name is complete.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{module.name}-") as scratch:
         out = Path(scratch) / "bin"
         out.mkdir()
+        report("build", f"downloading the sources of {module.name}")
         packages = _packages(module)
-        # One after the other, so that progress can be shown; packages that several programs
-        # share are compiled once, with the first of them.
+        chosen = [packages[built] for built in module.programs.values()]
+        total = len(_go(module, "list", "-deps", *chosen).splitlines())
+        compiled = 0
+
+        def count(_package: str) -> None:
+            nonlocal compiled
+            compiled += 1
+            report("build", f"{module.name}: {compiled:,} of {total:,} packages")
+
+        # All in one: while a program is linked, which takes one core, others are compiled.
+        link = ["-ldflags", module.link_flags, "-o", f"{out}/"]
+        _go(module, "build", "-v", "-buildvcs=false", "-trimpath", *link, *chosen, on_line=count)
         for program, built in module.programs.items():
-            begin(program)
-            link = ["-ldflags", module.link_flags, "-o", str(out / program)]
-            _go(module, "build", "-buildvcs=false", "-trimpath", *link, packages[built])
+            (out / built).rename(out / program)
         out.rename(target)
 
 
@@ -192,31 +191,50 @@ def _packages(module: Module) -> dict[str, str]:
 
     The first call on a machine downloads the module's sources.
     """
-    listed = _go(module, "list", "-f", "{{.Target}} {{.ImportPath}}", module.package)
+    listed = _go(module, "list", "-f", "{{.Target}} {{.ImportPath}}", *module.packages)
     lines = [line.split() for line in listed.splitlines()]
     return {Path(file).name: package for file, package in lines}
 
 
-def _go(module: Module, command: str, *arguments: str) -> str:
-    # Compiling is the longest of what runs side by side: everything else goes first.
-    done = subprocess.run(
-        ["nice", "-n", "10", "go", command, *arguments],
-        cwd=go_modules_dir() / module.name,
-        env={
-            **os.environ,
-            "CGO_ENABLED": str(int(module.cgo)),
-            "GOFLAGS": "-mod=readonly",
-            "GOWORK": "off",
-        },
-        capture_output=True,
-        text=True,
-        timeout=BUILD_TIMEOUT,
-        check=False,
-    )
-    if done.returncode:
-        message = f"go {command} of {module.name} failed:\n{done.stderr[-2000:]}"
-        raise DevClusterError(message)
-    return done.stdout
+def _go(
+    module: Module, command: str, *arguments: str, on_line: Callable[[str], None] | None = None
+) -> str:
+    """Run Go and return what it prints; `on_line` receives each line of its error output."""
+    environment = {
+        **os.environ,
+        "CGO_ENABLED": str(int(module.cgo)),
+        "GOFLAGS": "-mod=readonly",
+        "GOWORK": "off",
+    }
+    said: list[str] = []
+    with (
+        tempfile.TemporaryFile("w+") as printed,
+        subprocess.Popen(
+            # Compiling is the longest of what runs side by side: everything else goes first.
+            ["nice", "-n", "10", "go", command, *arguments],
+            cwd=go_modules_dir() / module.name,
+            env=environment,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        timer = threading.Timer(BUILD_TIMEOUT, process.kill)
+        timer.start()
+        try:
+            for line in process.stderr or ():
+                said.append(line)
+                if on_line is not None:
+                    on_line(line)
+            process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+        if process.returncode:
+            message = f"go {command} of {module.name} failed:\n{''.join(said)[-2000:]}"
+            raise DevClusterError(message)
+        printed.seek(0)
+        return printed.read()
 
 
 def _go_version() -> str:
@@ -244,3 +262,7 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 def _ignore(_stage: str, _detail: str) -> None:
     """Receive progress that is not shown."""
+
+
+if __name__ == "__main__":  # `make demo` compiles while it installs the environment
+    ensure_binaries(NODE)
