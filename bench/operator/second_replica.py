@@ -26,6 +26,7 @@ from mm_api import labels
 from mm_devcluster.cluster import ClusterInfo, down, info
 from mm_devcluster.demo import settings
 from mm_devcluster.demo.display import make_console, shown
+from mm_devcluster.demo.estimates import Progress
 from mm_devcluster.demo.graph import run_stages
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.stages import stages_of
@@ -227,7 +228,7 @@ def demo(name: str) -> None:
     """Make what `make demo` makes; SystemExit where a stage fails."""
     session = Session(settings.Options(cluster=name))
     stages = stages_of(session, [])
-    with shown(stages, make_console()) as show:
+    with shown(Progress(stages, {}), make_console()) as show:
         failures = run_stages(stages, show)
     if failures:
         sys.exit(f"{failures[0].stage.title}: {failures[0].error}")

@@ -83,7 +83,13 @@ def load_builtin_images(bringup: Bringup, binaries: dict[str, Path]) -> None:
 
 
 def set_up_node(
-    bringup: Bringup, api: Api, network: Network, devices: FakeDevices, *, given: bool = True
+    bringup: Bringup,
+    api: Api,
+    network: Network,
+    devices: FakeDevices,
+    *,
+    given: bool = True,
+    dns: bool = True,
 ) -> None:
     """Apply the add-ons, label the node, wait until it offers its devices and DNS is ready.
 
@@ -93,6 +99,7 @@ def set_up_node(
         network: Addresses.
         devices: What the node offers, and its labels.
         given: Whether the devices are fakes, and are given to it here.
+        dns: Whether to wait for the last part, DNS.
     """
     for path, manifest in (*storage_addons(), *dns_addons(network)):
         api.apply(path, manifest)
@@ -106,6 +113,8 @@ def set_up_node(
             lambda: has_devices(api.get(NODE), devices),
             parts=("kubelet",) if given else ("kubelet", "nvidia-device-plugin"),
         )
+    if not dns:
+        return
     bringup.on_stage("dns", "waiting for cluster DNS")
     bringup.wait(
         "cluster DNS",

@@ -49,6 +49,8 @@ class ClusterOptions:
     """Install missing Debian packages instead of listing them in an error."""
     ip_family: Family = Family.IPV4
     """Which addresses node, pods and Services have."""
+    await_dns: bool = True
+    """Whether to wait for cluster DNS, the last part that starts."""
     timeout: float = 300.0
     """Seconds until ``up`` gives up, compiling not counted."""
 

@@ -124,7 +124,7 @@ def start_full_cluster(
     bringup = Bringup(record, layout, deadline, report)
     load_builtin_images(bringup, binaries)
     api = await_api(bringup)
-    set_up_node(bringup, api, network, devices, given=gpus is None)
+    set_up_node(bringup, api, network, devices, given=gpus is None, dns=options.await_dns)
     return record
 
 

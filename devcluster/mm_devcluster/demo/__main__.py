@@ -13,8 +13,9 @@ from mm_api.sentences import count
 from mm_devcluster import addresses
 from mm_devcluster.demo import evidence, settings
 from mm_devcluster.demo.display import make_console, shown
+from mm_devcluster.demo.estimates import Progress, expected_seconds, keep
 from mm_devcluster.demo.graph import Failure, run_stages
-from mm_devcluster.demo.questions import Answer
+from mm_devcluster.demo.questions import VIDEO, Answer, choose_questions, read_questions
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.stages import stages_of
 from mm_devcluster.demo.target import CURRENT
@@ -58,36 +59,38 @@ def run_demo(options: settings.Options) -> int:
     answers: list[Answer] = []
     stages = stages_of(session, answers)
     began = time.monotonic()
-    with shown(stages, console) as show:
+    kind, expected = expected_seconds()
+    progress = Progress(stages, expected)
+    with shown(progress, console) as show:
         failures = run_stages(stages, show)
+    keep(kind, progress)
     if answers:
         print_answers(console, answers)
     if failures:
         explain(console, session, failures)
         return 1
-    console.print(f"\nDone after {time.monotonic() - began:.0f} s. It stays running. Try next:\n")
-    for command in next_commands(session):
-        console.print(f"  {command}", soft_wrap=True, markup=False)
+    console.print(f"\nDone after {time.monotonic() - began:.0f} s. It stays running. Try next:")
+    for purpose, command in next_steps(session):
+        console.print(f"\n{purpose}:\n  {command}", soft_wrap=True, markup=False)
     return 0
 
 
 def print_answers(console: Console, answers: list[Answer]) -> None:
-    """Print images, questions, answers and times, two lines an answer so that none is folded."""
+    """Print each image and question once, below it a line for each answer."""
     for question in dict.fromkeys(answer.question for answer in answers):
-        console.print(f"\n{_relative(question.image)}  {question.text}", soft_wrap=True)
+        console.print(f"\n{_relative(question.image)}\n  {question.text}", soft_wrap=True)
         for answer in answers:
             if answer.question != question:
                 continue
             mark = "[green]right[/]" if answer.is_right else "[red]WRONG[/]"
-            milliseconds = answer.first_token_seconds * 1000
             way = (
-                f"streaming: first token after {milliseconds:.0f} ms, "
-                f"{count(answer.pieces, 'piece')}"
-                if answer.streamed
-                else f"plain: complete answer after {milliseconds:.0f} ms"
+                f"to the first of {count(answer.pieces, 'piece')}" if answer.streamed else "in all"
             )
-            console.print(f"  {mark}  {escape(answer.text)!r}", soft_wrap=True, end="")
-            console.print(f"  expected {question.expected!r}  [dim]({way})[/]", soft_wrap=True)
+            milliseconds = answer.first_token_seconds * 1000
+            words = f"{escape(repr(answer.text)):<32}{milliseconds:>5.0f} ms {way}"
+            console.print(f"  {mark}  {words}", soft_wrap=True)
+            if not answer.is_right:
+                console.print(f"  expected {question.expected!r}", soft_wrap=True)
 
 
 def explain(console: Console, session: Session, failures: tuple[Failure, ...]) -> None:
@@ -114,23 +117,25 @@ def explain(console: Console, session: Session, failures: tuple[Failure, ...]) -
     )
 
 
-def next_commands(session: Session) -> tuple[str, ...]:
-    """Return the three commands that a newcomer tries next."""
-    own = session.options.cluster != CURRENT
-    program = f".venv/bin/mm-devcluster kubectl --name {session.options.cluster} --"
-    if session.options.cluster == settings.Options.cluster:
-        program = ".venv/bin/mm-devcluster kubectl --"
-    kubectl = program if own else "kubectl"
-    down = "make demo-down" + (
-        ""
-        if session.options.cluster == settings.Options.cluster
-        else f" CLUSTER={session.options.cluster}"
-    )
-    return (
-        f"{kubectl} describe mmm {session.options.family.model} -n {settings.DEMO_NAMESPACE}",
-        f"{kubectl} explain mmm.spec --recursive",
-        down,
-    )
+def next_steps(session: Session) -> tuple[tuple[str, str], ...]:
+    """Return what a newcomer tries next: a purpose and its commands, each."""
+    name, family = session.options.cluster, session.options.family
+    where = f"{family.model} -n {settings.DEMO_NAMESPACE}"
+    question = choose_questions(read_questions(family.samples), 1)[0]
+    file = f"--{'video' if question.image.suffix == VIDEO else 'image'} {_relative(question.image)}"
+    usual = name == settings.Options.cluster
+    cluster = "" if usual else f" CLUSTER={name}"
+    query = f'.venv/bin/mmctl ask {where} --text "{question.text}" \\\n    {file}'
+    named = "" if usual else f" --name {name}"
+    use = f"export KUBECONFIG=$(.venv/bin/mm-devcluster kubeconfig{named})"
+    steps = [
+        *([("Use its cluster, here with mmctl", use)] if name != CURRENT else []),
+        ("Send a question of your own", query),
+        ("See its state and its plan", f".venv/bin/mmctl status {where}"),
+    ]
+    if name != CURRENT and family.model == settings.MODEL:
+        steps.append(("See replicas follow load (10 min)", f"make demo-autoscaling{cluster}"))
+    return (*steps, ("Remove all of it; caches stay", f"make demo-down{cluster}"))
 
 
 def _relative(path: Path) -> Path:

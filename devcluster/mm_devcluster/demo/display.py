@@ -2,80 +2,92 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Event, Lock, Thread
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from mm_devcluster.demo.estimates import Progress
 from mm_devcluster.demo.graph import Stage, State, Update
 
-QUIET_SECONDS = 5.0  # plain lines: details that change faster than this are not worth a line
+TICK_SECONDS = 15.0
+COLUMNS = 80  # of a line of a log; details are cut
 REFRESHES_PER_SECOND = 4  # each redraw costs about a millisecond of the two cores
 
 
 @contextmanager
-def shown(stages: Sequence[Stage], console: Console) -> Iterator[Callable[[Update], None]]:
+def shown(progress: Progress, console: Console) -> Iterator[Callable[[Update], None]]:
     """Yield what shows a change, from any thread: in a live table on a terminal, else in lines."""
-    if not console.is_terminal:
-        yield PlainLines(stages).show
+    if console.is_terminal:
+        table = LiveTable(progress)
+        with Live(
+            console=console,
+            get_renderable=table.drawn,
+            refresh_per_second=REFRESHES_PER_SECOND,
+        ):
+            yield progress.note
         return
-    table = LiveTable(stages)
-    with Live(
-        console=console,
-        get_renderable=table.drawn,
-        refresh_per_second=REFRESHES_PER_SECOND,
-    ):
-        yield table.show
+    lines = PlainLines(progress)
+    stop = Event()
+    ticker = Thread(target=lines.tick, args=(stop,), daemon=True)
+    ticker.start()
+    try:
+        yield lines.show
+    finally:
+        stop.set()
+        ticker.join()
 
 
 class PlainLines:
-    """One line when a stage begins, one when it ends, some in between; for logs."""
+    """One line when a stage begins, one when it ends, one each 15 s; for logs."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        """Remember the titles."""
-        self._titles = {stage.key: stage.title for stage in stages}
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._began = time.monotonic()
-        self._said: dict[str, tuple[str, float]] = {}
         self._lock = Lock()
 
     def show(self, update: Update) -> None:
-        """Write a line, unless it would only repeat what was said a moment ago."""
+        """Write a line when a stage begins or ends."""
         with self._lock:
-            now = time.monotonic() - self._began
-            said, when = self._said.get(update.key, (None, 0.0))
-            is_detail = update.state is State.RUNNING and said is not None
-            if is_detail and (update.detail == said or now - when < QUIET_SECONDS):
+            known = self._progress.updates[update.key].state
+            self._progress.note(update)
+            if update.state in {State.SKIPPED, known}:
                 return
-            if update.state is State.SKIPPED:
-                return
-            self._said[update.key] = (update.detail, now)
             took = f" ({update.seconds:.1f} s)" if update.state is State.DONE else ""
             detail = f": {update.detail}" if update.detail else ""
             word = {State.DONE: "done   ", State.FAILED: "FAILED "}.get(update.state, "       ")
-            print(f"[{now:6.1f} s] {word}{self._titles[update.key]}{took}{detail}", flush=True)
+            self._print(f"{word}{self._progress.title(update.key)}{took}{detail}")
+
+    def tick(self, stop: Event) -> None:
+        """Say each 15 s how far the run is."""
+        while not stop.wait(TICK_SECONDS):
+            with self._lock:
+                self._print(self._progress.line())
+
+    def _print(self, words: str) -> None:
+        line = f"[{time.monotonic() - self._began:6.1f} s] {words}"
+        print(
+            line if len(line) <= COLUMNS else f"{line[: COLUMNS - 1]}\N{HORIZONTAL ELLIPSIS}",
+            flush=True,
+        )
 
 
 class LiveTable:
-    """One row a stage: mark, title, elapsed time, what it waits for or what was reached."""
+    """One row a stage: mark, title, elapsed time, what it waits for or what was reached.
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        """Start with every stage waiting."""
-        self._stages = stages
-        self._updates = {stage.key: Update(stage.key, State.WAITING, "", 0.0) for stage in stages}
-        self._began: dict[str, float] = {}
+    The last line says what is left.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._spinner = Spinner("dots", style="cyan")
 
-    def show(self, update: Update) -> None:
-        """Change the row of a stage; the next redraw shows it."""
-        self._began.setdefault(update.key, time.monotonic())
-        self._updates[update.key] = update
-
-    def drawn(self) -> Table:
+    def drawn(self) -> Group:
         """Return the table as it is now."""
         # A ratio: the last column has what the others leave. Without one Rich cuts all columns
         # alike where the terminal is narrow, and times are the first to go.
@@ -84,8 +96,8 @@ class LiveTable:
         table.add_column(no_wrap=True)
         table.add_column(justify="right", width=8, no_wrap=True)
         table.add_column(overflow="ellipsis", no_wrap=True, ratio=1)
-        for stage in self._stages:
-            update = self._updates[stage.key]
+        for stage in self._progress.stages:
+            update = self._progress.updates[stage.key]
             table.add_row(
                 self._mark(update),
                 Text(stage.title, style="" if update.state is not State.WAITING else "dim"),
@@ -95,7 +107,7 @@ class LiveTable:
                     style="red" if update.state is State.FAILED else "dim",
                 ),
             )
-        return table
+        return Group(table, Text(self._progress.line(), no_wrap=True, overflow="ellipsis"))
 
     def _mark(self, update: Update) -> Text | Spinner:
         marks = {
@@ -110,7 +122,7 @@ class LiveTable:
         if update.state in {State.WAITING, State.SKIPPED}:
             return ""
         running = update.state is State.RUNNING
-        seconds = time.monotonic() - self._began[update.key] if running else update.seconds
+        seconds = self._progress.running_seconds(update.key) if running else update.seconds
         return f"{seconds:.1f} s"
 
     def _waits_for(self, stage: Stage, update: Update) -> str:
@@ -118,8 +130,9 @@ class LiveTable:
             return ""
         open_needs = [
             other.title
-            for other in self._stages
-            if other.key in stage.needs and self._updates[other.key].state is not State.DONE
+            for other in self._progress.stages
+            if other.key in stage.needs
+            and self._progress.updates[other.key].state is not State.DONE
         ]
         return f"waits for: {', '.join(open_needs)}" if open_needs else ""
 

@@ -65,7 +65,16 @@ def make_namespace(target: Target, name: str) -> None:
 def install_operator(
     session: Session, report: Report, changes: Mapping[str, Any] | None = None
 ) -> str:
-    """Install the chart, or upgrade what is installed; wait until both operator pods are ready.
+    """Install the chart and wait for the operator; `changes`: see `install_chart`."""
+    said = install_chart(session, report, changes)
+    await_operator(session, report)
+    return said
+
+
+def install_chart(
+    session: Session, report: Report, changes: Mapping[str, Any] | None = None
+) -> str:
+    """Install the chart, or upgrade what is installed.
 
     `changes`: values of the chart beside the demo's own.
     """
@@ -82,22 +91,22 @@ def install_operator(
         values["runtime"][f"{one.name}Image"] = session.image_reference(one.name)
     report("helm")
     revision = _release(target, values)
-    _wait_operator(target, values["operator"]["image"], report)
     return f"release {settings.RELEASE}, revision {revision}"
 
 
-def _wait_operator(target: Target, image: str, report: Report) -> None:
-    """Wait until the new pods are ready; a pod that crashes again and again ends the wait.
+def await_operator(session: Session, report: Report) -> str:
+    """Wait until both pods are ready; a pod that crashes again and again ends the wait.
 
     Raises:
         DevClusterError: They are not ready in time, or crash.
     """
+    target, image = session.target, session.image_reference("operator")
     where = ("--namespace", settings.SYSTEM_NAMESPACE)
     deadline = time.monotonic() + settings.ROLLOUT_TIMEOUT
     while True:
         deployment = target.document("deployment", settings.RELEASE, *where)
         if is_rolled_out(deployment):
-            return
+            return f"{deployment['spec']['replicas']} pods are ready"
         pods = target.document("pods", *where).get("items", [])
         # Pods of an older revision may have crashed before; they are being replaced.
         new = [pod for pod in pods if pod["spec"]["containers"][0]["image"] == image]

@@ -7,7 +7,7 @@ from mm_devcluster import cluster, packages
 from mm_devcluster.binaries import NODE, ensure_binaries
 from mm_devcluster.demo.graph import Report
 from mm_devcluster.demo.session import Session
-from mm_devcluster.demo.target import Target, current_target
+from mm_devcluster.demo.target import REQUEST_TIMEOUT, Target, current_target
 from mm_devcluster.errors import DevClusterError, MissingRequirementsError
 from mm_devcluster.images.base import base_layer
 from mm_devcluster.images.catalogue import VLLM, Stock, compose
@@ -15,6 +15,7 @@ from mm_devcluster.images.environment import environment_layers
 from mm_devcluster.preflight import missing_for_node
 
 MEGABYTE = 1_000_000
+DNS_SECONDS = 120
 CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -49,11 +50,19 @@ def build_programs(_session: Session, report: Report) -> str:
 def start_cluster(session: Session, report: Report) -> str:
     """Start the development cluster, or find it running."""
     options = cluster.ClusterOptions(
-        name=session.options.cluster, ip_family=session.options.ip_family
+        name=session.options.cluster, ip_family=session.options.ip_family, await_dns=False
     )
     info = cluster.up(options, lambda stage, detail: report(f"{stage}: {detail}"))
     session.found_target = Target(info.name, info.kubeconfig, info.kubectl)
     return f"API server at {info.server}"
+
+
+def await_dns(session: Session, _report: Report) -> str:
+    """Wait until names of Services resolve: only pods of models need it."""
+    where = ("--namespace", "kube-system", f"--timeout={DNS_SECONDS}s")
+    command = ("rollout", "status", "deployment/coredns", *where)
+    session.target.call(*command, timeout=DNS_SECONDS + REQUEST_TIMEOUT)
+    return "ready"
 
 
 def use_current_cluster(session: Session, report: Report) -> str:

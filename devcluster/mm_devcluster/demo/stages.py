@@ -25,17 +25,20 @@ def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage,
     served = (RUNTIME, *session.options.family.images)
     images = tuple(f"{one.name}-image" for one in served)
     operator_there = ("cluster",) if current else ("operator", *images)
-    runtime_there = ("cluster",) if current else tuple(one.name for one in served)
+    runtime_there = ("cluster",) if current else ("dns", *(one.name for one in served))
 
     def stage(key: str, title: str, work: Work, *needs: str) -> Stage:
         return Stage(key, title, partial(work, session), needs)
 
     return (
         *first,
-        stage("helm", "Install the operator", installation.install_operator, *operator_there),
+        stage("helm", "Install the chart", installation.install_chart, *operator_there),
+        stage("operator-pods", "Start the operator", installation.await_operator, "helm"),
         stage("upload", "Upload the checkpoint", installation.upload_checkpoint, operator_there[0]),
         stage("apply", "Apply the model", walk.apply_model, "helm", "upload", *runtime_there),
-        stage("inspect", "  Inspect", walk.wait_inspected, "apply"),
+        stage("inspect", "  Inspect", walk.wait_inspected, "apply", "operator-pods"),
+        # It takes a second, which the cores have while the model is inspected.
+        stage("client", "Load OpenAI's client", questions.load_client, "apply"),
         stage("plan", "  Plan", walk.wait_planned, "inspect"),
         stage("build", "  Build", walk.wait_built, "plan"),
         stage("rollout", "  Roll out", walk.wait_rolled_out, "build"),
@@ -44,7 +47,7 @@ def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage,
             "answers",
             "Answers about images",
             partial(questions.send_questions, session, answers=answers),
-            ("ready",),
+            ("ready", "client"),
         ),
     )
 
@@ -71,6 +74,7 @@ def _own_cluster(session: Session) -> tuple[Stage, ...]:
         image(RUNTIME),
         *map(image, more),
         stage("cluster", "Start the cluster", preparation.start_cluster, "programs"),
+        stage("dns", "Start its DNS", preparation.await_dns, "cluster"),
         load(OPERATOR),
         load(RUNTIME),
         *map(load, more),

@@ -4,6 +4,9 @@ import json
 import os
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,11 +51,55 @@ class Target:
         parsed: dict[str, Any] = json.loads(text) if text.strip() else {}
         return parsed
 
+    @contextmanager
+    def following(self, *arguments: str) -> Iterator["Followed"]:
+        """Run ``kubectl get ... --watch`` and yield the newest state of the one object it names."""
+        command = [str(self.kubectl), "get", *arguments, "--watch", "-o", "json"]
+        with subprocess.Popen(
+            command,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            try:
+                yield Followed(process)
+            finally:
+                process.terminate()
+
     def apply(self, *documents: dict[str, Any], manager: str = "mm-demo") -> None:
         """Apply documents server-side, as a manager of fields."""
         bundle = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
         arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}")
         self.call(*arguments, "-f", "-", stdin=json.dumps(bundle))
+
+
+class Followed:
+    """One object, as a watch prints it."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._changed = threading.Event()
+        self._newest: dict[str, Any] | None = None
+        """None: the watch has said nothing, or has ended."""
+        self._lines = process.stdout or ()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def newest(self, timeout: float) -> dict[str, Any] | None:
+        """Wait for a change, and not longer than a time; return the newest state, if there is."""
+        self._changed.wait(timeout)
+        self._changed.clear()
+        return self._newest
+
+    def _read(self) -> None:
+        document = ""
+        for line in self._lines:
+            document += line
+            if line == "}\n":  # kubectl indents all but the last line of a document
+                self._newest, document = json.loads(document), ""
+                self._changed.set()
+        self._newest = None
+        self._changed.set()
 
 
 def run_program(

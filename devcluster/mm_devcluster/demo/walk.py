@@ -11,7 +11,7 @@ from mm_devcluster.demo.session import Session
 from mm_devcluster.errors import DevClusterError
 from mm_devcluster.images.catalogue import RUNTIME
 
-POLL_SECONDS = 0.5  # one read each; a watch would save nothing that a person notices
+POLL_SECONDS = 0.5  # what no watch of the model shows is looked at so often
 MEBIBYTE = 1 << 20
 
 
@@ -110,6 +110,10 @@ def wait_rolled_out(session: Session, report: Report) -> str:
     images = {session.image_reference(one.name) for one in served}
 
     def reached(model: Mapping[str, Any]) -> str | None:
+        conditions = conditions_of(model)
+        available = conditions.get("Available", NOT_THERE)
+        if not available.holds or conditions.get("RollingOut", NOT_THERE).status != "False":
+            return None
         deployment = session.target.document(
             "deployment", session.options.family.model, "--namespace", settings.DEMO_NAMESPACE
         )
@@ -119,11 +123,7 @@ def wait_rolled_out(session: Session, report: Report) -> str:
         containers = deployment["spec"]["template"]["spec"]["containers"]
         if not own_image and any(container["image"] not in images for container in containers):
             return None
-        conditions = conditions_of(model)
-        available = conditions.get("Available", NOT_THERE)
-        rolling = conditions.get("RollingOut", NOT_THERE)
-        done = available.holds and rolling.status == "False"
-        return available.message or available.reason if done else None
+        return available.message or available.reason
 
     return _wait(session, report, "RollingOut", settings.READY_TIMEOUT, reached)
 
@@ -145,22 +145,30 @@ def _wait(
     timeout: float,
     reached: Callable[[Mapping[str, Any]], str | None],
 ) -> str:
-    """Poll the model until something is reached; report what its condition says meanwhile.
+    """Follow the model until something is reached; report what its condition says meanwhile.
 
     Raises:
         DevClusterError: Not within ``timeout`` seconds; the condition's words are in the message.
     """
     deadline = time.monotonic() + timeout
-    while True:
-        model = session.target.document(
-            "multimodalmodel", session.options.family.model, "--namespace", settings.DEMO_NAMESPACE
-        )
-        result = reached(model)
-        if result is not None:
-            return result
-        said = conditions_of(model).get(condition)
-        words = f"{said.reason}: {said.message}" if said else "the operator has not looked at it"
-        if time.monotonic() > deadline:
-            raise DevClusterError(f"not reached after {timeout:.0f} s. {condition} says: {words}")
-        report(words)
-        time.sleep(POLL_SECONDS)
+    arguments = (
+        "multimodalmodel",
+        session.options.family.model,
+        "--namespace",
+        settings.DEMO_NAMESPACE,
+    )
+    with session.target.following(*arguments) as followed:
+        while True:
+            model = followed.newest(POLL_SECONDS)
+            if model is None:  # at the start, or after the watch broke off
+                model = session.target.document(*arguments)
+            result = reached(model)
+            if result is not None:
+                return result
+            said = conditions_of(model).get(condition)
+            words = f"{said.reason}: {said.message}" if said else "the operator has not looked yet"
+            if time.monotonic() > deadline:
+                raise DevClusterError(
+                    f"not reached after {timeout:.0f} s. {condition} says: {words}"
+                )
+            report(words)

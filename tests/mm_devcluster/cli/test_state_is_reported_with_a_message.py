@@ -27,19 +27,8 @@ def test_each_state_has_its_sentence(
 
 def test_a_part_shows_since_when_it_runs_and_how_often_it_was_restarted() -> None:
     cluster = ClusterStatus("c", "Ready.", running=True, ready=True, parts=(PART,))
-    row = render(cluster, now=1090.0).splitlines()[-1].split()
-    expected = [
-        "kubelet",
-        "running,",
-        "2",
-        "restarts",
-        "4711",
-        "2m",
-        "84",
-        "MiB",
-        "10.99.0.2:10250",
-    ]
-    assert row == expected
+    row = " ".join(render(cluster, now=1090.0).splitlines()[-1].split())
+    assert row == "kubelet running, 2 restarts 4711 2m 84 MiB 10.99.0.2:10250"
 
 
 def test_a_part_that_ended_shows_its_exit_code() -> None:

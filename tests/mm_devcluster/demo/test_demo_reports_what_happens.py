@@ -1,6 +1,5 @@
 """The demo's stages fit together, answers are judged by their words, failures show evidence."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,9 @@ import yaml
 from rich.console import Console
 
 from mm_devcluster.demo import preparation
-from mm_devcluster.demo.__main__ import next_commands
+from mm_devcluster.demo.__main__ import next_steps
 from mm_devcluster.demo.display import LiveTable, PlainLines
+from mm_devcluster.demo.estimates import Progress
 from mm_devcluster.demo.evidence import troubles_of
 from mm_devcluster.demo.graph import Stage, State, Update, check_graph
 from mm_devcluster.demo.questions import (
@@ -34,7 +34,7 @@ def test_the_table_of_stages_can_run(cluster: str) -> None:
     """Both ways to a cluster lead through the same walk to the questions."""
     stages = stages_of(Session(Options(cluster)), [])
     check_graph(stages)
-    walk = ["helm", "upload", "apply", "inspect", "plan", "build", "rollout", "ready", "answers"]
+    walk = ["apply", "inspect", "client", "plan", "build", "rollout", "ready", "answers"]
     assert [stage.key for stage in stages][-len(walk) :] == walk
 
 
@@ -60,7 +60,7 @@ def test_the_chart_waits_for_the_image_it_names() -> None:
     assert set(stages["helm"].needs) == {"operator", "runtime-image"}
     stages = {stage.key: stage for stage in stages_of(Session(Options("dev", family=ON_VLLM)), [])}
     assert set(stages["helm"].needs) == {"operator", "runtime-image", "vllm-image"}
-    assert set(stages["apply"].needs) == {"helm", "upload", "runtime", "vllm"}
+    assert set(stages["apply"].needs) == {"helm", "upload", "dns", "runtime", "vllm"}
 
 
 def test_a_processor_without_avx512_is_said(
@@ -85,16 +85,19 @@ def test_another_users_cluster_gets_no_images() -> None:
 
 
 @cases(
-    "cluster last",
+    "cluster first last",
     {
-        "ours": ("dev", "make demo-down"),
-        "named": ("mine", "make demo-down CLUSTER=mine"),
-        "current": ("current", "make demo-down CLUSTER=current"),
+        "ours": ("dev", "mm-devcluster kubeconfig)", "make demo-down"),
+        "named": ("mine", "kubeconfig --name mine)", "make demo-down CLUSTER=mine"),
+        "current": ("current", "", "make demo-down CLUSTER=current"),
     },
 )
-def test_three_commands_come_next(cluster: str, last: str) -> None:
-    commands = next_commands(Session(Options(cluster)))
-    assert (len(commands), commands[-1]) == (3, last)
+def test_steps_come_next_and_fit_a_terminal(cluster: str, first: str, last: str) -> None:
+    commands = [command for _, command in next_steps(Session(Options(cluster)))]
+
+    assert (commands[0].endswith(first), commands[-1]) == (True, last)
+    assert {"mmctl ask", "mmctl status"} <= {" ".join(one.split()[:2])[10:] for one in commands}
+    assert max(len(line) for one in commands for line in one.splitlines()) <= 78
 
 
 @cases(
@@ -138,85 +141,68 @@ def test_conditions_of_an_older_generation_do_not_count() -> None:
     assert list(conditions_of(model)) == ["Planned"]
 
 
-POD_STATUS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "pulling": (
-        {
-            "phase": "Pending",
-            "containerStatuses": [
-                {
-                    "name": "server",
-                    "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}},
-                }
-            ],
-        },
-        ["server waits: ErrImagePull not found"],
-    ),
-    "killed": (
-        {
-            "phase": "Failed",
-            "containerStatuses": [
-                {"name": "build", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
-            ],
-        },
-        ["build ended with exit code 137 (OOMKilled)"],
-    ),
-    "unschedulable": (
-        {
-            "phase": "Pending",
-            "conditions": [
-                {"type": "PodScheduled", "status": "False", "message": "Insufficient memory"}
-            ],
-        },
-        ["not scheduled: Insufficient memory"],
-    ),
-    "unready": (
-        {
-            "phase": "Running",
-            "containerStatuses": [
-                {"name": "gateway", "ready": False, "restartCount": 2, "state": {"running": {}}}
-            ],
-        },
-        ["gateway is not ready, 2 restarts"],
-    ),
-    "well": (
-        {
-            "phase": "Running",
-            "containerStatuses": [{"name": "server", "ready": True, "state": {"running": {}}}],
-        },
-        [],
-    ),
-    "finished": ({"phase": "Succeeded"}, []),
-}
+def _pod(phase: str, **container: Any) -> dict[str, Any]:
+    return {"status": {"phase": phase, "containerStatuses": [{"name": "server", **container}]}}
 
 
-@pytest.mark.parametrize("case", POD_STATUS, ids=list(POD_STATUS))
-def test_a_pods_trouble_is_one_line(case: str) -> None:
-    status, expected = POD_STATUS[case]
-    assert troubles_of(json.loads(json.dumps({"status": status}))) == expected
+OUT_OF_MEMORY = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+UNSCHEDULED = {"type": "PodScheduled", "status": "False", "message": "Insufficient memory"}
+PULLING = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
 
 
-def test_plain_lines_do_not_repeat_themselves(capsys: pytest.CaptureFixture[str]) -> None:
-    display = PlainLines((Stage("a", "Build", lambda _: ""),))
-    for state, detail in (
-        (State.RUNNING, ""),
-        (State.RUNNING, "one"),
-        (State.RUNNING, "two"),
-        (State.DONE, "done"),
-    ):
+@cases(
+    "pod expected",
+    {
+        "pulling": (_pod("Pending", state=PULLING), ["server waits: ErrImagePull not found"]),
+        "killed": (
+            _pod("Failed", state=OUT_OF_MEMORY),
+            ["server ended with exit code 137 (OOMKilled)"],
+        ),
+        "unschedulable": (
+            {"status": {"phase": "Pending", "conditions": [UNSCHEDULED]}},
+            ["not scheduled: Insufficient memory"],
+        ),
+        "unready": (
+            _pod("Running", ready=False, restartCount=2, state={"running": {}}),
+            ["server is not ready, 2 restarts"],
+        ),
+        "well": (_pod("Running", ready=True, state={"running": {}}), []),
+        "finished": ({"status": {"phase": "Succeeded"}}, []),
+    },
+)
+def test_a_pods_trouble_is_one_line(pod: dict[str, Any], expected: list[str]) -> None:
+    assert troubles_of(pod) == expected
+
+
+WAY = (Stage("a", "Build", lambda _: ""), Stage("b", "Load", lambda _: "", ("a",)))
+
+
+def test_plain_lines_fit_and_say_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(WAY, {"a": 400.0, "b": 20.0})
+    display = PlainLines(progress)
+    details = ((State.RUNNING, ""), (State.RUNNING, "one"), (State.DONE, "done" * 30))
+    for state, detail in details[:2]:
         display.show(Update("a", state, detail, 1.0))
-    lines = [line.partition("] ")[2].split() for line in capsys.readouterr().out.splitlines()]
-    assert lines == [["Build"], ["done", "Build", "(1.0", "s):", "done"]]
+    before = progress.line()
+    display.show(Update("a", *details[2], 1.0))
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line.partition("] ")[2].split()[:2] for line in lines] == [["Build"], ["done", "Build"]]
+    assert max(map(len, lines)) == 80
+    assert before == "0 of 2 done, about 7 min left: Build 0 s (one)"
+    assert progress.line() == "1 of 2 done, about 20 s left: "
 
 
 def test_a_narrow_terminal_cuts_details_alone(capsys: pytest.CaptureFixture[str]) -> None:
     stages = stages_of(Session(Options("dev")), [])
-    live = LiveTable(stages)
+    progress = Progress(stages, {})
+    live = LiveTable(progress)
     for stage in stages:
-        live.show(Update(stage.key, State.DONE, "a long detail " * 10, 1234.5))
+        progress.note(Update(stage.key, State.DONE, "a long detail " * 10, 1234.5))
     Console(width=80).print(live.drawn())
     lines = capsys.readouterr().out.splitlines()
 
-    assert len(lines) == len(stages)
+    assert lines.pop().startswith(f"{len(stages)} of {len(stages)} done")
     assert max(map(len, lines)) <= 80
     complete = [
         f"{stage.title} " in line and "1234.5 s" in line
