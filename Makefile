@@ -36,7 +36,10 @@ help: ## List the targets
 env: ## Make .venv with the pinned environment; does nothing when it is up to date
 	@tools/bootstrap.sh
 
-demo: env ## From nothing to right answers about images, on a real Kubernetes on this machine
+# Without an environment the download of one and the compilation of Kubernetes run side by side.
+demo: ## From nothing to right answers about images, on a real Kubernetes on this machine
+	@[ -e .venv/.stamp ] || [ '$(CLUSTER)' = current ] || (cd devcluster && exec python3.11 -m mm_devcluster.binaries >/dev/null 2>&1) &
+	@tools/bootstrap.sh
 	@$(DEMO) up --cluster '$(CLUSTER)' --family '$(FAMILY)' --backend '$(BACKEND)' --ip-family '$(IP_FAMILY)' --operator-image '$(OPERATOR_IMAGE)' --runtime-image '$(RUNTIME_IMAGE)'
 
 demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and the explanation
@@ -132,8 +135,8 @@ bench-autoscaling: env ## Simulate every autoscaling policy again; tables and fi
 check: env lint types generated ## Everything that needs no root and no cluster
 	$(PYTEST) -m 'not slow and not adversarial and not gpu and not twin and not cluster and not e2e and not s3'
 
-release: env ## Images, chart, SBOMs, provenance, notes into dist/VERSION; REGISTRY=HOST/PATH, PUSH=1, KEY=cosign.key (docs/design/releasing.md)
-	$(BIN)/python tools/release.py --registry '$(REGISTRY)' $(if $(PUSH),--push) $(if $(KEY),--sign '$(KEY)')
+release: env ## Images, chart, SBOMs, provenance, notes into dist/VERSION; REGISTRY=HOST/PATH, PUSH=1, KEY=cosign.key, DIST=folder (docs/design/releasing.md)
+	$(BIN)/python tools/release.py --registry '$(REGISTRY)' $(if $(PUSH),--push) $(if $(KEY),--sign '$(KEY)') $(if $(DIST),--out '$(DIST)') $(if $(ALLOW_CHANGED),--allow-changed)
 
 docs: ## The documentation as a site, site/index.html; fails on a broken link or a page outside the navigation
 	@tools/docs.sh

@@ -61,7 +61,6 @@ class Release:
     """Host and path, without a scheme."""
     out: Path
     builder: str
-    plain_http: bool
 
     def image(self, name: str) -> str:
         return f"{self.registry}/{name}"
@@ -80,7 +79,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.registry.removeprefix("oci://").rstrip("/"),
             options.out / version(),
             options.builder or _builder(),
-            options.plain_http,
         )
         _refuse(release, options)
         release.out.mkdir(parents=True)
@@ -111,7 +109,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--repository", default=os.environ.get("REPOSITORY", ""), help="URL of the source code")
     add("--out", type=Path, default=ROOT / "dist")
     add("--push", action="store_true", help="images and chart to the registry")
-    add("--plain-http", action="store_true", help="a registry without TLS: one of tests")
     add("--sign", metavar="KEY", help=f"file of cosign's key, or `{KEYLESS}`; pushed before")
     add("--tag", help="fail where the version is not that of this tag, v0.1.0 for example")
     add("--allow-changed", action="store_true", help="push although files differ from the commit")
@@ -255,15 +252,13 @@ def write_documents(release: Release, digests: dict[str, str]) -> None:
 
 def push(release: Release, digests: dict[str, str]) -> None:
     """Push images and chart."""
-    insecure = ["--insecure"] if release.plain_http else []
     for name, digest in digests.items():
         target = f"{release.image(name)}:{release.source.version}"
         print(f"push {target}@{digest}", flush=True)
-        _run(_program("crane"), "push", *insecure, str(release.out / "images" / name), target)
+        _run(_program("crane"), "push", str(release.out / "images" / name), target)
     helm_python.registry.push(
         release.out / f"{CHART}-{release.source.version}.tgz",
         release.charts,
-        plain_http=release.plain_http,
     )
 
 
@@ -272,7 +267,6 @@ def sign(release: Release, digests: dict[str, str], key: str) -> None:
 
     A key of a file is for registries without Sigstore's services: nothing is logged in public.
     """
-    insecure = ["--allow-http-registry"] if release.plain_http else []
     with tempfile.TemporaryDirectory() as scratch:
         predicate = Path(scratch) / "provenance.json"
         statement = json.loads((release.out / "provenance.intoto.json").read_text(encoding="utf-8"))
@@ -280,18 +274,18 @@ def sign(release: Release, digests: dict[str, str], key: str) -> None:
         how = ["--yes"] + ([] if key == KEYLESS else ["--key", key, *UNLOGGED])
         cosign = _program("cosign")
         chart = f"{release.registry}/charts/{CHART}"
-        with helm_python.RegistryClient(plain_http=release.plain_http) as client:
+        with helm_python.RegistryClient() as client:
             found = client.resolve(f"oci://{chart}:{release.source.version}")["digest"]
-        _run(cosign, "sign", *how, *insecure, f"{chart}@{found}")
+        _run(cosign, "sign", *how, f"{chart}@{found}")
         for name, digest in digests.items():
             image = f"{release.image(name)}@{digest}"
-            _run(cosign, "sign", *how, *insecure, image)
+            _run(cosign, "sign", *how, image)
             for kind, file in (
                 ("cyclonedx", release.out / f"{name}.cdx.json"),
                 ("slsaprovenance1", predicate),
             ):
                 what = ["--type", kind, "--predicate", str(file)]
-                _run(cosign, "attest", *how, *insecure, *what, image)
+                _run(cosign, "attest", *how, *what, image)
         sums = release.out / "SHA256SUMS"
         _run(cosign, "sign-blob", *how, "--bundle", f"{sums}.sigstore.json", str(sums))
 
