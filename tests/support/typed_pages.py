@@ -72,12 +72,12 @@ class Person:
 
 
 def commands(block: str) -> Iterator[str]:
-    """Yield the commands of a block; one goes on where bash would wait for more."""
+    """Yield the commands of a block: lines up to the one at which bash can parse them."""
     command = ""
     for line in block.splitlines(keepends=True):
         command += line
-        whole = subprocess.run(["bash", "-nc", command], capture_output=True, check=False)
-        if not (whole.returncode or line.endswith("\\\n")):
+        parsed = subprocess.run(["bash", "-nc", command], capture_output=True, check=False)
+        if not (parsed.returncode or line.endswith("\\\n")):
             yield command
             command = ""
 

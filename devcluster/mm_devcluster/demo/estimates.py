@@ -31,7 +31,7 @@ USUAL: Final = {
     "build": 12.0,
     "rollout": 7.0,
 }
-"""Of any run; a stage without a number takes a second."""
+"""Seconds of any run; a stage without a number takes one."""
 
 
 class Progress:
