@@ -1,7 +1,7 @@
 """What a decoder does: one file -> the pixels or samples that the engine needs."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ AUDIO_SECONDS = 10
 """Half a minute of audio takes a tenth of one."""
 
 
+@lru_cache
 def image_job(reduce: Reduce, count: int, max_pixels: int, keeps: Keeps | None = None) -> Job:
     """Return the job of an image; `count` is of its request. It gives uint8[height, width, 3].
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.gateway.media.decoding.wire import (
@@ -39,6 +40,9 @@ _START_SECONDS = 120.0
 
 _END_SECONDS = 10.0
 """For the kernel to end a process that was killed."""
+
+_pickled = lru_cache(pickle.dumps)
+"""Jobs of images are the same for all that are alike."""
 
 _REFUSALS: dict[str, type[Exception]] = {
     "image": BadImageError,
@@ -146,7 +150,7 @@ class DecoderProcess:
                 pipe.close()
 
     async def _run(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded | tuple[str, str]:
-        pickled = pickle.dumps(job)
+        pickled = _pickled(job)
         await self._write(TASK.pack(len(pickled), len(content), cpu_seconds) + pickled, content)
         (length,) = HEADER.unpack(await self._read(bytearray(HEADER.size)))
         if length > MAX_HEADER_BYTES:
