@@ -73,6 +73,27 @@ def said(delta: dict[str, str], **more: Any) -> bytes:
     return event(choices=[choice])
 
 
+async def requested(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> dict[str, Any] | None:
+    """Return the next request of a connection; None: it was no POST, and is answered."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    if head.startswith(b"get"):
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        return None
+    parts = []
+    if b"chunked" in head:
+        while size := int(await reader.readline(), 16):
+            parts.append(await reader.readexactly(size))
+            await reader.readexactly(2)
+        await reader.readexactly(2)
+    else:
+        length = int(head.split(b"content-length: ")[1].split()[0])
+        parts.append(await reader.readexactly(length))
+    request: dict[str, Any] = json.loads(b"".join(parts))
+    return request
+
+
 class Server:
     """vLLM without a model."""
 
@@ -83,9 +104,13 @@ class Server:
         """Serve until the process ends; all streams get a token at a time."""
         await asyncio.start_server(self._connected, "127.0.0.1", port, limit=1 << 26)
         while True:
-            await asyncio.sleep(STEP_SECONDS)
-            self._step.set()
-            self._step = asyncio.Event()
+            step, self._step = self._step, asyncio.Event()
+            await self._wait()
+            step.set()
+
+    async def _wait(self) -> None:
+        """Wait as long as a step takes."""
+        await asyncio.sleep(STEP_SECONDS)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -93,21 +118,8 @@ class Server:
                 await self._exchange(reader, writer)
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        if head.startswith(b"get"):
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        if (request := await requested(reader, writer)) is None:
             return
-        body = b""
-        if b"chunked" in head:
-            parts = []
-            while size := int(await reader.readline(), 16):
-                parts.append(await reader.readexactly(size))
-                await reader.readexactly(2)
-            await reader.readexactly(2)
-            body = b"".join(parts)
-        else:
-            body = await reader.readexactly(int(head.split(b"content-length: ")[1].split()[0]))
-        request = json.loads(body)
         content = request["messages"][-1]["content"]
         for part in content if isinstance(content, list) else ():
             if part["type"] == "image_url":
