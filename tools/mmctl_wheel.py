@@ -102,7 +102,8 @@ def build_wheel(out: Path) -> Path:
     """Write the wheel into a folder and return it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     with tempfile.TemporaryDirectory() as scratch:
-        for file in (*modules(), *_tables()):
+        code = modules()
+        for file in (*code, *_tables({one.parent for one in code})):
             _copy(file, Path(scratch))
         for name in ("LICENSE", "README.md"):
             shutil.copyfile(ROOT / name, Path(scratch, name))
@@ -121,10 +122,12 @@ def build_wheel(out: Path) -> Path:
     return out / f"mmctl-{project['version']}-py3-none-any.whl"
 
 
-def _tables() -> Iterator[Path]:
+def _tables(packages: set[Path]) -> Iterator[Path]:
+    """Yield what is no code, in or one folder below packages that the wheel has."""
     for package, folder in FOLDERS.items():
         for path in sorted((ROOT / folder / package).rglob("*")):
-            if path.is_file() and path.suffix not in _CODE:
+            is_table = path.is_file() and path.suffix not in _CODE
+            if is_table and not packages.isdisjoint(path.parents[:2]):
                 yield path
 
 

@@ -41,6 +41,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "version": (["version"], "mmctl 0.1.0, serving.multimodal.dev/v1alpha1"),
         "validate": (["validate", "-f", "MODEL"], "m: valid"),
         "plan": (["plan", "-f", "MODEL", "--facts", "FACTS", "--gpu", "h100-80gb"], "GiB"),
+        "page": (
+            ["plan", "-f", "MODEL", "--facts", "FACTS", "--gpu", "h100-80gb", "-o", "html"],
+            "</",
+        ),
+        "ui": (["ui", "--help"], "--no-browser"),
         "bash": (["completion", "bash"], "complete "),
         "fish": (["completion", "fish"], "complete --command mmctl"),
     },
@@ -73,6 +78,7 @@ def test_it_holds_no_server(installed: Path) -> None:
 
     assert there & (servers | {"mm_router", "mm_edge", "mm_devcluster"}) == set()
     assert not (packages / "mm_runtime" / "gateway").exists()
+    assert (packages / "mm_ctl" / "page" / "index.html").exists()
 
 
 def test_krew_finds_the_archive(wheel: Path, tmp_path: Path) -> None:

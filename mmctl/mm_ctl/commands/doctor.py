@@ -15,6 +15,7 @@ from typing import Any
 from mm_api import labels
 from mm_api.v1alpha1.definition import NAME, RELEASE
 from mm_api.v1alpha1.quantity import number_of
+from mm_ctl.commands.status import coloured
 from mm_ctl.connection import Connection, add_connection_options, connection
 from mm_operator.cluster.resources import DEFINITION, DEPLOYMENT, NETWORK_POLICY, NODE, Resource
 from mm_operator.errors import ClusterError
@@ -63,7 +64,7 @@ async def run(options: argparse.Namespace) -> int:
         print(json.dumps(list(map(asdict, findings)), indent=2))
     else:
         for finding in findings:
-            print(f"{finding.result:<5} {finding.name:<11} {finding.says}")
+            print(coloured(f"{finding.result:<5} {finding.name:<11} {finding.says}"))
             if finding.fix:
                 print(f"{'':<17} fix: {finding.fix}")
     return FAILED if any(finding.result == "fail" for finding in findings) else HEALTHY

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,9 @@ from mm_operator.cluster.resources import MODEL
 READY, NOT_THERE, NOT_READY = 0, 1, 4
 STAGES = ("Planned", "EngineBuilt", "Ready")
 _WATCH_SECONDS = 2.0
-_COLOURS = {"✓": "\033[32m", "✗": "\033[31m", "…": "\033[33m"}
+_GOOD, _BAD, _OPEN = "\033[32m", "\033[31m", "\033[33m"
+_COLOURS = {"✓": _GOOD, "✗": _BAD, "…": _OPEN, "pass": _GOOD, "fail": _BAD, "warn": _OPEN}
+_MARKS = re.compile("[✓✗…]|^(?:pass|fail|warn) ", re.MULTILINE)
 _END, _CLEAR = "\033[0m", "\033[H\033[2J"
 
 Model = Mapping[str, Any]
@@ -55,11 +58,14 @@ def _text(models: Sequence[Model], options: argparse.Namespace) -> str:
     if options.output == "json":
         states = {key_of(model): model.get("status") or {} for model in models}
         return json.dumps(next(iter(states.values())) if options.name else states, indent=2)
-    text = "\n".join(sentences(models[0]) if options.name else overview(models))
-    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-        for mark, colour in _COLOURS.items():
-            text = text.replace(mark, f"{colour}{mark}{_END}")
-    return text
+    return coloured("\n".join(sentences(models[0]) if options.name else overview(models)))
+
+
+def coloured(text: str) -> str:
+    """Return a text with its marks in colours where a terminal shows it and NO_COLOR is not set."""
+    if not sys.stdout.isatty() or "NO_COLOR" in os.environ:
+        return text
+    return _MARKS.sub(lambda found: f"{_COLOURS[found[0].strip()]}{found[0]}{_END}", text)
 
 
 def key_of(model: Model) -> str:

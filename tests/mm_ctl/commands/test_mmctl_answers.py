@@ -8,6 +8,7 @@ import yaml
 
 from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
 from mm_ctl.cli import COMMANDS, main
+from mm_ctl.commands.status import coloured
 from support.cases import cases
 from support.golden import Golden
 from support.model_configs import folder_of
@@ -127,6 +128,17 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
     assert ended.value.code == 0
     assert COMMANDS[command].split(":")[0][:20] in capsys.readouterr().out
+
+
+def test_marks_have_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    assert coloured("fail  gpus fail\n✓ Ready") == (
+        "\033[31mfail \033[0m gpus fail\n\033[32m✓\033[0m Ready"
+    )
+    monkeypatch.setenv("NO_COLOR", "")
+    assert coloured("✓ Ready") == "✓ Ready"
 
 
 CONTEXTS = {
