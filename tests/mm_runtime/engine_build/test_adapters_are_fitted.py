@@ -4,29 +4,32 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 from safetensors.torch import load_file
 
-from mm_api.contract import ExitCode
+from mm_api.contract import LORA_HOST_BYTES, ExitCode
 from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_runtime.adapters.facts import with_adapters as inspect_adapters
 from mm_runtime.adapters.files import sourced
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.errors import PermanentError, SourceChangedError
+from mm_runtime.launch.adapters import link_adapters
 from support.cases import cases
 from support.lora_adapters import BART, LLAMA, pair, write_adapter
 from support.model_configs import planned
+from support.native.backend.checks import RefusedError, read_adapters
 from support.trtllm_sites import TrtllmSite, journalled, printed, trtllm_site, use_site
 from support.trtllm_tools.install import Tools
 
 Q_PROJ = "self_attn.q_proj"
 HIDDEN = 4096
 FLAGS = ["--lora_plugin", "float16", "--lora_dir", "adapters/one", "adapters/two"]
-FLAGS += ["--lora_target_modules", "attn_q", "attn_v"]
+FLAGS += ["--lora_target_modules", "attn_q", "attn_v", "mlp_4h_to_h"]
 
 
 def with_adapters(site: TrtllmSite, *sources: Path, flags: bool = False) -> TrtllmSite:
@@ -77,6 +80,64 @@ def test_adapters_become_arrays(
     assert np.load(lora / "two" / "llm" / "model.lora_config.npy").tolist() == [[[3, 0, 2]]]
     reported = json.loads((lora / "adapters.json").read_text())
     assert [(one["name"], one["uid"]) for one in reported] == [("", -1), ("one", 0), ("two", 1)]
+    engine = json.loads((site.paths.engine / "llm" / "config.json").read_text())
+    engine["pretrained_config"] |= {"intermediate_size": 11008, "num_key_value_heads": 32}
+    link_adapters(lora, tmp_path / "linked")
+    assert read_adapters(in_folder(tmp_path / "linked"), engine) == {0, 1}
+
+
+def in_folder(folder: Path, most: int = LORA_HOST_BYTES) -> dict[str, str]:
+    return {"lora_prefetch_dir": str(folder), "lora_cache_host_memory_bytes": str(most)}
+
+
+SMALL: dict[str, Any] = {
+    "pretrained_config": {
+        "dtype": "float16",
+        "num_hidden_layers": 2,
+        "hidden_size": 8,
+        "intermediate_size": 16,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    },
+    "build_config": {"lora_config": {"lora_target_modules": ["attn_v"], "max_lora_rank": 4}},
+}
+ROW = np.zeros((1, 1, 48), np.float16)
+
+
+def keys_of(*row: int) -> Any:
+    return np.array([[row]], np.int32)
+
+
+KEYS = keys_of(3, 1, 4)
+
+
+@cases(
+    "weights keys words",
+    {
+        "layout": (ROW[0], KEYS, "Invalid shape for lora_weights"),
+        "dtype": (ROW.astype(np.float32), KEYS, "same data type as base model"),
+        "ids": (ROW, KEYS.astype(np.int64), "TYPE_INT32 but was int64"),
+        "rows": (np.concatenate([ROW, ROW], 1), KEYS, "Expected dim1"),
+        "columns": (ROW, keys_of(3, 1), "Expected dim2"),
+        "layer": (ROW, keys_of(3, 2, 4), "Expected layerId"),
+        "module": (ROW, keys_of(1, 1, 4), "lora module 1 not enabled"),
+        "rank": (ROW, keys_of(3, 1, 5), r"Invalid low_rank \(5\)"),
+        "values": (ROW[:, :, :47], KEYS, "few values for attn_v"),
+        "cache": (np.zeros((1, 1, 999), np.float16), KEYS, "PEFT Cache is full"),
+    },
+)
+def test_the_backend_takes_no_other_files(
+    tmp_path: Path, weights: Any, keys: Any, words: str
+) -> None:
+    """The stand-in opens them with the backend's own checks."""
+    (tmp_path / "7").mkdir()
+    for name, array in (("weights", ROW), ("config", KEYS)):
+        np.save(tmp_path / "7" / f"model.lora_{name}.npy", array)
+    assert read_adapters(in_folder(tmp_path, 96), SMALL) == {7}
+    for name, array in (("weights", weights), ("config", keys)):
+        np.save(tmp_path / "7" / f"model.lora_{name}.npy", array)
+    with pytest.raises(RefusedError, match=words):
+        read_adapters(in_folder(tmp_path, 1000), SMALL)
 
 
 @pytest.mark.slow

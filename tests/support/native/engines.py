@@ -239,7 +239,7 @@ def _write_engines(folder: Path, plan: BuildPlan, version: str, reference: Engin
         config = {
             "version": version,
             "pretrained_config": _pretrained(plan, command.name),
-            "build_config": _built(plan.engine.limits),
+            "build_config": _built(plan.engine.limits, command.argv),
         }
         (own / "config.json").write_text(json.dumps(config))
         (own / "rank0.engine").write_text(pointer)
@@ -273,12 +273,22 @@ def _pretrained(plan: BuildPlan, part: str) -> dict[str, Any]:
         "hidden_size": text.hidden_size,
         "max_position_embeddings": text.max_position_embeddings,
         "head_size": text.head_size,
+        "num_hidden_layers": text.layers,
+        "num_attention_heads": text.attention_heads,
+        "num_key_value_heads": text.key_value_heads,
+        "intermediate_size": text.intermediate_size,
         "mapping": {"world_size": 1, "tp_size": 1, "pp_size": 1},
     }
 
 
-def _built(limits: EngineLimits) -> dict[str, Any]:
+def _built(limits: EngineLimits, argv: list[str]) -> dict[str, Any]:
+    flags = " ".join(argv).split("--")
+    given = {one.split()[0]: one.split()[1:] for one in flags if one}
     return {
+        "lora_config": {
+            "lora_target_modules": given.get("lora_target_modules", []),
+            "max_lora_rank": int(given.get("max_lora_rank", ["64"])[0]),
+        },
         "max_batch_size": limits.max_batch_size,
         "max_beam_width": limits.max_beam_width,
         "max_input_len": limits.max_input_len,

@@ -108,8 +108,9 @@ def check_parallelism(now: Case) -> Iterator[SpecError]:
         yield plan_error(
             "engine.parallelism.pipeline",
             "PipelineParallel",
-            f"{now.family.name} cannot be split by layers: the encoder's output would reach one "
-            "stage only, or upstream's converter refuses it: use tensor parallelism",
+            f"{now.family.name} cannot be split by layers: upstream splits encoder-decoders in its "
+            "Python runtime alone, which Triton does not run (TensorRT-LLM #1847), or its "
+            "converter refuses it: use tensor parallelism",
         )
     elif text.layers % pipeline:
         fits = [str(n) for n in range(2, 9) if text.layers % n == 0]

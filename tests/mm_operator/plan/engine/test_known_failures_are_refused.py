@@ -32,6 +32,7 @@ FIELDS: tuple[tuple[Any, ...], ...] = (
     ("qwen2-vl", "TensorParallelKeyValueHeads", "engine.parallelism.tensor", 7, 4),
     ("whisper", "TensorParallel", "engine.parallelism.tensor", 2, None),
     ("mllama", "PipelineParallel", "engine.parallelism", {"pipeline": 2}, {"tensor": 2}),
+    ("t5", "PipelineParallel", "engine.parallelism", {"pipeline": 2}, {"tensor": 2}),
     ("llava", "PipelineParallelLayers", "engine.parallelism.pipeline", 3, 2),
     ("llava", "GpuCount", "runtime.gpu.count", 2, 1),
     ("qwen2-vl", "TooManyImages", "engine.maxImagesPerRequest", 2, 1),

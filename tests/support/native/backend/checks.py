@@ -19,6 +19,22 @@ CROSSING = {*ENCODER_DECODERS, "MLLaMAForCausalLM"}
 ROTATED = {"Qwen2VLForConditionalGeneration"}
 
 
+MODULES = {
+    "attn_q": 1,
+    "attn_k": 2,
+    "attn_v": 3,
+    "attn_dense": 4,
+    "mlp_h_to_4h": 5,
+    "mlp_4h_to_h": 6,
+    "mlp_gate": 7,
+    "cross_attn_q": 9,
+    "cross_attn_k": 10,
+    "cross_attn_v": 11,
+    "cross_attn_dense": 12,
+}
+"""Name -> id of LoraModule (loraModule.h)."""
+
+
 class RefusedError(Exception):
     """Something that the real backend does not take."""
 
@@ -106,6 +122,9 @@ class RequestChecks:
     reuses: bool = False
     """It keeps blocks of earlier requests."""
 
+    tasks: frozenset[int] = frozenset()
+    """Ids of adapters in the cache of the host."""
+
     @property
     def kind(self) -> str:
         return str(self.engine["pretrained_config"]["architecture"])
@@ -122,6 +141,9 @@ class RequestChecks:
         )
         self._check_lengths(inputs)
         self._check_table(inputs)
+        if "lora_task_id" in inputs:  # -1 of run.py is no task, either
+            task = int(inputs["lora_task_id"].reshape(-1)[0])
+            demand(task in self.tasks, f"LoRA task {task} not found in cache. Please send weights")
         if self.kind == "MLLaMAForCausalLM":
             self._check_crossing(inputs)
         if self.rotations:
@@ -199,6 +221,46 @@ class RequestChecks:
         demand(length <= most, f"encoder length {length} is above max_encoder_input_len {most}")
         mask = inputs["cross_attention_mask"]
         demand(mask.shape[-1] == length, f"cross_attention_mask has {mask.shape[-1]} columns")
+
+
+def read_adapters(given: Mapping[str, str], engine: Mapping[str, Any]) -> frozenset[int]:
+    """Return the tasks in the host's cache, of `lora_prefetch_dir` (peftCacheManager.cpp)."""
+    folder = Path(given["lora_prefetch_dir"] or "/nowhere")
+    tasks = [one for one in folder.glob("*") if one.name.isdigit()]
+    stored = sum(_bytes_of(one, engine) for one in tasks)
+    most = int(given["lora_cache_host_memory_bytes"])
+    demand(stored <= most, f"PEFT Cache is full: {stored} bytes are above {most}")
+    return frozenset(int(one.name) for one in tasks)
+
+
+def _bytes_of(folder: Path, engine: Mapping[str, Any]) -> int:
+    pretrained, lora = engine["pretrained_config"], engine["build_config"]["lora_config"]
+    weights, keys = (np.load(folder / f"model.lora_{one}.npy") for one in ("weights", "config"))
+    demand(weights.ndim == 3 and len(weights) == 1, "Invalid shape for lora_weights tensor")
+    demand(keys.ndim == 3 and len(keys) == 1, "Invalid shape for lora_keys tensor")
+    demand(keys.dtype == np.int32, f"Expected lora keys to have TYPE_INT32 but was {keys.dtype}")
+    demand(keys.shape[1] == weights.shape[1], "Expected dim1 lora_weights and lora_keys to be same")
+    demand(keys.shape[2] in {3, 4}, "Expected dim2 of lora_keys to have a size in [3, 4]")
+    kind = {"bfloat16": np.dtype("V2")}.get(pretrained["dtype"]) or np.dtype(pretrained["dtype"])
+    demand(weights.dtype == kind, "Expected lora weights to be the same data type as base model")
+    names = {MODULES[name]: name for name in lora["lora_target_modules"]}
+    for module, layer, rank, *_ in keys[0].tolist():
+        demand(0 <= layer < pretrained["num_hidden_layers"], "Expected layerId to be in the range")
+        demand(module in names, f"lora module {module} not enabled for this model")
+        demand(0 < rank <= lora["max_lora_rank"], f"Invalid low_rank ({rank})")
+        values = rank * sum(_sizes(names[module], pretrained))
+        demand(values <= weights.shape[2], f"lora_weights has to few values for {names[module]}")
+    return int(weights.nbytes)
+
+
+def _sizes(module: str, pretrained: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the inputs and outputs of a module."""
+    hidden, heads = pretrained["hidden_size"], pretrained["num_attention_heads"]
+    if module.startswith("mlp"):
+        return hidden, pretrained["intermediate_size"]
+    if module[-1] in "kv":
+        heads = pretrained["num_key_value_heads"]
+    return hidden, heads * pretrained.get("head_size", hidden // pretrained["num_attention_heads"])
 
 
 def read_engine(folder: Path) -> dict[str, Any]:

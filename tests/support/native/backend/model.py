@@ -25,6 +25,7 @@ from checks import (  # type: ignore[import-not-found]  # noqa: E402
     RequestChecks,
     check_config,
     demand,
+    read_adapters,
     read_engine,
 )
 from guided import Guided, read_table  # type: ignore[import-not-found]  # noqa: E402
@@ -128,7 +129,7 @@ class TritonPythonModel:
         if pretrained["architecture"] in ROTATED:
             rotations = pretrained["max_position_embeddings"] * pretrained["head_size"]
         reuses = given["enable_kv_cache_reuse"] == "true"
-        self._checks = RequestChecks(engine, rotations, reuses)
+        self._checks = RequestChecks(engine, rotations, reuses, read_adapters(given, engine))
         queued = config.get("dynamic_batching", {}).get("default_queue_policy", {})
         reference = json.loads((folder / "rank0.engine").read_text())["reference"]
         directory = EngineDirectory.open(Path(reference))
