@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from mm_runtime.gateway.media.as_sent import no_values
@@ -52,7 +51,7 @@ def video_job(keep: ReduceFrame, limits: VideoLimits, *, is_url: bool) -> Job:
 
 def audio_job(most_samples: int) -> Job:
     """Return the job of decoding audio. It gives float32[samples]."""
-    return partial(_audio, most_samples)
+    return partial(decode_audio, most_samples=most_samples)
 
 
 def _image(
@@ -73,10 +72,6 @@ def _video(keep: ReduceFrame, limits: VideoLimits, encoded: bytes) -> Decoded:
 
 def _video_of_url(keep: ReduceFrame, limits: VideoLimits, url: bytes) -> Decoded:
     return _stacked(read_video(url.decode("utf-8", "surrogatepass"), limits, keep))
-
-
-def _audio(most_samples: int, encoded: bytes) -> NDArray[np.float32]:
-    return decode_audio(encoded, most_samples=most_samples)
 
 
 def _stacked(clip: Clip) -> Decoded:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from mm_runtime.gateway.media.decoding.process import (
     DecoderEndedError,
@@ -20,11 +20,8 @@ from mm_runtime.gateway.media.decoding.wire import Decoded, Job
 Found = TypeVar("Found")
 
 
-class Run(Protocol):
-    """Runs a job in a decoder."""
-
-    async def __call__(self, job: Job, content: bytes, cpu_seconds: int) -> Decoded:
-        """Return what a job makes of a file; see `DecoderProcess.run`."""
+Run = Callable[[Job, bytes, int], Awaitable[Decoded]]
+"""Runs a job in a decoder: see `DecoderProcess.run`."""
 
 
 class Decoders:

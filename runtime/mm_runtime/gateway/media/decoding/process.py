@@ -155,14 +155,10 @@ class DecoderProcess:
         (length,) = HEADER.unpack(await self._read(bytearray(HEADER.size)))
         if length > MAX_HEADER_BYTES:
             raise BrokenAnswerError(f"a header of {length} bytes")
-        found = read_header(bytes(await self._read(bytearray(length))), self._most_bytes)
+        found = read_header(bytes(await self._read(bytearray(length))), self._limits.memory_bytes)
         if not isinstance(found, tuple) and found.array.nbytes and not found.media_type:
             await self._read(found.array.data.cast("B"))
         return found
-
-    @property
-    def _most_bytes(self) -> int:
-        return self._limits.memory_bytes
 
     async def _write(self, head: bytes, content: bytes) -> None:
         """Write both, together: the decoder wakes up once for them."""
