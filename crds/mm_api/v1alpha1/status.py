@@ -197,7 +197,7 @@ class EncodersStatus(ApiModel):
     ready_replicas: int = Field(ge=0, description="Encoders that answer now.")
     scaling: ScalingStatus | None = Field(
         default=None,
-        description="How many are wanted, and why. Absent: vision.autoscaling is.",
+        description="How many are wanted, and why. Absent: neither they nor replicas are scaled.",
     )
 
 

@@ -56,6 +56,8 @@ class Requested:
     """Encoders in pods of their own encode its images."""
     starved: bool = False
     """There are too few of them."""
+    encoding: float = 0.0
+    """Requests whose images are with them: in flight, and in no slot."""
 
 
 class ModelAutoscaler:
@@ -119,6 +121,9 @@ class ModelAutoscaler:
             self._unschedulable_since = None
         elif self._unschedulable_since is None:
             self._unschedulable_since = min(pod.created_at for pod in pods if pod.unschedulable)
+        traffic = reading.traffic
+        if traffic is not None and requested.encoding:
+            traffic = replace(traffic, in_flight=max(0.0, traffic.in_flight - requested.encoding))
         observation = Observation(
             at=now,
             replicas=requested.replicas,
@@ -126,7 +131,7 @@ class ModelAutoscaler:
             unschedulable=waiting,
             unschedulable_seconds=now - (self._unschedulable_since or now),
             cold_start_seconds=self.cold_starts.seconds(),
-            traffic=reading.traffic,
+            traffic=traffic,
             traffic_problem=reading.problem and f"{reading.problem.rstrip('.')}.",
             held=requested.held,
             hold_problem=requested.hold_problem or "",

@@ -14,6 +14,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
+from mm_api.v1alpha1.vision import EncoderAutoscaling
 from mm_operator import names
 from mm_operator.autoscaling import take_turns
 from mm_operator.cluster.cache import Cache
@@ -210,22 +211,31 @@ class Scaler:
             slot=spec.runtime.gpu.slot or "",
             encoded_elsewhere=is_disaggregated(spec),
             starved=bool(last and last.is_short(spec.engine.max_batch_size)),
+            encoding=last.inputs.get("inFlightRequests", 0.0) if last else 0.0,
         )
         pods = self._pods_of(key)
         pod_names = autoscaler.names(pods, self.clock())
         return Evaluation(record, spec, requested, autoscaler, pods, pod_names)
 
     def _encoders_of(self, key: Key) -> Evaluation | None:
-        """Return what there is to decide about a model's encoders, None when nothing is."""
+        """Return what there is to decide about a model's encoders, None when nothing is.
+
+        A fixed number is looked at where replicas are scaled: too few explain a latency.
+        """
         record = self.models.find(key)
         if record is None or record.deleting or not self.serves(key.namespace):
             return None
         spec = self._spec(record)
-        wanted = spec.vision.autoscaling if spec else None
-        found = self.cache.find(DEPLOYMENT.kind, key.namespace, names.encoders(key.name))
-        replicas = found.parse()["spec"].get("replicas", 1) if wanted and found else 0
-        if spec is None or wanted is None or not replicas:
+        if spec is None or not is_disaggregated(spec):
             return None
+        wanted = spec.vision.autoscaling
+        if wanted is None and (spec.autoscaling is None or spec.autoscaling.mode == "Off"):
+            return None
+        found = self.cache.find(DEPLOYMENT.kind, key.namespace, names.encoders(key.name))
+        replicas = found.parse()["spec"].get("replicas", 1) if found else 0
+        if not replicas:
+            return None
+        wanted = wanted or EncoderAutoscaling(min_replicas=replicas, max_replicas=replicas)
         status = record.status.read().get("encoders") or {}
         autoscaler = self._remembered(encoders_of(record.uid), status, replicas)
         follows = AutoscalingSpec(

@@ -49,7 +49,7 @@ def encoders_summary(snapshot: Snapshot) -> dict[str, Any]:
     if deployment is None:
         return {}
     found: dict[str, Any] = {"replicas": deployment.replicas, "readyReplicas": deployment.ready}
-    if spec is not None and spec.vision.autoscaling is not None:
+    if spec is not None and (spec.vision.autoscaling or spec.autoscaling):
         # A new leader looks within a tick; until then what the last one said stands.
         former = (snapshot.status.get("encoders") or {}).get("scaling")
         scaling = plain(view.status) if view else former

@@ -34,22 +34,22 @@ def estimated(facts: ModelFacts, family: Family, features: int) -> str:
 
 
 def measured(status: Mapping[str, Any]) -> str:
-    """Return the sentence from a model's `status`; empty where one of the two is not measured."""
+    """Return the sentence from a model's `status`; empty where encoders have measured nothing."""
     scaling = status.get("scaling") or {}
     encoder = ((status.get("encoders") or {}).get("scaling") or {}).get("work") or {}
     work, features = scaling.get("work"), (status.get("plan") or {}).get("featuresPerImage", 0)
     encoding = features * encoder.get("imageTokenSeconds", 0.0)
-    if not work or not encoding:
+    if not encoding:
         return ""
+    encoder_rate = f"encoder: {1 / encoding:.3g} images/s per replica"
+    if not work:
+        return f"{encoder_rate} (measured); of the language model nothing is measured yet"
     tokens = (scaling.get("inputs") or {}).get("meanOutputTokens", 0.0)
     seconds = work["requestSeconds"] + features * work["imageTokenSeconds"]
     seconds += tokens * work["outputTokenSeconds"]
-    if seconds <= 0:
-        return ""
     return (
-        f"encoder: {1 / encoding:.3g} images/s per replica; language model: {1 / seconds:.3g} "
-        f"images/s per replica, each with an answer of {tokens:.0f} tokens; "
-        f"{_verdict(1 / encoding, 1 / seconds)} (measured)"
+        f"{encoder_rate}; language model: {1 / seconds:.3g} images/s per replica, each with an "
+        f"answer of {tokens:.0f} tokens; {_verdict(1 / encoding, 1 / seconds)} (measured)"
     )
 
 
