@@ -26,6 +26,7 @@ from mm_lab.simulation.request import Request
 from mm_lab.simulation.run import View
 from mm_lab.simulation.slo_policy import SloPolicy
 from mm_operator.autoscaling import ENCODERS, Objectives
+from mm_operator.scaling.evaluation import ENCODER_SLOTS
 
 RESULT = Path(__file__).parent / "results" / "encoders.json"
 QUIET_SECONDS = 300
@@ -71,11 +72,6 @@ class _Encoded(Meters):
         super().finished(request, first, at)
         self.done.append((at, self._came.pop(id(request))[1]))
 
-    @property
-    def inside(self) -> int:
-        """Requests that wait for encoders or are with one."""
-        return len(self._came)
-
 
 class _Answered(Meters):
     """Meters of the language model: a request began when it came, not when it was encoded."""
@@ -83,8 +79,6 @@ class _Answered(Meters):
     def __init__(self) -> None:
         super().__init__(TARGETS)
         self.came: dict[int, tuple[Request, Request]] = {}
-        self.encoding = 0
-        """Requests whose images are with encoders: to the gateway they are in flight."""
 
     def later(self, request: Request, at: float) -> Request:
         """Return a request as the language model gets it, whose image was encoded by then."""
@@ -104,10 +98,6 @@ class _Answered(Meters):
         super().finished(self._of(request), first, at)
         self.came.pop(id(request), None)
 
-    def close_second(self, inside: int, running: int) -> None:
-        """Count what waits for encoders, too."""
-        super().close_second(inside + self.encoding, running)
-
 
 @dataclass(frozen=True)
 class Result:
@@ -124,8 +114,15 @@ class Result:
     encoder_range: tuple[int, int]
 
 
-def _encoder_objectives() -> Objectives:
-    return Objectives(min_replicas=1, max_replicas=MAX_REPLICAS, cost=ENCODER.cost, tuning=ENCODERS)
+def _encoder_objectives(fixed: int | None) -> Objectives:
+    least, most = (fixed, fixed) if fixed else (1, MAX_REPLICAS)
+    return Objectives(
+        min_replicas=least,
+        max_replicas=most,
+        cost=ENCODER.cost,
+        slots_per_replica=ENCODER_SLOTS,
+        tuning=ENCODERS,
+    )
 
 
 class _Both:
@@ -133,21 +130,21 @@ class _Both:
 
     def __init__(self, fixed: int | None, *, together: bool) -> None:
         self.encoders = SloPolicy(
-            _encoder_objectives(), cold_start_seconds=ENCODER.cold_start_seconds
+            _encoder_objectives(fixed), cold_start_seconds=ENCODER.cold_start_seconds
         )
         self.model = SloPolicy(
             objectives(0.7, 0, MODEL, MODEL.cost),
             cold_start_seconds=MODEL.cold_start_seconds,
-            starved=self._starved if fixed is None else lambda: False,
+            starved=self._starved,
         )
-        self._fixed, self._together = fixed, together
+        self._together = together
 
     def _starved(self) -> bool:
-        return self.encoders.last is not None and self.encoders.last.is_short(ENCODER.slots)
+        return self.encoders.last is not None and self.encoders.last.is_short(ENCODER_SLOTS)
 
     def replicas(self, encoders: View, model: View) -> tuple[int, int]:
         """Return how many encoders and how many language models."""
-        wanted = self._fixed or self.encoders.replicas(encoders), self.model.replicas(model)
+        wanted = self.encoders.replicas(encoders), self.model.replicas(model)
         return (max(wanted), max(wanted)) if self._together else wanted
 
 
@@ -181,7 +178,6 @@ def run(job: tuple[str, str, int]) -> Result:
         encoders.second(float(at), parts, encoded)
         ready = [answered.later(one, moment) for moment, one in encoded.done]
         encoded.done.clear()
-        answered.encoding = encoded.inside
         texts = [one for one in came if not one.image_tokens]
         model.second(float(at), sorted([*texts, *ready]), answered)
         seen["encoders"].append(encoders.ready)

@@ -17,6 +17,10 @@ Slot = tuple[str, str]
 """Namespace, and name of a slot in it."""
 
 
+ENCODER_SLOTS = 2
+"""One request is encoded and one waits: batches of images gain little (`mm_api.vision_runs`)."""
+
+
 def encoders_of(uid: str) -> str:
     """Return what the view of a model's encoders is found by."""
     return f"{uid}/encoders"

@@ -31,7 +31,7 @@ from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import engine_problem
-from mm_operator.scaling.evaluation import Evaluation, Slot, encoders_of
+from mm_operator.scaling.evaluation import ENCODER_SLOTS, Evaluation, Slot, encoders_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
@@ -210,7 +210,7 @@ class Scaler:
             hold_problem=self.hold_problem and self.hold_problem(key.namespace),
             slot=spec.runtime.gpu.slot or "",
             encoded_elsewhere=is_disaggregated(spec),
-            starved=bool(last and last.is_short(spec.engine.max_batch_size)),
+            starved=bool(last and last.is_short(ENCODER_SLOTS)),
             encoding=last.inputs.get("inFlightRequests", 0.0) if last else 0.0,
         )
         pods = self._pods_of(key)
@@ -244,7 +244,7 @@ class Scaler:
             behavior=wanted.behavior,
             prometheus=spec.autoscaling and spec.autoscaling.prometheus,
         )
-        requested = Requested(follows, replicas, spec.engine.max_batch_size)
+        requested = Requested(follows, replicas, ENCODER_SLOTS)
         pods = self._pods_of(key, labels.Component.ENCODER)
         servers = [pod.name for pod in self._pods_of(key)]
         pod_names = autoscaler.names(pods, self.clock())

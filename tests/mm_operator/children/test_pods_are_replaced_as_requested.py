@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mm_operator.model import DeploymentState
+from mm_api.conditions import Reason
+from mm_api.v1alpha1 import ScalingStatus
+from mm_operator.model import DeploymentState, ScalingView
 from support.cases import cases
 from support.model_documents import in_slot
 from support.staged import children, inspected
@@ -48,6 +50,38 @@ def test_encoders_go_to_zero_with_their_model(replicas: int, encoders: int) -> N
     vision = {"placement": "Disaggregated", "replicas": 3}
     made = children(inspected({"replicas": replicas, "vision": vision}, built=True))
     assert made["Deployment/encoder"]["spec"]["replicas"] == encoders
+
+
+@cases(
+    "wanted live expected",
+    {"new": (None, None, 1), "as-it-was": (None, 3, 3), "wanted": (2, 3, 2), "bounded": (9, 3, 4)},
+)
+def test_encoders_have_the_replicas_that_are_wanted(
+    wanted: int | None, live: int | None, expected: int
+) -> None:
+    """Until a new leader has looked, as many as there are."""
+    own = {"nodeSelector": {"pool": "cpu"}, "autoscaling": {"maxReplicas": 4}}
+    spec = {
+        "vision": {"placement": "Disaggregated", **own},
+        "runtime": {"nodeSelector": {"pool": "gpu"}},
+    }
+    snapshot, plan = inspected(spec, built=True)
+    view = ScalingView(
+        ScalingStatus(desired=wanted), active=True, reason=Reason.FOLLOWING_LOAD, message=""
+    )
+    there = live and DeploymentState("llava-encoders", "u", 1, 1, live, live, live, live, live)
+    snapshot = replace(
+        snapshot,
+        encoder_scaling=view if wanted else None,
+        observed=replace(snapshot.observed, encoders=there or None),
+    )
+    made = children((snapshot, plan))
+    assert made["Deployment/encoder"]["spec"]["replicas"] == expected
+    pools = [
+        made[f"Deployment/{one}"]["spec"]["template"]["spec"]["nodeSelector"]["pool"]
+        for one in ("server", "encoder")
+    ]
+    assert pools == ["gpu", "cpu"]
 
 
 @cases(

@@ -79,3 +79,5 @@ def test_each_change_of_the_replicas_is_reported_once() -> None:
         Event("Normal", "ScaledDown", "replicas 3 -> 1: Why"),
     )
     assert transitions(moves((1, 2)), moves((1, 2))) == ()
+    encoders = [{"encoders": one} for one in (moves(), moves((1, 3)))]
+    assert transitions(*encoders) == (Event("Normal", "ScaledUp", "encoders 1 -> 3: Why"),)

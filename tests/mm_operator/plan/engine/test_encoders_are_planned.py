@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_operator.children.hardware import building_gpu
+from mm_api.v1alpha1.vision import EncoderGpu
+from mm_operator.children.hardware import building_gpu, encoder_gpu
+from mm_operator.plan.engine.bottleneck import measured
+from mm_operator.plan.engine.encoders import check_encoder
 from mm_operator.plan.engine.memory import PROCESS_BYTES
 from mm_operator.plan.engine.pools import CUDA_MINIMUM_BYTES
 from support.cases import cases
@@ -104,3 +107,82 @@ def test_the_plan_names_the_gpu_and_the_build_has_it() -> None:
     )
     beside = planned_engine(replace(inputs, spec=torch)).memory.per_gpu[0]
     assert 2 * planned.memory.per_gpu[0].vision_engine_bytes == beside.vision_engine_bytes
+
+
+ON_GPU = {"runtime": {"gpu": {"count": 1}}}
+APART = {"placement": "Disaggregated", "engine": "Torch"}
+
+
+@cases(
+    "gpu device product context",
+    {
+        "like-the-language-model": (None, "CUDA", "NVIDIA-H100-80GB-HBM3", True),
+        "another-product": ({"product": "NVIDIA-L4"}, "CUDA", "NVIDIA-L4", True),
+        "the-processor": ({"count": 0}, "CPU", None, False),
+    },
+)
+def test_encoders_have_hardware_of_their_own(
+    gpu: dict[str, Any] | None,
+    device: str,
+    product: str | None,
+    context: bool,  # noqa: FBT001 (a column of the table)
+) -> None:
+    inputs = inputs_of("llava", {"backend": "VLLM"}, model={}, vision={**APART, "gpu": gpu})
+    plan = planned_engine(inputs)
+    assert (device, context) == (
+        plan.serving_plan.device,
+        plan.memory.encoder.context_bytes is not None,
+    )
+    assert encoder_gpu(inputs.spec, plan).product == product
+    (larger,) = check_encoder(
+        plan.memory.encoder.model_copy(update={"total_bytes": 1 << 40, "limit_bytes": 1 << 30}),
+        inputs.spec.vision.model_copy(update={"gpu": EncoderGpu(product=product or "NVIDIA-L4")}),
+    )
+    assert larger.path == f"spec.vision.{'gpu.product' if context else 'resources.limits.memory'}"
+
+
+@cases(
+    "vision advice",
+    {
+        "a-gpu-for-onnx": ({"engine": "ONNXRuntime", "gpu": {"product": "NVIDIA-L4"}}, "Torch"),
+        "none-for-torch": ({"engine": "Torch", "gpu": {"count": 0}}, "ONNXRuntime"),
+    },
+)
+def test_reference_encodes_alike_in_both_pods(vision: dict[str, Any], advice: str) -> None:
+    own = {"placement": "Disaggregated", **vision}
+    (error,) = planned("llava", {"backend": "Reference"}, **ON_GPU, vision=own).errors
+    assert error.path == "spec.vision.gpu.count"
+    assert f"set it to {advice}" in error.message
+
+
+def test_the_plan_estimates_the_bottleneck() -> None:
+    """The tower of LLaVA-1.5 7B has a twentieth of the weights that its 576 rows pass later."""
+    text = planned("llava", {}, vision={"placement": "Disaggregated"}).bottleneck
+    assert "bottleneck: language model, one encoder replica feeds" in text
+    assert "on equal hardware (estimated from their weights" in text
+    assert planned("llava", {}).bottleneck is None
+
+
+ENCODING = {"encoders": {"scaling": {"work": {"imageTokenSeconds": 0.0001}}}}
+ANSWERING = {
+    "inputs": {"meanOutputTokens": 10.0},
+    "work": {"requestSeconds": 0.001, "imageTokenSeconds": 1e-5, "outputTokenSeconds": 0.001},
+}
+
+
+@cases(
+    "tokens rate verdict",
+    {
+        "encoders": (10, "59.7", "encoder, 4 encoder replicas feed one"),
+        "language-model": (100, "9.37", "language model, one encoder replica feeds 1"),
+    },
+)
+def test_the_bottleneck_is_measured(tokens: int, rate: str, verdict: str) -> None:
+    scaling = {**ANSWERING, "inputs": {"meanOutputTokens": tokens}}
+    status = {**ENCODING, "plan": {"featuresPerImage": 576}, "scaling": scaling}
+    assert measured(status) == (
+        f"encoder: 17.4 images/s per replica; language model: {rate} images/s per replica, each "
+        f"with an answer of {tokens} tokens; bottleneck: {verdict} (measured)"
+    )
+    assert measured({**status, "scaling": {}}).endswith("nothing is measured yet")
+    assert not measured({"plan": status["plan"], "scaling": scaling})
