@@ -1,5 +1,6 @@
 """What the gateway sends vLLM of a request, and what it reads of answers recorded from 0.32.0."""
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -21,6 +22,7 @@ from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDia
 from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import LIKELIEST, Ended, EngineRequest, Text
 from mm_runtime.gateway.errors import EngineFailedError, GatewayError, InvalidRequestError
+from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.gateway.media.audio import decode_audio, encode_wav
 from mm_runtime.gateway.media.frames import Video
 from support.families.recordings import noise
@@ -160,6 +162,7 @@ async def answered(
 ) -> list[Text | Ended]:
 
     async def answer(exchange: Exchange) -> None:
+        assert exchange.headers.get("content-length") != "0"
         if status != 200:
             await exchange.answer(status, json.dumps(events[0]).encode())
             return
@@ -178,9 +181,18 @@ async def answered(
             await engine.close()
 
 
-async def test_tokens_are_counted() -> None:
+async def checked_beside_a_recording() -> EngineRequest:
+    check = asyncio.get_running_loop().create_future()
+    check.set_result(None)
+    image = as_sent((2, 3, 3), b"file", "image/png", check)
+    return replace(PLAIN, images=(image,), recordings=(np.zeros(16, np.float32),))
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_tokens_are_counted(*, recorded: bool) -> None:
     chunks: list[dict[str, Any]] = [{"choices": [one]} for one in (ROLE, WORD, END)]
-    first, second, end = await answered(200, *chunks, USAGE)
+    request = await checked_beside_a_recording() if recorded else PLAIN
+    first, second, end = await answered(200, *chunks, USAGE, request=request)
     assert isinstance(first, Text)
     assert isinstance(second, Text)
     assert (first.text, first.ids, second.ids) == (" a", (10,), (3,))

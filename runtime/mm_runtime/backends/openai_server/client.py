@@ -120,7 +120,7 @@ class OpenAiServerEngine:
         """
         is_small = _size_of(request) <= _AT_ONCE_BYTES
         check = _check_of(request)
-        if check is not None and (self._dialect.waits or not is_small):
+        if check is not None and self._dialect.waits:
             await asyncio.shield(check)
             check = None
         if self._dialect.waits or not is_small:
@@ -158,6 +158,9 @@ class OpenAiServerEngine:
         at_once = not body.files or (
             is_small and not any(file.memory_bytes for file, _ in body.files)
         )
+        if check is not None and not at_once:
+            await asyncio.shield(check)
+            check = None
         headers = {} if body.form else {"content-type": "application/json"}
         joined = _joined(body) if at_once else b""
         if check is not None:
