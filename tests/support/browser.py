@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import product
@@ -98,7 +100,9 @@ async def tab_of(address: str, folder: Path) -> AsyncIterator[Tab]:
     words = [PACKAGE.program, "--no-sandbox", "--remote-debugging-port=0"]
     words += [f"--user-data-dir={folder}", "--hide-scrollbars", "about:blank"]
     quiet = asyncio.subprocess.DEVNULL
-    browser = await asyncio.create_subprocess_exec(*words, stdout=quiet, stderr=quiet)
+    browser = await asyncio.create_subprocess_exec(
+        *words, stdout=quiet, stderr=quiet, start_new_session=True
+    )
     ports = folder / "DevToolsActivePort"
     try:
         await eventually_async(lambda: "\n" in ports.read_text())
@@ -113,6 +117,6 @@ async def tab_of(address: str, folder: Path) -> AsyncIterator[Tab]:
                 yield tab
                 await tab.send("Browser.close")  # its other processes, too, before the folder goes
     finally:
-        if browser.returncode is None:
-            browser.terminate()
+        if browser.returncode is None:  # Debian's program is a script that waits for the browser
+            os.killpg(browser.pid, signal.SIGTERM)
         await browser.wait()
