@@ -378,6 +378,11 @@ DEGRADED: Final[dict[str, Advice]] = {
         "MPS was planned and does not work; encoder and language model use time slices.",
         "Use an image and nodes with MPS, or set `spec.vision.sharing: TimeSlicing`.",
     ),
+    Reason.KERNELS_UNAVAILABLE: Advice(
+        "The Reference engine could not compile its GPU kernels; tokens take several times as "
+        "long.",
+        "Use an image with package triton, its headers and a C compiler.",
+    ),
 }
 
 EVENTS: Final[dict[str, Advice]] = {

@@ -105,7 +105,9 @@ def package_entries(
         if not taken or name in before or top.suffix == ".pth":
             continue
         if top.is_dir():
-            yield from tree_entries(top, f"{SITE}/{top.name}", skip=("__pycache__", "include"))
+            # triton's headers are those that its launchers are compiled with, in the pod.
+            skip = ("__pycache__",) if name == "triton" else ("__pycache__", "include")
+            yield from tree_entries(top, f"{SITE}/{top.name}", skip=skip)
         else:
             yield Entry(f"{SITE}/{top.name}", source=top)
 

@@ -97,3 +97,4 @@ class Reason(StrEnum):
     NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled"
     STORE_CANNOT_GROW = "StoreCannotGrow"
     MPS_UNAVAILABLE = "MpsUnavailable"
+    KERNELS_UNAVAILABLE = "KernelsUnavailable"

@@ -53,6 +53,11 @@ class ServerState(Document):
     sharing_problem: str = Field(
         default="", description="Why the GPU is shared by time slices though MPS was planned."
     )
+    kernel_problem: str = Field(
+        default="",
+        max_length=PROBLEM_CHARACTERS,
+        description="Why the language model computes without the kernels of its GPU.",
+    )
     warm_up_problem: str | None = Field(
         default=None,
         max_length=PROBLEM_CHARACTERS,
@@ -68,7 +73,7 @@ class ServerState(Document):
     def notable(self) -> bool:
         """Return whether a model's status depends on it."""
         return (
-            bool(self.sharing_problem or self.warm_up_problem)
+            bool(self.sharing_problem or self.kernel_problem or self.warm_up_problem)
             or any(pool.full for pool in self.pools)
             or self.evaluation is not None
         )

@@ -36,6 +36,13 @@ def trouble(snapshot: Snapshot, plan: Plan) -> tuple[Reason, str] | None:
             "to accept it."
         )
         return Reason.MPS_UNAVAILABLE, text
+    if missing := sorted({one.kernel_problem for one in snapshot.servers if one.kernel_problem}):
+        text = (
+            "Each token takes several times as long as it should, because the kernels of the GPU "
+            f"cannot be compiled in the pod: {'; '.join(missing)}. Use an image with package "
+            "triton, its headers and a C compiler, as runtime/Dockerfile.cuda makes it."
+        )
+        return Reason.KERNELS_UNAVAILABLE, text
     return None
 
 

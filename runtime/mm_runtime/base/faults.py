@@ -17,6 +17,9 @@ log = logging.getLogger(__name__)
 VARIABLE = "MM_FAULT_FILE"
 """Where it is said; the supervisor sets it."""
 
+NO_KERNELS = "kernels of Triton's language cannot be used here"
+"""What a language model logs that computes without them, before a colon and the cause."""
+
 LONGEST = 8192
 """Bytes of the file that are read."""
 

@@ -32,7 +32,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from mm_api.contract import METRICS_PATH, SERVER_LIVE, SERVER_READY
 from mm_api.documents.evaluation import EvaluationReport
 from mm_api.documents.server_state import PATH as STATE
-from mm_api.documents.server_state import Pool, PoolState, Role, ServerState
+from mm_api.documents.server_state import (
+    PROBLEM_CHARACTERS,
+    Pool,
+    PoolState,
+    Role,
+    ServerState,
+)
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.metrics import (
     GPU_SHARING,
@@ -44,6 +50,7 @@ from mm_api.metrics import (
     MetricKind,
 )
 from mm_edge.listening import listening_sockets
+from mm_runtime.base.faults import NO_KERNELS
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.health import get
 from mm_runtime.settings import Ports
@@ -185,7 +192,7 @@ class Exposition:
         self._full: dict[Pool, int] = dict.fromkeys(FULL_POOLS, 0)
         planned = self._gauge(POOL_PLANNED_BYTES)
         self._sharing = self._gauge(GPU_SHARING)
-        self._sharing_problem = ""
+        self._sharing_problem = self._kernel_problem = ""
         self._planned: dict[Pool, int] = {
             "cuda": pools.cuda_bytes,
             "pinned": pools.pinned_bytes,
@@ -245,6 +252,8 @@ class Exposition:
                     self._full[pool] += 1
                     size = self._planned[pool]
                     log.error("the %s pool of %d bytes is full: %s", pool, size, ADVICE[pool])
+            if NO_KERNELS in text:
+                self._kernel_problem = text.partition(f"{NO_KERNELS}: ")[2][:PROBLEM_CHARACTERS]
 
         return line
 
@@ -264,6 +273,7 @@ class Exposition:
                 for pool, size in self._planned.items()
             ],
             sharing_problem=self._sharing_problem,
+            kernel_problem=self._kernel_problem,
             warm_up_problem=self._warm_up_problem(),
             evaluation=self._evaluation(),
         )

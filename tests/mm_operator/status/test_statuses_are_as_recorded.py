@@ -157,6 +157,7 @@ def autoscaled(view: ScalingView | None, status: dict[str, Any]) -> Stage:
 
 SERVING = serving()
 MPS = ServerState(sharing_problem="no daemon starts")
+NO_COMPILER = ServerState(kernel_problem="RuntimeError: Failed to find C compiler")
 BIG_POOL = {"runtime": {"memoryPools": {"cuda": "256Mi"}}}
 DISAGGREGATED = {"vision": {"placement": "Disaggregated", "replicas": 2}}
 TO_ZERO = {"autoscaling": {"minReplicas": 0}}
@@ -207,6 +208,7 @@ STAGES: Mapping[str, Stage] = {
         encoders=2,
     ),
     "time slices in place of MPS": found_full(MPS),
+    "no compiler for kernels": found_full(NO_COMPILER),
     "servers without trouble": found_full(
         ServerState(pools=[PoolState(pool="cuda", planned_bytes=CUDA)])
     ),

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mm_api.documents.server_state import PoolState, ServerState
 from mm_api.documents.serving_plan import MemoryPools
+from mm_runtime.base.faults import NO_KERNELS
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.settings import Ports
@@ -136,11 +137,16 @@ def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> 
     with Exposition(
         Ports(metrics=free_ports(1)[0]), Ports(metrics=free_ports(1)[0]), POOLS, "tiny"
     ) as reported:
-        reported.watch(lambda _line: None)(FULL_PINNED)
+        watch = reported.watch(lambda _line: None)
+        watch(FULL_PINNED)
+        watch(f"WARNING {NO_KERNELS}: RuntimeError: no compiler")
         reported.shares("time-slices", "no daemon")
         state = reported.state()
     assert [(one.pool, one.full) for one in state.pools] == [("cuda", 0), ("pinned", 1)]
-    assert state.sharing_problem == "no daemon"
+    assert (state.sharing_problem, state.kernel_problem) == (
+        "no daemon",
+        "RuntimeError: no compiler",
+    )
     assert "spec.runtime.memoryPools.pinned" in caplog.text
 
 

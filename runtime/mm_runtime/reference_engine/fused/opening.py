@@ -4,6 +4,7 @@ import logging
 
 import torch
 
+from mm_runtime.base.faults import NO_KERNELS
 from mm_runtime.reference_engine.fused.kernels import Kernels, Linear
 from mm_runtime.serving.device import is_gpu
 
@@ -28,13 +29,8 @@ def open_kernels(device: torch.device) -> Kernels | None:
         kernels = TritonKernels(device)
         _try(kernels, device)
     except Exception as error:  # noqa: BLE001 (compilers fail in many ways, and none is needed)
-        logger.warning(
-            "kernels of Triton's language cannot be used here (%s: %s): the language model computes"
-            " with torch's own, kernel by kernel, which takes several times as long; an image with"
-            " package triton and a C compiler has them",
-            type(error).__name__,
-            error,
-        )
+        reason = " ".join(f"{type(error).__name__}: {error}".split())  # one line for the supervisor
+        logger.warning("%s: %s", NO_KERNELS, reason)
         return None
     return kernels
 
