@@ -135,16 +135,17 @@ class _Both:
         self.model = SloPolicy(
             objectives(0.7, 0, MODEL, MODEL.cost),
             cold_start_seconds=MODEL.cold_start_seconds,
-            starved=self._starved,
+            starved=lambda: self._at < self._short_until,
         )
         self._together = together
-
-    def _starved(self) -> bool:
-        return self.encoders.last is not None and self.encoders.last.is_short(ENCODER_SLOTS)
+        self._at = self._short_until = 0.0
 
     def replicas(self, encoders: View, model: View) -> tuple[int, int]:
         """Return how many encoders and how many language models."""
-        wanted = self.encoders.replicas(encoders), self.model.replicas(model)
+        self._at, count = float(encoders.at), self.encoders.replicas(encoders)
+        if self.encoders.last is not None and self.encoders.last.is_short(ENCODER_SLOTS):
+            self._short_until = self._at + ENCODERS.effect_seconds
+        wanted = count, self.model.replicas(model)
         return (max(wanted), max(wanted)) if self._together else wanted
 
 

@@ -77,6 +77,8 @@ class ModelAutoscaler:
         self.seen: dict[str, float] = {}
         self.decided_at: float | None = None
         self.decision: Decision | None = None
+        self.short_until = 0.0
+        """So long what waited for these replicas is in latencies of others."""
         self.attainment: Mapping[str, float] = {}
         self.cost = None if former.work is None else WorkCost(**former.work.model_dump())
         self.cost_problem = former.work_problem or ""
@@ -142,6 +144,8 @@ class ModelAutoscaler:
         if requested.hold_problem is None and may_start:
             objectives = replace(objectives, min_replicas=max(1, objectives.min_replicas))
         decision, self.state = decide(observation, self.state, objectives)
+        if decision.is_short(requested.slots_per_replica):
+            self.short_until = now + objectives.tuning.effect_seconds
         self.decision, self.attainment = decision, reading.attainment
         self.counts.update(("mm_autoscaling_veto_total", str(one.veto)) for one in decision.vetoes)
         if decision.metrics_available:

@@ -210,7 +210,7 @@ class Scaler:
             hold_problem=self.hold_problem and self.hold_problem(key.namespace),
             slot=spec.runtime.gpu.slot or "",
             encoded_elsewhere=is_disaggregated(spec),
-            starved=bool(last and last.is_short(ENCODER_SLOTS)),
+            starved=encoders is not None and self.clock() < encoders.short_until,
             encoding=last.inputs.get("inFlightRequests", 0.0) if last else 0.0,
         )
         pods = self._pods_of(key)

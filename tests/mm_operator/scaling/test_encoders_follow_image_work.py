@@ -78,12 +78,13 @@ def test_arriving_images_say_how_many(images: float, expected: int) -> None:
     assert expected == decide(autoscaler, reading, 15.0, 1).replicas
 
 
-def test_too_few_encoders_are_known() -> None:
-    """Nothing is said of the language model's replicas by requests that wait for encoders."""
-    enough = decide(ModelAutoscaler({}, 0.0, 1), read(server(0.2), encoder(0.2)), 0.0, 1)
-    reading = read(server(0.2), encoder(0.2, waiting=9.0))
-    late = decide(ModelAutoscaler({}, 0.0, 1), reading, 0.0, 1)
-    assert (enough.is_short(4), late.is_short(4)) == (False, True)
+def test_too_few_encoders_are_known_for_two_minutes() -> None:
+    """So long requests that waited for them are in the language model's latencies."""
+    autoscaler = ModelAutoscaler({}, 0.0, 1)
+    decide(autoscaler, read(server(0.2), encoder(0.2)), 1000.0, 1)
+    assert autoscaler.short_until == 0.0
+    decide(autoscaler, read(server(0.2), encoder(0.2, waiting=9.0)), 1015.0, 1)
+    assert autoscaler.short_until == 1135.0
 
 
 def test_the_start_of_an_only_container_is_measured() -> None:
