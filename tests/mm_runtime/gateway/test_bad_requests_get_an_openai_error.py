@@ -247,7 +247,6 @@ async def test_a_declared_length_over_the_limit_is_refused(client: httpx.AsyncCl
         "wrong-method": ("GET", "/v1/chat/completions", 405),
         "unknown-path": ("POST", "/v1/images", 404),
         "embeddings": ("POST", "/v1/embeddings", 400),
-        "no-page-of-docs": ("GET", "/docs", 404),
         "unknown-model": ("GET", "/v1/models/gpt-x", 404),
         "slash-at-the-end": ("GET", "/v1/models/", 200),
         "slash-at-the-end-of-a-name": ("GET", "/v1/models/toy/", 200),
