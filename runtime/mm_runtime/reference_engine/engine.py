@@ -13,7 +13,7 @@ computes nothing more ends the process (`Ending`).
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,6 +30,7 @@ from mm_runtime.reference_engine.sampling import TokenChooser
 from mm_runtime.reference_engine.schedule import rows_of_prompt
 from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
 from mm_runtime.reference_engine.slots import Slots
+from mm_runtime.reference_engine.step_reports import StepObserver, StepReports
 from mm_runtime.reference_engine.waiting import Waiting
 from mm_runtime.serving.errors import (
     EngineStoppedError,
@@ -68,7 +69,7 @@ class Engine:
         self._deliveries = Deliveries()
         self._steps = 0
         self._decoded_tokens = 0
-        self._observe: Callable[[int], None] = lambda _: None
+        self._reports = StepReports()
         self._ending = Ending(lost=lambda _: False, end=lambda _: None)
         self._stopping = False
         self._checked = 0.0
@@ -76,15 +77,14 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="reference-engine", daemon=True)
 
     def start(
-        self, observe: Callable[[int], None] | None = None, ending: Ending | None = None
+        self, observe_steps: StepObserver | None = None, ending: Ending | None = None
     ) -> None:
         """Begin to serve.
 
-        `observe`: called by the engine's thread with the number of requests of each decoding step;
-        must neither block nor fail. `ending`: of the process, when its device computes nothing
-        more; None: no device is lost.
+        `observe_steps`: as `StepReports.observe`, from the engine's thread; must not block.
+        `ending`: of the process, when its device computes nothing more; None: no device is lost.
         """
-        self._observe = observe or self._observe
+        self._reports.observe = observe_steps or self._reports.observe
         self._ending = ending or self._ending
         self._thread.start()
 
@@ -157,14 +157,12 @@ class Engine:
 
     def turn(self) -> None:
         """Do once what the engine's thread does again and again; for callers without it."""
-        decoded = self._decoded_tokens
         try:
             self._drop_cancelled()
             self._step()
             if not self._busy:
                 self._deliveries.release()
-            if self._decoded_tokens > decoded:
-                self._observe(self._decoded_tokens - decoded)
+            self._reports.report(busy=self._busy)
         except GpuLostError as error:
             self._end(error)
         except Exception as error:
@@ -345,6 +343,7 @@ class Engine:
         if decoding:
             self._steps += 1
             self._decoded_tokens += decoding
+            self._reports.add(decoding)
 
     def _make_room(self, prompt: Running | None, part: Part | None, error: Exception) -> None:
         """Let the next pass take less memory than one that found none left."""

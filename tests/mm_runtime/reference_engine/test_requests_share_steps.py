@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -81,8 +82,8 @@ def test_steps_are_reported_by_their_size(language_model: LanguageModel) -> None
     reported: Counter[int] = Counter()
     idle = threading.Event()
 
-    def report(requests: int) -> None:
-        reported[requests] += 1
+    def report(sizes: Mapping[int, int]) -> None:
+        reported.update(sizes)
         if reported.total() == 49:
             idle.set()
 

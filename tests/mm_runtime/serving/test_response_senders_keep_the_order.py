@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mm_runtime.serving.send.response_sender import ResponseSender, ResponseSenders
+from mm_runtime.serving.send.response_sender import (
+    ResponseSender,
+    ResponseSenders,
+    polls_per_round,
+    seconds_between_rounds,
+)
+from support.cases import cases
 from support.eventually import eventually
 
 SOON = 0.005
@@ -28,7 +34,9 @@ class Answer:
 
 
 def _make() -> ResponseSender:
-    return ResponseSender(poll_seconds=SOON)
+    return ResponseSender(
+        poll_interval_seconds=SOON, poll_within_seconds=2 * SOON, max_polls_per_round=2
+    )
 
 
 @pytest.fixture
@@ -84,6 +92,26 @@ def test_open_answers_are_polled(sender: ResponseSender) -> None:
     polls = answers[0].polls
     eventually(lambda: answers[3].polls >= 10, seconds=DEADLINE)
     assert answers[0].polls == polls
+
+
+@pytest.mark.parametrize(
+    ("answers", "every", "within", "polls"),
+    [(0, 0.02, 0.4, 0), (1, 0.02, 0.4, 1), (8, 0.02, 0.4, 1), (21, 0.02, 0.4, 2), (9, 1, 0.4, 9)],
+)
+def test_polls_are_as_few_as_the_time_allows(
+    answers: int, every: float, within: float, polls: int
+) -> None:
+    """Each is a call into Triton between two tokens: twenty rounds share the open answers."""
+    assert polls == polls_per_round(answers, every, within)
+
+
+@cases(
+    "answers seconds",
+    {"one": (1, 0.4), "some": (8, 0.05), "as-many-as-rounds": (20, 0.02), "more": (200, 0.02)},
+)
+def test_rounds_are_as_rare_as_the_time_allows(answers: int, seconds: float) -> None:
+    """Two open answers need five polls a second, and not fifty."""
+    assert seconds == seconds_between_rounds(answers, 0.02, 0.4)
 
 
 def test_polls_continue_while_calls_come(sender: ResponseSender) -> None:

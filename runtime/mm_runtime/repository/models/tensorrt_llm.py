@@ -1,10 +1,11 @@
 """Triton model `tensorrt_llm` on the Reference engine; see mm_runtime.reference_engine."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from math import ceil
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -67,10 +68,15 @@ class TritonPythonModel:
         self._complete = loaded.complete
         self._encoder_decoder = loaded.encoder_decoder
         self._adapters = loaded.adapters
-        self._gauges = RequestGauges(directory.limits.max_batch_size)
-        poll_seconds = max(period, CANCELLED_WITHIN_SECONDS)
+        most = directory.limits.max_batch_size
+        self._gauges = RequestGauges(most)
         self._senders = ResponseSenders(
-            lambda: ResponseSender(poll_seconds=poll_seconds), RESPONSE_SENDERS
+            lambda: ResponseSender(
+                poll_interval_seconds=period,
+                poll_within_seconds=CANCELLED_WITHIN_SECONDS,
+                max_polls_per_round=ceil(most / RESPONSE_SENDERS),
+            ),
+            RESPONSE_SENDERS,
         )
         self._guides = Guides(
             TextCodec(directory.tokenizer),
@@ -88,8 +94,9 @@ class TritonPythonModel:
             self._senders.close(LAST_SECONDS)
             guard.end(error)
 
-        def observe(requests: int) -> None:
-            self._senders.put(partial(steps.observe, requests))
+        def observe(sizes: Mapping[int, int]) -> None:
+            for requests, times in sizes.items():
+                self._senders.put(partial(steps.observe, requests, times=times))
             kept = self._engine.kept
             if reuse is not None and kept is not None:
                 self._senders.put(partial(reuse.publish, replace(kept)))

@@ -30,6 +30,7 @@ class HistogramGauges:
         }
         self._sums = {next(iter(one.values()), ""): sums.series(one) for one in labels}
 
-    def observe(self, amount: float, value: str = "") -> None:
-        self._buckets[value][bisect_left(self._bounds, amount)].increment(1)
-        self._sums[value].increment(amount)
+    def observe(self, amount: float, value: str = "", *, times: int = 1) -> None:
+        """Count an observation under a value of the label, or several equal ones at once."""
+        self._buckets[value][bisect_left(self._bounds, amount)].increment(times)
+        self._sums[value].increment(amount * times)

@@ -3,7 +3,8 @@
 Sending a response, and polling for a cancellation, return when tritonserver has taken notice.
 Its threads may have to wait for a core, while a burst of images is decoded and encoded; done
 between two steps, each such wait would be one of every running stream. For the same reason there
-are several: while one waits with a token of one answer, those of others are on their way.
+are several: while one waits with a token of one answer, those of others are on their way. And they
+poll for cancellations no more often than the plan needs.
 """
 
 import logging
@@ -13,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import cycle
+from math import ceil
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
@@ -42,9 +44,20 @@ class ResponseSender:
     Safe to be used from any thread.
     """
 
-    def __init__(self, *, poll_seconds: float) -> None:
-        """Start the thread; every open response is polled once in so many seconds."""
-        self._poll_seconds = poll_seconds
+    def __init__(
+        self, *, poll_interval_seconds: float, poll_within_seconds: float, max_polls_per_round: int
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            poll_interval_seconds: least time between two rounds of polls.
+            poll_within_seconds: a cancellation is detected within this time. Open responses take
+                turns: a poll is a call into Triton that costs as much as sending a token.
+            max_polls_per_round: responses polled per round at most. With more open responses
+                detection takes longer: those that wait for a slot hold no resources.
+        """
+        self._every, self._within = poll_interval_seconds, poll_within_seconds
+        self._at_once = max_polls_per_round
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._open: deque[OpenResponse] = deque()
         self._thread = threading.Thread(target=self._run, name="response-sender", daemon=True)
@@ -69,19 +82,23 @@ class ResponseSender:
         while True:
             try:
                 # Without an open answer nothing is looked for: an idle server sleeps.
-                call = self._calls.get(timeout=self._poll_seconds if self._open else None)
+                call = self._calls.get(timeout=self._pause() if self._open else None)
             except queue.Empty:
                 pass
             else:
                 if call is None:
                     return
                 _run(call)
-            if self._open and time.monotonic() - polled >= self._poll_seconds:
+            if self._open and time.monotonic() - polled >= self._pause():
                 self._poll()
                 polled = time.monotonic()
 
+    def _pause(self) -> float:
+        return seconds_between_rounds(len(self._open), self._every, self._within)
+
     def _poll(self) -> None:
-        for _ in range(len(self._open)):
+        polls = polls_per_round(len(self._open), self._every, self._within)
+        for _ in range(min(self._at_once, polls)):
             answer = self._open.popleft()
             if not answer.closed:
                 _run(answer.poll_cancellation)
@@ -107,6 +124,20 @@ class ResponseSenders:
         """Run what was put before, then end the threads; each has so many seconds for that."""
         for one in self._all:
             one.close(timeout)
+
+
+def seconds_between_rounds(answers: int, every: float, within: float) -> float:
+    """Return the time from one round of polls to the next: longer while one answer is its share.
+
+    `every`: seconds at the least. `within`: seconds within which each of the open `answers` is
+    looked at.
+    """
+    return max(every, within / answers)
+
+
+def polls_per_round(answers: int, every: float, within: float) -> int:
+    """Return how many open answers are looked at together, so that each has its turn."""
+    return ceil(answers * min(1.0, every / within))
 
 
 def _nothing() -> None:
