@@ -162,6 +162,7 @@ def _memory(result: dict[str, Any]) -> Iterator[str]:
     if result.get("earlier"):
         names = " and ".join(f"`{name}`" for name in result["earlier"])
         yield f"The rows of {names} are of an earlier run, with the plan of that version."
+    yield from result.get("notes", [])
     yield ""
     yield from table(
         ["size", "planned MiB", "nvidia-smi MiB", "planned over counted", "by process, MiB"],

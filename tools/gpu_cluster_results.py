@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpu_result_tables import table
+from mm_api.sentences import count
 
 MIB: Final = 1 << 20
 STAGES: Final = {
@@ -51,7 +52,7 @@ def cluster(result: dict[str, Any]) -> Iterator[str]:
 def shape(result: dict[str, Any]) -> Iterator[str]:
     """Yield the main job of one larger model on a GPU of its own."""
     for name, one in result["runs"].items():
-        yield f"Shape {one['shape']} of `bench/gpu/checkpoints.py` with random weights. {name}."
+        yield f"Shape {one['shape']} of `bench/gpu/checkpoints.py` with random weights, {name}."
         yield ""
         rows: list[list[object]] = [
             [title, one["seconds"][key]]
@@ -88,7 +89,7 @@ def _run(name: str, one: dict[str, Any]) -> Iterator[str]:
     said = [
         f"{name[0].upper()}{name[1:]}: planned for {labels['nvidia.com/gpu.product']}, by the",
         f"labels of the node {labels['nvidia.com/gpu.memory']} MiB for",
-        f"{labels['nvidia.com/gpu.replicas']} pods.",
+        f"{count(int(labels['nvidia.com/gpu.replicas']), 'pod')}.",
     ]
     if found:
         said += [

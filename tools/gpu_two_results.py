@@ -46,6 +46,8 @@ def pods(result: dict[str, Any]) -> Iterator[str]:
     yield "card each; `disaggregated` has its encoder on one card and its server on the other."
     yield "Where an image takes e to encode and p for its prompt, one card has the work of both and"
     yield "two wait for the longer one: they give at most (e + p) / max(e, p) times the images."
+    yield ""
+    yield from (f"- {note}" for note in result.get("notes", []))
     for shape, found in result["shapes"].items():
         yield ""
         yield f"### Shape {shape} of `bench/gpu/checkpoints.py`"
