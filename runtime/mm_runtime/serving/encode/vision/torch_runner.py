@@ -68,8 +68,8 @@ class TorchRunner(DeviceRunner):
             self._module = _loaded(self._model, self._device).module()
             return
         self._module, self._dtype = halved, torch.float16
-        # The weights in float32 are gone, but torch keeps their memory from other processes: 0.4 GiB
-        # of a ViT-L and 3 GiB of a ViT-bigG above what is planned (H200).
+        # The weights in float32 are gone, but torch keeps their memory from other processes: above
+        # what is planned, 0.4 GiB of a ViT-L and 3 GiB of a ViT-bigG (H200).
         torch.cuda.empty_cache()
 
 
