@@ -13,7 +13,7 @@ from pathlib import Path
 
 from support.scripts import ROOT
 
-TYPED_SECONDS = 1200
+TYPED_SECONDS = 600
 WATCHED_SECONDS = 5
 BLOCK = re.compile(
     r"(?:Save this as `(\S+)`[^`]*)?^```(sh|text|yaml)\n(.*?)^```", re.DOTALL | re.MULTILINE
@@ -83,7 +83,7 @@ def commands(block: str) -> Iterator[str]:
 
 
 def _interrupted(command: str) -> str:
-    """Press Ctrl-C where a command watches."""
-    if command.endswith(" -w\n"):
+    """Press Ctrl-C where a command watches or serves."""
+    if command.endswith(" -w\n") or command.startswith("mmctl ui "):
         return f"timeout {WATCHED_SECONDS} {command.rstrip()} || [ $? = 124 ]\n"
     return command
