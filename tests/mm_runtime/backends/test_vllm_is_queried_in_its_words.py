@@ -119,14 +119,12 @@ SPOKEN = replace(
 
 async def test_recordings_are_transcribed() -> None:
     """As a form with language, limit and file; the prefix is the server's to write."""
-    english = replace(SPOKEN, prompt="<|startoftranscript|><|notimestamps|>")
-    for request, language in ((english, "en"), (SPOKEN, "de")):
-        form = VllmDialect("tiny").body(request).form
-        assert form is not None
-        written = await form().as_bytes()
-        values = {"language": language, "max_completion_tokens": 2, "stream": "true"}
-        for name, value in values.items():
-            assert re.search(f'name="{name}"\r\n\r\n{value}\r\n'.encode(), written), name
+    form = VllmDialect("tiny").body(SPOKEN).form
+    assert form is not None
+    written = await form().as_bytes()
+    values = {"language": "de", "max_completion_tokens": 2, "stream": "true"}
+    for name, value in values.items():
+        assert re.search(f'name="{name}"\r\n\r\n{value}\r\n'.encode(), written), name
     wav = encode_wav(SPOKEN.audio)
     assert wav in written
     events = [{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}, USAGE]

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from mm_api.documents.vllm_serve import VllmServe
+from mm_runtime.backends.vllm.client import open_vllm
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import AudioReader
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
+from mm_runtime.serving.directory import EngineDirectory
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import ENGLISH_VOCABULARY, Prefixes
 from mm_runtime.serving.preprocess.audio.spectrogram import LogMel
 from mm_runtime.serving.prompts.tokens import TextCodec
+from support.build_plans import serving_plan
 from support.cases import cases
 from support.families import texts
 from support.families.pipeline import build
@@ -23,7 +27,7 @@ ENGLISH = "<|startoftranscript|><|notimestamps|>"
 MULTILINGUAL = "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"
 
 
-def prefixes_of(tmp_path: Path, *, said: bool | None, vocabulary: int | None) -> Prefixes:
+def engine_of(tmp_path: Path, *, said: bool | None, vocabulary: int | None) -> EngineDirectory:
     """`said`: `is_multilingual` of generation_config.json; None: the file is absent."""
     checkpoint = texts.write("whisper", tmp_path / "checkpoint")
     path = checkpoint / "generation_config.json"
@@ -38,6 +42,11 @@ def prefixes_of(tmp_path: Path, *, said: bool | None, vocabulary: int | None) ->
         facts = engine.facts.model_copy(update={"text": text})
         plan = engine.manifest.plan.model_copy(update={"facts": facts})
         engine = replace(engine, manifest=engine.manifest.model_copy(update={"plan": plan}))
+    return engine
+
+
+def prefixes_of(tmp_path: Path, *, said: bool | None, vocabulary: int | None) -> Prefixes:
+    engine = engine_of(tmp_path, said=said, vocabulary=vocabulary)
     return Prefixes.load(engine, TextCodec(engine.tokenizer))
 
 
@@ -88,3 +97,16 @@ def test_translations_need_a_multilingual_checkpoint(tmp_path: Path, *, said: bo
         with pytest.raises(InvalidRequestError, match="POST /v1/audio/transcriptions") as refusal:
             reader.prefix("en", "translate")
     assert refusal.value.code == "unsupported_endpoint"
+
+
+async def test_vllm_is_given_checkpoints_that_begin_as_it_does(tmp_path: Path) -> None:
+    """With its prefix those of English alone end at the first token; nothing of it can be sent."""
+    serve = VllmServe(version="0.32.0", port=8000, argv=["vllm", "serve"])
+    plan = serving_plan("0" * 64, backend="VLLM", vllm_serve=serve)
+    engine = engine_of(tmp_path / "multilingual", said=True, vocabulary=None)
+    await open_vllm(engine, plan, "").close()
+    engine = engine_of(tmp_path / "english", said=False, vocabulary=None)
+    with pytest.raises(ValueError, match="was trained to begin with") as refusal:
+        open_vllm(engine, plan, "")
+    assert MULTILINGUAL in str(refusal.value)
+    assert str(refusal.value).count(ENGLISH) == 1

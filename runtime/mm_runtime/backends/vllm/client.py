@@ -27,7 +27,7 @@ from mm_runtime.backends.openai_server.body import (
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine, message_of
 from mm_runtime.backends.vllm.features import PARALLEL, FeatureFolder, HandOver
 from mm_runtime.base.chat_template import Media
-from mm_runtime.gateway.api.audio import TRANSCRIBE, TRANSLATE
+from mm_runtime.gateway.api.audio import TRANSLATE
 from mm_runtime.gateway.backends.engine import EngineRequest
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.as_sent import AsSent
@@ -38,6 +38,7 @@ from mm_runtime.serving.encode.disaggregated.client import EncoderClient
 from mm_runtime.serving.encode.disaggregated.hosts import Hosts
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from mm_runtime.serving.encode.disaggregated.responses import ExpectedFeatures
+from mm_runtime.serving.preprocess.audio.prefixes import Prefixes, accepts_audio
 from mm_runtime.serving.preprocess.processors import load_processor
 from mm_runtime.serving.prompts.tokens import TextCodec
 
@@ -52,6 +53,9 @@ _LEAST_PENALTY = 1e-30
 
 _RATE = 2
 """Frames a second of a video that does not say its length: as many as processors sample."""
+
+_PREFIX = "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"
+"""What vLLM has every answer of a Whisper begin with, in this language (models/whisper.py)."""
 
 _SIGN, _SEEDS = 1 << 63, 1 << 64
 """A seed is a signed number of 64 bits there, and an unsigned one here."""
@@ -148,10 +152,7 @@ def transcription_body(model: str, request: EngineRequest, audio: NDArray[np.flo
     Raises:
         InvalidRequestError: a translation with a parameter that versions before 0.30 drop.
     """
-    begun = re.findall(r"<\|(\w+)\|>", request.prompt)
-    # Checkpoints of English alone begin with neither language nor task.
-    known = TRANSCRIBE in begun or TRANSLATE in begun
-    language, task = begun[1:3] if known else ("en", TRANSCRIBE)
+    _, language, task, *_ = re.findall(r"<\|(\w+)\|>", request.prompt)
     fields = _sampled(request)
     del fields["stream_options"]
     fields["max_completion_tokens"] = fields.pop("max_tokens")
@@ -190,12 +191,18 @@ def open_vllm(directory: EngineDirectory, serving: ServingPlan, address: str) ->
     """Return the engine at host:port, or where the plan has it listen; no request is sent yet.
 
     Raises:
-        OSError, ValueError: the engine's tokenizer is missing or unusable.
+        OSError, ValueError: the engine's tokenizer is missing or unusable, or a Whisper begins its
+            answers otherwise than vLLM does.
     """
     plan = serving.vllm_serve
     if plan is None:
         raise ValueError("the serving plan does not say how vLLM is called")
     codec = TextCodec(directory.tokenizer)
+    if accepts_audio(directory) and (own := Prefixes.load(directory, codec).write(None)) != _PREFIX:
+        raise ValueError(
+            f"vLLM begins each answer with {_PREFIX}, and this checkpoint was trained to begin "
+            f"with {own}: its answers would be empty or wrong"
+        )
     dialect = VllmDialect(
         serving.model,
         codec.begin_token or "",
