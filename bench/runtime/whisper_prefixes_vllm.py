@@ -25,7 +25,7 @@ TOKENS = 100
 
 
 def main() -> None:
-    """Load, ask, write."""
+    """Load, generate, write."""
     checkpoint, samples, questions, result = map(Path, sys.argv[1:])
     vllm: Any = importlib.import_module("vllm")
     with np.load(samples) as file:
