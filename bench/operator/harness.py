@@ -138,6 +138,10 @@ class OperatorProcess:
         """Return user and system time so far."""
         return cpu_seconds_of(self._process.pid)
 
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal that does not end the process."""
+        self._process.send_signal(number)
+
     def signalled(self, number: signal.Signals, *, limit_seconds: float) -> float | None:
         """Send a signal; return the seconds until the process ended, None when it did not."""
         started = time.monotonic()

@@ -73,7 +73,10 @@ class Kubelet:
     async def _work(self) -> None:
         while True:
             pod = await self._queue.get()
-            status = pod_status(pod, await self._plans(pod), digest=self._digest(pod))
+            plans = await self._plans(pod)
+            if plans is None:
+                continue  # deleted with its model meanwhile
+            status = pod_status(pod, plans, digest=self._digest(pod))
             place = pod["metadata"]["namespace"], pod["metadata"]["name"]
             try:
                 await self._client.merge(POD, *place, {"status": status}, subresource="status")
@@ -81,15 +84,19 @@ class Kubelet:
                 if error.status != 404:  # noqa: PLR2004  # deleted meanwhile
                     raise
 
-    async def _plans(self, pod: dict[str, Any]) -> dict[str, str]:
-        """Return the fingerprint in the plan that a build pod mounts, by its ConfigMap."""
+    async def _plans(self, pod: dict[str, Any]) -> dict[str, str] | None:
+        """Return the fingerprint in the plan that a build pod mounts, by its ConfigMap.
+
+        None: the ConfigMap is gone.
+        """
         if pod["metadata"]["labels"][labels.APP_COMPONENT] != labels.Component.BUILD:
             return {}
         name = next(
             one["configMap"]["name"] for one in pod["spec"]["volumes"] if one["name"] == "plan"
         )
         config = await self._client.get(CONFIG, pod["metadata"]["namespace"], name)
-        assert config is not None, f"the plan {name} is gone"
+        if config is None:
+            return None
         return {name: str(json.loads(config["data"]["plan.json"])["fingerprint"])}
 
     def _digest(self, pod: dict[str, Any]) -> str:
