@@ -78,8 +78,10 @@ class FaultyServer:
                 return _dropped(request)
             response = web.StreamResponse(status=found.status)
             response.content_type = found.content_type
+            if request.transport is None:
+                return response
             await response.prepare(request)
-            with suppress(ConnectionError):  # the client has left
+            with suppress(ConnectionError, aiohttp.ClientError):  # either has left
                 async for part in found.content.iter_any():
                     await response.write(part)
                 await response.write_eof()

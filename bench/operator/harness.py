@@ -138,6 +138,10 @@ class OperatorProcess:
         """Return user and system time so far."""
         return cpu_seconds_of(self._process.pid)
 
+    def ended(self) -> bool:
+        """Return whether the process has ended by itself, as one does that lost the Lease."""
+        return self._process.poll() is not None
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal that does not end the process."""
         self._process.send_signal(number)
