@@ -23,6 +23,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
@@ -322,7 +323,9 @@ async def play(options: argparse.Namespace) -> dict[str, Any]:
         stack.push_async_callback(asyncio.to_thread, operators.stop)
         bench = Bench(client, server, operators)
         for work in (*bench.watches(), Kubelet(client, _ENGINES).run()):
-            stack.push_async_callback(_ended, asyncio.create_task(work))
+            task = asyncio.create_task(work)
+            task.add_done_callback(_report)
+            stack.push_async_callback(_ended, task)
         for number in wanted:
             one = Round(options.seed, number)
             broken, seconds = await bench.play(one)
@@ -342,11 +345,14 @@ async def play(options: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
+def _report(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()):
+        traceback.print_exception(error)
+
+
 async def _ended(task: "asyncio.Task[None]") -> None:
     task.cancel()
-    outcome = (await asyncio.gather(task, return_exceptions=True))[0]
-    if isinstance(outcome, Exception):
-        print(f"a part of the bench failed: {outcome!r}", file=sys.stderr)
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def main() -> int:

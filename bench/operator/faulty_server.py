@@ -21,7 +21,9 @@ from mm_devcluster.cluster import ClusterInfo
 _SHARE = 0.4
 """Of the requests that meet a fault: most calls of a reconcile have one then, and some end well."""
 _DELAY_SECONDS = 0.4
-_OWN_HEADERS = frozenset({"host", "connection", "transfer-encoding", "content-length"})
+_OWN_HEADERS = frozenset(
+    {"host", "connection", "transfer-encoding", "content-length", "accept-encoding"}
+)
 
 FAULTS = ("cut", "slow", "429", "500", "503", "410", "lost-answer")
 """cut: no connection, and those that are open end. 410: watches have expired. lost-answer: the
@@ -69,6 +71,7 @@ class FaultyServer:
         if meets and (fault.isdigit() and (fault != "410" or watch)):
             return _refused(int(fault))
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _OWN_HEADERS}
+        headers["Accept-Encoding"] = "identity"
         url = f"{self._target}{request.raw_path}"
         async with self._session.request(
             request.method, url, data=body or None, headers=headers, allow_redirects=False
