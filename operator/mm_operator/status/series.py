@@ -4,6 +4,7 @@ Reads spec and status as the API server holds them: what is absent or not a numb
 an object that another version wrote never breaks a scrape.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -38,10 +39,8 @@ def samples_of(
         "min": autoscaling.get("minReplicas"),
         "max": autoscaling.get("maxReplicas"),
     }
-    plan = status.get("plan") or {}
-    if product := (plan.get("gpu") or {}).get("product"):
-        held = (status.get("replicas") or 0) * len(plan.get("gpuMemory") or ())
-        yield Sample("mm_model_gpus", (*model, str(product)), held)
+    for product, held in _gpus(spec, status).items():
+        yield Sample("mm_model_gpus", (*model, product), held)
     yield from _counts("mm_model_replicas", model, replicas)
     if encoders := status.get("encoders"):
         desired = (encoders.get("scaling") or {}).get("desired")
@@ -49,6 +48,16 @@ def samples_of(
         yield from _counts("mm_model_encoders", model, states)
     for objective in autoscaling.get("objectives") or ():
         yield from _objective(model, objective)
+
+
+def _gpus(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Counter[str]:
+    """Return how many GPUs of each product the pods hold; an encoder's pod holds one, or none."""
+    plan, encoders = status.get("plan") or {}, status.get("encoders") or {}
+    planned = (plan.get("gpu") or {}).get("product")
+    own = (spec.get("vision") or {}).get("gpu") or {}
+    held = Counter({planned: (status.get("replicas") or 0) * len(plan.get("gpuMemory") or ())})
+    held[own.get("product", planned)] += encoders.get("replicas", 0) * own.get("count", 1)
+    return Counter({str(product): number for product, number in held.items() if product})
 
 
 def _counts(metric: str, model: tuple[str, str], states: Mapping[str, object]) -> Iterator[Sample]:

@@ -19,10 +19,12 @@ OBJECTIVES = [
 SPEC: dict[str, Any] = {
     "replicas": 2,
     "autoscaling": {"minReplicas": 1, "maxReplicas": 4, "objectives": OBJECTIVES},
+    "vision": {"gpu": {"product": "NVIDIA-T4"}},
 }
 STATUS: dict[str, Any] = {
     "replicas": 2,
     "readyReplicas": 1,
+    "encoders": {"replicas": 3, "readyReplicas": 2, "scaling": {"desired": 3}},
     "plan": {"gpu": {"product": "NVIDIA-L4"}, "gpuMemory": [{"rank": 0}, {"rank": 1}]},
     "conditions": [
         {"type": "Ready", "status": "True", "reason": "ReplicasAvailable"},
@@ -62,6 +64,9 @@ def test_conditions_replicas_and_objectives_are_series() -> None:
             f'mm_model_condition{{condition="Ready",{who},reason="ReplicasAvailable"}} 1.0',
             f'mm_model_condition{{condition="ScalingActive",{who},reason="NoData"}} 0.0',
             f'mm_model_gpus{{gpu="NVIDIA-L4",{who}}} 4.0',
+            f'mm_model_gpus{{gpu="NVIDIA-T4",{who}}} 3.0',
+            f'mm_model_encoders{{{who},state="ready"}} 2.0',
+            f'mm_model_encoders{{{who},state="desired"}} 3.0',
             f'mm_model_replicas{{{who},state="desired"}} 2.0',
             f'mm_model_replicas{{{who},state="ready"}} 1.0',
             f'mm_model_replicas{{{who},state="min"}} 1.0',
