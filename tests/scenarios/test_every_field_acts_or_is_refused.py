@@ -39,6 +39,7 @@ FAMILY = {
 
 ELSEWHERE: Mapping[str, str] = {
     "autoscaling.": "tests/mm_operator/scaling",
+    "vision.autoscaling.": "tests/mm_operator/scaling/test_encoders_follow_image_work.py",
     "replicas": "tests/mm_operator/cluster",
     "build.store.gcAfter": "tests/mm_operator/plan/test_stores_are_swept.py",
     "build.retries": "tests/mm_operator/plan/test_jobs_are_followed.py",

@@ -49,7 +49,7 @@ _THREAD_CHARACTERS = 16_384
 """Longer prompts are counted in a thread: about 10 ms, which would stall other streams."""
 
 _FEW_MESSAGES = 16
-"""Templates may go through all of them for each."""
+"""Each takes time, also without a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,8 @@ class Preparation:
         processors = detailed(self.layout.image_processor, chat.images)
         ahead = self._images.ahead(chat.images, processors, salt)
         async with ahead if chat.images else nullcontext(_no_images) as load:
-            if is_short:
-                prompts = self._write(request, chat)
-            else:
-                prompts = await beside(self._write, request, chat)
+            # The template is the checkpoint's, and may take long.
+            prompts = await beside(self._write, request, chat)
             chats = await self._prepare_chats(request, prompts, salt, load)
         if isinstance(request, CompletionRequest) and request.echo:
             pairs = zip(chats, prompts, strict=True)
@@ -368,15 +366,10 @@ class Preparation:
 
 
 def _is_short(request: ChatRequest) -> bool:
-    """Return whether a chat is searched and written in less time than a thread costs.
-
-    Variables of a client's may be what a template counts up to.
-    """
+    """Return whether the texts of a chat are searched in less time than a thread costs."""
     messages = request.messages
-    if len(messages) > _FEW_MESSAGES or request.tools or request.chat_template_kwargs:
-        return False
-    calls = any(message.tool_calls for message in messages)
-    return not calls and sum(map(len, texts_of(messages))) <= _THREAD_CHARACTERS
+    few = len(messages) <= _FEW_MESSAGES
+    return few and sum(map(len, texts_of(messages))) <= _THREAD_CHARACTERS
 
 
 async def _no_images() -> tuple[NDArray[np.uint8], ...]:
