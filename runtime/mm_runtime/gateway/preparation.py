@@ -366,9 +366,8 @@ class Preparation:
 
 
 def _is_short(request: ChatRequest) -> bool:
-    """Return whether the texts of a chat are searched in less time than a thread costs."""
     messages = request.messages
-    few = len(messages) <= _FEW_MESSAGES
+    few = len(messages) <= _FEW_MESSAGES  # searched in less time than a thread costs
     return few and sum(map(len, texts_of(messages))) <= _THREAD_CHARACTERS
 
 
