@@ -91,12 +91,17 @@ class Operators:
         self._arguments = ("--kubeconfig", str(kubeconfig), "--resync-seconds", "120")
         self._folder = folder
         self._started = 0
-        self.running = [self._start(), self._start()]
+        self.running: list[OperatorProcess] = []
 
     def _start(self) -> OperatorProcess:
         self._started += 1
         log = self._folder / f"operator-{self._started}.log"
         return OperatorProcess(self._cluster, log, *self._arguments)
+
+    def start(self) -> None:
+        """Start both."""
+        for _ in range(2):
+            self.running.append(self._start())
 
     def leader(self) -> int:
         """Return which of the two leads, as their metrics say; 0 where neither does."""
@@ -319,8 +324,9 @@ async def play(options: argparse.Namespace) -> dict[str, Any]:
         server, kubeconfig = await stack.enter_async_context(
             faulty_server(cluster, folder, str(options.seed))
         )
-        operators = await asyncio.to_thread(Operators, cluster, kubeconfig, folder)
+        operators = Operators(cluster, kubeconfig, folder)
         stack.push_async_callback(asyncio.to_thread, operators.stop)
+        await asyncio.to_thread(operators.start)
         bench = Bench(client, server, operators)
         for work in (*bench.watches(), Kubelet(client, _ENGINES).run()):
             task = asyncio.create_task(work)

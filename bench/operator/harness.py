@@ -92,6 +92,7 @@ class OperatorProcess:
             if found := re.search(r"metrics on port (\d+)", log.read_text()):
                 return int(found[1])
             time.sleep(0.05)
+        self._process.kill()
         raise TimeoutError(f"the operator did not start: {log.read_text()[-2000:]}")
 
     def metrics(self) -> str:
