@@ -84,6 +84,6 @@ def commands(block: str) -> Iterator[str]:
 
 def _interrupted(command: str) -> str:
     """Press Ctrl-C where a command watches or serves."""
-    if command.endswith(" -w\n") or command.startswith("mmctl ui "):
+    if command.endswith((" -w\n", " --follow\n")) or command.startswith("mmctl ui "):
         return f"timeout {WATCHED_SECONDS} {command.rstrip()} || [ $? = 124 ]\n"
     return command
