@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mm_api.labels import APP_MANAGED_BY, MANAGED_BY_VALUE
 from mm_devcluster.binaries import ensure_binaries, is_built
 from mm_devcluster.cluster import ClusterInfo
 from mm_devcluster.layout import Layout
@@ -124,8 +125,8 @@ def test_commands_of_the_pages_work(node_cluster: ClusterInfo, reader: Person, d
 
     states = [pod["status"]["containerStatuses"][0] for pod in pods]
     assert [state["imageID"].rpartition("@")[2] for state in states] == [digest, digest]
-    pods_left = ("-n", "demo", "get", "pods")
-    eventually(lambda: "No resources" in kubectl(node_cluster, *pods_left, check=False))
+    pods_left = ("get", "pods", "-A", "-o", "name", "-l", f"{APP_MANAGED_BY}={MANAGED_BY_VALUE}")
+    eventually(lambda: kubectl(node_cluster, *pods_left) == "")
 
 
 def test_signatures_are_verified(registry: str, digest: str, released: Path) -> None:
