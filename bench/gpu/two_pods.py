@@ -153,7 +153,7 @@ class Bench:
         return f"alike-{self.shape}"
 
     @property
-    def apart(self) -> str:
+    def encoder_elsewhere(self) -> str:
         """Name of the model whose encoder has a card."""
         return f"{DISAGGREGATED}-{self.shape}"
 
@@ -299,7 +299,7 @@ def alike(bench: Bench) -> list[str]:
 
 def disaggregated(bench: Bench, first: list[str]) -> None:
     """Measure a server beside its encoder; `first`: the answers of another server."""
-    target, options, name = bench.target, bench.options, bench.apart
+    target, options, name = bench.target, bench.options, bench.encoder_elsewhere
     with bench.seconds.of(f"{bench.shape}: encoder and server Ready"):
         for condition in ("Ready", "EncodersReady"):
             until(condition, lambda: holds(target, name, condition), options.timeout)  # noqa: B023
@@ -348,16 +348,18 @@ def of_shape(bench: Bench) -> None:
     # Their cards are theirs: pods of the next model wait until they are gone.
     resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "48Gi"}}
     vision = {"placement": "Disaggregated", "resources": resources}
-    target.apply(build(bench.apart, vision=vision))
+    target.apply(build(bench.encoder_elsewhere, vision=vision))
     texts = bench.evidently(bench.alike, lambda: alike(bench)) or []
     target.call("delete", "multimodalmodel", bench.alike, *WHERE, "--wait=false")
-    bench.evidently(bench.apart, lambda: disaggregated(bench, texts))
+    bench.evidently(bench.encoder_elsewhere, lambda: disaggregated(bench, texts))
     bench.try_to("compared", lambda: compared(bench.found))
-    target.call("delete", "multimodalmodel", bench.apart, *WHERE, "--wait=false")
+    target.call("delete", "multimodalmodel", bench.encoder_elsewhere, *WHERE, "--wait=false")
 
     def gone() -> bool:
         names = [one["metadata"]["name"] for one in pods(target, *WHERE)]
-        return not [name for name in names if name.startswith((bench.alike, bench.apart))]
+        return not [
+            name for name in names if name.startswith((bench.alike, bench.encoder_elsewhere))
+        ]
 
     until("no pod of the shape", gone)
 

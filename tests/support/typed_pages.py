@@ -29,7 +29,7 @@ class Person:
     folder: Path
     environment: Mapping[str, str]
     chosen: Mapping[str, str]
-    """Words of the pages -> what stands for them here."""
+    """Words of the pages -> what replaces them here."""
     typed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:

@@ -118,7 +118,7 @@ def demand_of(
         queued=(
             queue.work > (2 - tuning.margin) * counted
             if objectives.cost is not None
-            else queue.stands
+            else queue.waits
         ),
     )
 

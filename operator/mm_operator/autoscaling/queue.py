@@ -2,7 +2,7 @@
 
 A queue says that more is needed and not how much: it is as long as replicas take to start. What it
 grows by each second says how much: that came beyond what the replicas do. And what they do while
-it stands is all that they can, whatever their pods measured at their start.
+it waits is all that they can, whatever their pods measured at their start.
 """
 
 import math
@@ -21,9 +21,9 @@ from mm_operator.autoscaling.state import FullLoad, Sample, State
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What stands before the Ready replicas at one tick."""
+    """What waits before the Ready replicas at one tick."""
 
-    stands: bool
+    waits: bool
     """Whether more requests are inside than all Ready replicas have slots."""
     grows: bool
     """Whether it gets longer by more than noise, or is full and refuses."""
@@ -42,24 +42,24 @@ def queue_of(
     """Return the queue of one tick, and the memory with what it shows."""
     at, tuning, serving = observation.at, objectives.tuning, max(1, observation.ready)
     slots = serving * max(1, objectives.slots_per_replica)
-    stands = traffic.in_flight > slots
+    waits = traffic.in_flight > slots
     growth = _growth(state.inside, traffic.in_flight, at)
     state = replace(state, inside=Sample(at, traffic.in_flight))
     if objectives.cost is None:
-        return Queue(stands, grows=False, growth=growth, work=0.0, full_load=1.0), state
+        return Queue(waits, grows=False, growth=growth, work=0.0, full_load=1.0), state
     beyond = growth * mean_work(traffic, objectives.cost)
     noise = (1 - tuning.margin) * serving * _full_load(state, traffic, objectives, at)
     more = beyond > noise or (traffic.fast.refused > 0 and growth >= 0)
     # One that waits for encoders says nothing of what replicas do.
-    grows = stands and more and not _just_helped(state, at) and not observation.starved
+    grows = waits and more and not _just_helped(state, at) and not observation.starved
     busy = traffic.running is not None and traffic.running >= tuning.margin * slots
-    full = grows or (stands and busy and not observation.starved)
+    full = grows or (waits and busy and not observation.starved)
     state = _learned(state, observation, traffic, objectives, full=full)
     full_load = _full_load(state, traffic, objectives, at)
     proven = 0.0
     if grows and _is_old(state, at):
         proven = serving * full_load + max(0.0, beyond)
-    return Queue(stands, grows, growth, proven, full_load), state
+    return Queue(waits, grows, growth, proven, full_load), state
 
 
 def work(arrivals: RequestRate, mean_output_tokens: float, cost: WorkCost) -> float:

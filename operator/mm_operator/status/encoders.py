@@ -50,7 +50,7 @@ def encoders_summary(snapshot: Snapshot) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {"replicas": deployment.replicas, "readyReplicas": deployment.ready}
     if spec is not None and (spec.vision.autoscaling or spec.autoscaling):
-        # A new leader looks within a tick; until then what the last one said stands.
+        # A new leader looks within a tick; until then the last status is kept.
         former = (snapshot.status.get("encoders") or {}).get("scaling")
         scaling = plain(view.status) if view else former
         found |= {"scaling": scaling} if scaling else {}

@@ -20,7 +20,7 @@ def scaling_active(snapshot: Snapshot) -> Condition:
         )
     if view is not None:
         return Condition(kind, truth(view.active), view.reason, view.message)
-    # A new leader looks within a tick; until then what the last one said stands.
+    # A new leader looks within a tick; until then the last status is kept.
     for former in snapshot.status.get("conditions", ()):
         if former.get("type") == kind and former.get("reason") != Reason.AUTOSCALING_OFF:
             return Condition(kind, former["status"], former["reason"], former.get("message", ""))

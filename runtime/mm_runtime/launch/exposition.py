@@ -233,7 +233,9 @@ class Exposition:
             thread.join()
 
     def restarted(self) -> None:
+        """Count a restart; what the server before it lacked may be there now."""
         self._restarts.inc()
+        self._kernel_problem = ""
 
     def shares(self, mode: str, problem: str = "") -> None:
         """Report how the server's processes share a GPU, and why not as planned."""

@@ -37,7 +37,7 @@ MOST_CRASHES = 3
 """Deaths that end the container: a fourth start would not be luckier, and Kubernetes backs off."""
 
 CRASH_WINDOW_SECONDS = 300.0
-"""Deaths that lie further apart are separate accidents."""
+"""Deaths with more time between them are separate accidents."""
 
 FIRST_RESTART_SECONDS = 1.0
 """Before the first restart; doubled for each one after it. Its requests have failed already."""

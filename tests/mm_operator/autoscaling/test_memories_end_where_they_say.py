@@ -19,7 +19,7 @@ def inside(number: float) -> Traffic:
 
 def rise(demand: float, *, before: float, cold_start_seconds: float) -> float:
     seen = traffic(demand, fast=demand + (demand - before) / 4)
-    queue = Queue(stands=False, grows=False, growth=0, work=0, full_load=1)
+    queue = Queue(waits=False, grows=False, growth=0, work=0, full_load=1)
     found = demand_of(
         tick(0, 4, seen, cold_start_seconds=cold_start_seconds),
         seen,
@@ -108,7 +108,7 @@ def test_a_replica_that_does_half_of_what_it_costs_is_twice_as_busy() -> None:
     demand = Demand(1.0, 1.2, 1.0, now=1.2, forecast=1.2, peak=1.2, long_peak=1.2)
 
     def busy(full_load: float, in_flight: float = 0.0) -> float:
-        queue = Queue(stands=False, grows=False, growth=0, work=0, full_load=full_load)
+        queue = Queue(waits=False, grows=False, growth=0, work=0, full_load=full_load)
         pressure = Pressure(0.0, 0, unknown=False)
         seen = tick(0, 4, traffic(1.2))
         state = fresh(START, 4)

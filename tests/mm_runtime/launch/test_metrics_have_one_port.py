@@ -142,6 +142,8 @@ def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> 
         watch(f"WARNING {NO_KERNELS}: RuntimeError: no compiler")
         reported.shares("time-slices", "no daemon")
         state = reported.state()
+        reported.restarted()
+        assert reported.state().kernel_problem == ""
     assert [(one.pool, one.full) for one in state.pools] == [("cuda", 0), ("pinned", 1)]
     assert (state.sharing_problem, state.kernel_problem) == (
         "no daemon",
