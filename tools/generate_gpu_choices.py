@@ -22,6 +22,7 @@ from real_models import RealModel, real_models
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples" / "models"
+PRICES: Final = yaml.safe_load((ROOT / "tools" / "gpu_prices.yaml").read_text(encoding="utf-8"))
 
 GPUS: Final = {
     "L4": "l4-24gb",
@@ -45,10 +46,11 @@ _HEAD: Final = """\
 
 Each row is a manifest of [examples/models](../../examples/models) as it is. A number says how
 many sequences of full length the KV cache holds. Reference always reserves those of
-`maxBatchSize`. A dash says that the model does not fit.
+`maxBatchSize`. A dash says that the model does not fit. The last column is the lowest
+[price](#prices) of a GPU that holds it.
 
-| manifest | tokens of a sequence | needs on an H100 | {gpus} |
-| --- | ---: | ---: | {rules} |
+| manifest | tokens of a sequence | needs on an H100 | {gpus} | USD an hour, from |
+| --- | ---: | ---: | {rules} | ---: |
 """
 
 _FOOT: Final = """
@@ -56,6 +58,18 @@ Planned for vLLM 0.26, TensorRT-LLM 0.20 (engines) and 1.2.1 (PyTorch), from the
 the published checkpoints. [GPU results](../design/gpu-results.md) say which plans were compared
 with a driver's count. Your own numbers: `mmctl plan -f model.yaml --checkpoint
 hf://ORG/NAME@REVISION --gpu GPU`.
+
+## Prices
+
+USD an hour of one GPU, on demand. They were read from public copies of the lists and they change:
+read them again before you decide.
+
+| list | read | {gpus} |
+| --- | --- | {rules} |
+{prices}
+Storage, traffic and tax are not in them. AWS sells {eight} only as machines of eight.
+What a million tokens costs follows from your load, not from a list:
+[`mmctl cost`](../tasks/cost.md) divides the prices that you give it by what was served.
 """
 
 
@@ -113,13 +127,41 @@ def _row(example: Example) -> str:
     needs = max(gpu.total_bytes for gpu in memory.per_gpu) / (1 << 30)
     link = f"[{example.path.stem}](../../examples/models/{example.path.name})"
     cells = [link, f"{limits.max_seq_len:,}", f"{needs:.1f} GiB"]
-    return f"| {' | '.join([*cells, *map(_cell, plans.values())])} |"
+    cells += map(_cell, plans.values())
+    holds = [name for name, plan in plans.items() if _planned(plan)[2].verdict == "Fits"]
+    cells.append(
+        min(
+            (
+                _price(one["prices"][name])
+                for one in PRICES["lists"]
+                for name in holds
+                if name in one["prices"]
+            ),
+            key=float,
+        )
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _price(offer: dict[str, Any]) -> str:
+    return f"{offer['usd'] / offer['gpus']:.2f}"
+
+
+def _prices(one: dict[str, Any]) -> str:
+    """Return the row of one list."""
+    offers = [one["prices"].get(name) for name in GPUS]
+    cells = [f"[{one['name']}]({one['source']}), {one['note']}", one["read"]]
+    return f"| {' | '.join([*cells, *(_price(each) if each else '-' for each in offers)])} |\n"
 
 
 def page() -> str:
     """Return the page."""
-    head = _HEAD.format(gpus=" | ".join(GPUS), rules=" | ".join(["---:"] * len(GPUS)))
-    return head + "\n".join(map(_row, examples())) + "\n" + _FOOT
+    words = {"gpus": " | ".join(GPUS), "rules": " | ".join(["---:"] * len(GPUS))}
+    aws = PRICES["lists"][0]["prices"]
+    *some, last = [name for name in GPUS if aws[name]["gpus"] > 1]
+    words |= {"prices": "".join(map(_prices, PRICES["lists"]))}
+    words |= {"eight": f"{', '.join(some)} and {last}"}
+    return _HEAD.format(**words) + "\n".join(map(_row, examples())) + "\n" + _FOOT.format(**words)
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
