@@ -148,7 +148,6 @@ def _price(offer: dict[str, Any]) -> str:
 
 
 def _prices(one: dict[str, Any]) -> str:
-    """Return the row of one list."""
     offers = [one["prices"].get(name) for name in GPUS]
     cells = [f"[{one['name']}]({one['source']}), {one['note']}", one["read"]]
     return f"| {' | '.join([*cells, *(_price(each) if each else '-' for each in offers)])} |\n"
