@@ -17,6 +17,7 @@ ON = {
         "serviceMonitor": {"enabled": True},
     }
 }
+IN_GRAFANA = {"observability": {**ON["observability"], "grafana": "https://grafana.example/"}}
 
 
 def test_dashboards_are_found_by_the_sidecar() -> None:
@@ -33,7 +34,8 @@ def test_dashboards_are_found_by_the_sidecar() -> None:
 @cases(
     "values address",
     {
-        "default": (ON, "docs/runbooks/"),
+        "default": (ON, "/d/"),
+        "Grafana": (IN_GRAFANA, "https://grafana.example/d/"),
         "published": (EXHAUSTIVE, "https://runbooks.example/multimodal/"),
     },
 )
@@ -59,6 +61,21 @@ def test_runbooks_are_linked_where_they_are_published(
 
     assert len(links) > 30
     assert {link.rpartition("/")[0] + "/" for link in links} == {address}
+
+
+def test_alerts_lead_to_their_panel_and_to_the_fleet() -> None:
+    [rule] = of_kind("PrometheusRule", IN_GRAFANA)
+    alerts = [one for group in rule["spec"]["groups"] for one in group["rules"] if "alert" in one]
+    file = CHART / "files" / "dashboards" / "multimodal-runbooks.json"
+    panels = {str(panel["id"]): panel["title"] for panel in json.loads(file.read_text())["panels"]}
+
+    for alert in alerts:
+        links = alert["annotations"]
+        assert panels[links["runbook_url"].rpartition("=")[2]] == alert["alert"]
+        assert links["dashboard_url"].endswith(
+            "/d/multimodal-fleet?var-namespace={{ $labels.namespace }}"
+            "{{ with $labels.model }}&var-model={{ . }}{{ end }}"
+        )
 
 
 def test_rules_are_what_prometheus_takes(tmp_path: Path) -> None:

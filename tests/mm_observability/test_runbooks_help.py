@@ -66,13 +66,13 @@ def test_panels_link_to_pages_that_exist() -> None:
 
 
 @EACH
-def test_a_page_has_its_four_parts(page: Path) -> None:
+def test_a_page_first_says_how_to_relieve_users(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
 
-    assert parts[1::2] == ["Meaning", "Impact", "Diagnosis", "Fix"]
+    assert parts[1::2] == ["Relieve users", "Meaning", "Impact", "Diagnosis", "Fix"]
     assert all(part.strip() for part in parts[2::2])
-    assert "```sh" in parts[6]
+    assert "```sh" in parts[8]
 
 
 @EACH

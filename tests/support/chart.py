@@ -125,6 +125,7 @@ EXHAUSTIVE: dict[str, Any] = {
     "podDisruptionBudget": {"enabled": True},
     "service": {"enabled": True, "port": 80, "annotations": {"prometheus.io/scrape": "true"}},
     "observability": {
+        "grafana": "https://grafana.example/",
         "runbooks": "https://runbooks.example/multimodal/",
         "gpuHourPrices": {"NVIDIA-L4": 0.81, "NVIDIA-H200": 4},
         "scrapeAnnotations": True,

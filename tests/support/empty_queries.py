@@ -4,6 +4,7 @@ Keys are `uid / panel / number` as `support.queries.every_query` has them.
 """
 
 NO_GPU = "the development cluster has no GPU: TensorRT-LLM's and NVIDIA's metrics do not exist"
+NO_EXPORTER = "no kubelet, kube-state-metrics or dcgm-exporter is scraped here"
 NOTHING_FAILS = "exists from the first failure on, and nothing fails"
 NOTHING_IS_MISSED = "shown above 0 only, and the demo has no encoders in pods of their own to miss"
 NO_KEYS = "the demo requires no tokens of its clients: no request has a key"
@@ -11,6 +12,10 @@ NO_KEYS = "the demo requires no tokens of its clients: no request has a key"
 LEGITIMATELY_EMPTY: dict[str, str] = {
     "multimodal-model / Memory pools / 2": NO_GPU,
     "multimodal-model / Memory pools / 3": NO_GPU,
+    "multimodal-model / GPU utilization / 1": NO_EXPORTER,
+    "multimodal-model / GPU memory / 1": NO_EXPORTER,
+    "multimodal-model / Container memory / 1": NO_EXPORTER,
+    "multimodal-model / Container memory growth / 1": NO_EXPORTER,
     "multimodal-model / Rejected requests / 1": NOTHING_FAILS,
     "multimodal-model / Tokens by key / 1": NO_KEYS,
     "multimodal-model / Requests by key / 1": NO_KEYS,

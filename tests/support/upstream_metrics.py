@@ -52,6 +52,9 @@ KUBERNETES: Final = frozenset(
 )
 """The kubelet's cAdvisor, and kube-state-metrics."""
 
+DCGM: Final = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"})
+"""etc/default-counters.csv of NVIDIA/dcgm-exporter, with the labels namespace, pod and gpu."""
+
 UPSTREAM: Final = (
-    KUBERNETES | TRITON | TRITON_WITH_GPU | frozenset(TRTLLM_SERVE) | VLLM | CLIENT_LIBRARY
+    KUBERNETES | DCGM | TRITON | TRITON_WITH_GPU | frozenset(TRTLLM_SERVE) | VLLM | CLIENT_LIBRARY
 )
