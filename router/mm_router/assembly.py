@@ -8,7 +8,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from mm_edge.body import UploadLimits
 from mm_edge.body_budget import BodyBudget
@@ -28,7 +27,6 @@ from mm_router.metrics import RouterMetrics
 from mm_router.reading import read_form, read_json
 from mm_router.routes import Public, State
 from mm_router.settings import Settings
-from mm_router.splits import read_splits
 from mm_router.upstream import Upstream
 
 _LOG = logging.getLogger(__name__)
@@ -141,9 +139,10 @@ async def _run_parts(
         public_server(router, settings),
     ]
     followed = {"discovery": discovery.run}
-    for name, file in _files(settings, router).items():
+    if router.keys is not None and settings.key_limits_file is not None:
+        file = FollowedFile(settings.key_limits_file, read_limits, router.keys.set_limits)
         file.load()
-        followed[name] = file.follow
+        followed["limits of keys"] = file.follow
     watching = [asyncio.create_task(run(), name=name) for name, run in followed.items()]
     serving = [
         *(asyncio.create_task(one.serve(), name="state") for one in servers[:-1]),
@@ -169,18 +168,6 @@ async def _run_parts(
         for part in (*watching, stopping, *(() if servers[-1].started else serving[-1:])):
             part.cancel()
         await asyncio.wait({*parts, stopping})
-
-
-def _files(settings: Settings, router: Router) -> dict[str, FollowedFile[Any]]:
-    """Return what the router follows, by name."""
-    files: dict[str, FollowedFile[Any]] = {}
-    if settings.splits_file is not None:
-        take = router.fleet.set_splits
-        files["splits"] = FollowedFile(settings.splits_file, read_splits, take)
-    if router.keys is not None and settings.key_limits_file is not None:
-        give = router.keys.set_limits
-        files["limits of keys"] = FollowedFile(settings.key_limits_file, read_limits, give)
-    return files
 
 
 async def _serve_after(discovery: Discovery, server: EdgeServer) -> None:

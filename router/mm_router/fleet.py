@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 from mm_api.documents.router_state import RouterState
 from mm_api.labels import REVISION_DIGITS
-from mm_router.catalog import Catalog, Model, Target
+from mm_router.catalog import Catalog, Model
 from mm_router.demand import Work
 from mm_router.ejection import Ejections, Failure
 from mm_router.hold import Holds
 from mm_router.metrics import ModelState, RouterMetrics
 from mm_router.placement import place
-from mm_router.splits import Split, choose, key_of_turn
 from mm_router.versions import Evidence, Version, version_of
 
 _LOG = logging.getLogger(__name__)
@@ -55,49 +54,26 @@ class Fleet:
         self._holds = holds
         self._clock = clock
         self._replicas: dict[ReplicasKey, _Replicas] = {}
-        self._splits: tuple[Split, ...] = ()
         self._turns = itertools.count()
-        self._unknown: frozenset[str] = frozenset()
         self.catalog = Catalog()
         metrics.collect(self._states)
 
     def set_models(self, models: Iterable[Model]) -> None:
         """Take the models that there are now."""
         before = {model.key for model in self.catalog}
-        self._catalogue(models)
+        self.catalog = Catalog(models)
         self.evidence.follow(self.catalog)
         now = {model.key: model for model in self.catalog}
         for namespace, name in before - now.keys():
             self._metrics.forget(f"{namespace}/{name}")
         self._holds.follow(now)
 
-    def set_splits(self, splits: Iterable[Split]) -> None:
-        """Take the splits that there are now; requests under way stay where they are."""
-        self._splits = tuple(splits)
-        self._catalogue(self.catalog)
-
-    def target(self, requested: str, affinity: bytes | None) -> Target:
-        """Return the model of a request, by the name that it has and, behind a split, by its key.
-
-        Raises:
-            UnknownModelError: the name means no model, or several.
-        """
-        options = self.catalog.split(requested)
-        if not options:
-            return self.catalog.resolve(requested)
-        key = affinity or key_of_turn(next(self._turns))
-        parts = [part for part, _ in options]
-        part, why = choose(key, parts, [self._takes(target.model.key) for _, target in options])
-        target = options[parts.index(part)][1]
-        self._metrics.count("mm_router_splits_total", "/".join(target.model.key), requested, why)
-        return target
-
     def ways(self, model: Model, affinity: bytes | None) -> tuple[ReplicasKey, ...]:
         """Return whose replicas may answer a request: the revision of its key, then the other."""
         if model.canary is None:
             return (model.key,)
         canary = (*model.key, model.canary.revision[:REVISION_DIGITS])
-        own = version_of(affinity or key_of_turn(next(self._turns)), model)
+        own = version_of(affinity or next(self._turns).to_bytes(16), model)
         ways = (canary, model.key) if own is Version.CANARY else (model.key, canary)
         return tuple(sorted(ways, key=lambda way: not self._takes(way)))
 
@@ -183,13 +159,6 @@ class Fleet:
             canaries=self.evidence.report(),
         )
         return state.to_json().encode()
-
-    def _catalogue(self, models: Iterable[Model]) -> None:
-        self.catalog = Catalog(models, self._splits)
-        unknown = frozenset(self.catalog.unknown())
-        for problem in sorted(unknown - self._unknown):
-            _LOG.warning("%s; the other models of the split get its requests", problem)
-        self._unknown = unknown
 
     def _takes(self, model: ReplicasKey) -> bool:
         """Return whether a model has a replica that is not ejected."""

@@ -137,7 +137,7 @@ class Forward:
         else:
             loop = asyncio.get_running_loop()
             reading = await loop.run_in_executor(self.reader, self.read, body, content_type)
-        target = self.fleet.target(reading.model, reading.affinity)
+        target = self.fleet.catalog.resolve(reading.model)
         query = scope["query_string"].decode("latin-1")
         return Outgoing(
             model=target.model,

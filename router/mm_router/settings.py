@@ -18,9 +18,6 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Namespaces of models; empty means all of them (and needs a ClusterRole)."""
 
-    splits_file: Path | None = None
-    """Names that stand for several models; followed while the router runs. None: no such names."""
-
     auth_file: Path | None = None
     """Tokens of clients, one a line, with a name or without. None: every client is let in, and the
     gateway of each model decides."""
@@ -88,7 +85,6 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
     )
     for name, kind, text in (
         ("namespaces", _names, "of models, joined by commas; empty: all"),
-        ("splits_file", Path, "JSON: names for several models"),
         ("auth_file", Path, "tokens of clients, one a line"),
         ("key_limits_file", Path, "JSON: limits by names of tokens"),
         ("routers", _positive, "how many share the limits"),

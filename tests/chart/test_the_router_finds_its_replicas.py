@@ -4,7 +4,6 @@ The Service is as the operator makes it; its EndpointSlices are made by Kubernet
 """
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -64,26 +63,18 @@ async def test_requests_follow_pods(
     assert "Forbidden" not in (tmp_path / "router.log").read_text()
 
 
-def split_over(model: str) -> str:
-    """Return the file of splits by which `public` is one model, and another one gets nothing."""
-    parts = [{"model": model, "weight": 1}, {"model": "nowhere/none", "weight": 0}]
-    return json.dumps([{"name": "public", "models": parts}])
-
-
 async def follow(
     values: dict[str, Any], api: Api, folder: Path, node: str, kubeconfig: Path
 ) -> None:
     """Run the router beside a replica and take the replica away, step by step."""
     port, metrics_port = free_ports(2)
-    splits = folder / "splits.json"
-    splits.write_text(split_over(f"{api.namespace}/{MODEL}"))
     ports = [f"--port={port}", f"--metrics-port={metrics_port}"]
     tokens, limits = folder / "tokens", folder / "limits.json"
     tokens.write_text("alice: sk-a\n")
     limits.write_text('[{"name": "alice", "concurrentRequests": 1}]')
-    files = [f"--splits-file={splits}", f"--auth-file={tokens}", f"--key-limits-file={limits}"]
+    files = [f"--auth-file={tokens}", f"--key-limits-file={limits}"]
     own = [*ports, "--lame-duck=0", *files]
-    body = {"model": "public", "messages": [{"role": "user", "content": "hello"}]}
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
     async with (
         replica(api, folder / "engine", node),
         httpx.AsyncClient(timeout=60, headers={"authorization": "Bearer sk-a"}) as client,
@@ -103,10 +94,6 @@ async def follow(
 
                 await eventually_async(found, pause_seconds=0.2)
 
-            await becomes(200)
-            splits.write_text(split_over(f"{api.namespace}/other"))
-            await becomes(404)
-            splits.write_text(split_over(f"{api.namespace}/{MODEL}"))
             await becomes(200)
             ready = await client.get(f"http://127.0.0.1:{metrics_port}/readyz")
             assert (ready.status_code, ready.text) == (200, "ready\n")

@@ -12,7 +12,6 @@ from mm_api.documents.serving_plan import KeyLimitPlan
 from mm_devcluster.cluster import ClusterInfo
 from mm_router.key_admission import read_limits
 from mm_router.settings import Settings, parse_settings
-from mm_router.splits import read_splits
 from support.cases import cases
 from support.chart import EXHAUSTIVE, NAMESPACE, refusal, rendered
 from support.clusters import kubectl, namespace
@@ -20,12 +19,6 @@ from support.eventually import eventually
 from support.go_modules import module_folder
 from support.golden import Golden
 from support.network_policies import Direction, Peer, allows
-
-
-def split(*models: tuple[str, int]) -> dict[str, Any]:
-    parts = [{"model": name, "weight": weight} for name, weight in models]
-    return {"splits": [{"name": "v", "models": parts}]}
-
 
 ON: dict[str, Any] = {"router": {"enabled": True}}
 SOME: dict[str, Any] = {**EXHAUSTIVE, "router": {**EXHAUSTIVE["router"], "enabled": True}}
@@ -55,13 +48,11 @@ def test_arguments_are_understood() -> None:
     (default,) = one("Deployment", ON)["spec"]["template"]["spec"]["containers"]
     (changed,) = one("Deployment", SOME)["spec"]["template"]["spec"]["containers"]
 
-    splits = Path("/etc/mm-router/splits.json")
-    assert parse_settings(default["args"]) == Settings(splits_file=splits)
+    assert parse_settings(default["args"]) == Settings()
     assert parse_settings(changed["args"]) == Settings(
         namespaces=("team-a",),
-        splits_file=splits,
         auth_file=Path("/etc/mm-router-tokens/tokens"),
-        key_limits_file=splits.with_name("key-limits.json"),
+        key_limits_file=Path("/etc/mm-router/key-limits.json"),
         routers=EXHAUSTIVE["router"]["replicas"],
         max_body_bytes=1_000_000,
         body_memory_bytes=5_000_000_000,
@@ -162,23 +153,6 @@ def _router(values: dict[str, Any]) -> Peer:
     return Peer(labels=marks, namespace=NAMESPACE)
 
 
-@pytest.mark.parametrize("values", [ON, SOME], ids=["none", "some"])
-def test_splits_are_a_file_that_is_read(values: dict[str, Any]) -> None:
-    splits = read_splits(one("ConfigMap", values)["data"]["splits.json"].encode())
-    (container,) = one("Deployment", values)["spec"]["template"]["spec"]["containers"]
-    (file,) = (
-        Path(one.removeprefix("--splits-file="))
-        for one in container["args"]
-        if one.startswith("--splits-file=")
-    )
-
-    assert [split.name for split in splits] == (["llava"] if values is SOME else [])
-    assert {"name": "configuration", "mountPath": str(file.parent), "readOnly": True} in container[
-        "volumeMounts"
-    ]
-    assert file.name in one("ConfigMap", values)["data"]
-
-
 def test_tokens_and_limits_reach_the_program() -> None:
     template = one("Deployment", SOME)["spec"]["template"]["spec"]
     (container,) = template["containers"]
@@ -186,7 +160,10 @@ def test_tokens_and_limits_reach_the_program() -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
 
     assert limit == KeyLimitPlan(name="alice", requests_per_minute=61, concurrent_requests=7)
-    assert mounts["tokens"] == "/etc/mm-router-tokens"
+    assert (mounts["tokens"], mounts["configuration"]) == (
+        "/etc/mm-router-tokens",
+        "/etc/mm-router",
+    )
     assert template["volumes"][-1] == {
         "name": "tokens",
         "secret": {"secretName": "clients", "items": [{"key": "tokens", "path": "tokens"}]},
@@ -219,12 +196,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "key-twice": {"authSecretRef": {"name": "x"}, "keyLimits": [{"name": "a"}] * 2},
     "tokens": {"keyLimits": [{"name": "a", "tokensPerMinute": 9}]},
     "weight-of-key": {"keyLimits": [{"name": "a", "weight": 2}]},
-    "weight": split(("a/x", 101)),
-    "no-namespace": split(("x", 1)),
-    "weights": split(("a/x", 0), ("a/y", 0)),
-    "model-twice": split(("a/x", 1), ("a/x", 2)),
-    "name-twice": {"splits": split(("a/x", 1))["splits"] * 2},
-    "namespace-of-a-split": {"namespaces": ["a", "b"], **split(("c/x", 1))},
     "bodies": {"maxBodyBytes": 2**29},
 }
 

@@ -204,9 +204,7 @@ def routing(api: Api, values: dict[str, Any], folder: Path, node: str) -> Iterat
     """Run the router, and make a pod that the chart's Service takes for it."""
     kubeconfig = account_kubeconfig(api.cluster, api.namespace, NAME, folder / "kubeconfig")
     port, metrics = free_ports(2)
-    splits = folder / "splits.json"
-    splits.write_text("[]")
-    own = [f"--port={port}", f"--metrics-port={metrics}", f"--splits-file={splits}"]
+    own = [f"--port={port}", f"--metrics-port={metrics}"]
     with running(
         PROGRAM,
         [*router_arguments(values), *own, "--lame-duck=0"],

@@ -7,6 +7,7 @@ import pytest
 
 from mm_api.documents.serving_plan import KeyLimitPlan
 from mm_router.catalog import Model
+from mm_router.followed_file import FollowedFile
 from mm_router.key_admission import read_limits, share_of
 from mm_router.settings import Settings
 from support.gateways import MODEL, serve, toy_gateway
@@ -33,6 +34,27 @@ def test_limits_are_read_strictly() -> None:
         read_limits(b'[{"name": "a", "requestPerMinute": 2}]')
     with pytest.raises(ValueError, match=r"spec\.gateway\.keyLimits"):
         read_limits(b'[{"name": "a", "tokensPerMinute": 2}]')
+
+
+async def test_limits_are_followed(tmp_path: Path) -> None:
+    """What was read is reported once; a file that cannot be read changes nothing."""
+    path, seen = tmp_path / "limits.json", list[tuple[KeyLimitPlan, ...]]()
+    file = FollowedFile(path, read_limits, seen.append)
+    with pytest.raises(FileNotFoundError):
+        file.load()
+
+    path.write_text('[{"name": "a", "requestsPerMinute": 2}]')
+    file.load()
+    file.load()
+    assert seen == [(KeyLimitPlan(name="a", requests_per_minute=2),)]
+
+    path.write_text("[")
+    with pytest.raises(ValueError, match="Invalid JSON"):
+        file.load()
+    assert len(seen) == 1
+    path.write_text("[]")
+    file.load()
+    assert seen[1:] == [()]
 
 
 async def test_a_router_refuses_with_a_time(tmp_path: Path) -> None:

@@ -55,15 +55,6 @@ EXHAUSTIVE: dict[str, Any] = {
     "router": {
         "enabled": False,
         "namespaces": ["team-a"],
-        "splits": [
-            {
-                "name": "llava",
-                "models": [
-                    {"model": "team-a/llava-1", "weight": 95},
-                    {"model": "team-a/llava-2", "weight": 5},
-                ],
-            }
-        ],
         "authSecretRef": {"name": "clients", "key": "tokens"},
         "keyLimits": [
             {
