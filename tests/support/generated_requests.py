@@ -7,8 +7,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mm_runtime.gateway.api import parsing
+from mm_runtime.gateway.errors import InvalidRequestError
 from support.mutations import STRANGE, changed
-from support.schema_checks import Document, Schema
+from support.schema_checks import Document, Schema, parts_at, steps_of
 
 FORM = "multipart/form-data"
 _BOUNDARY = "generated"
@@ -18,8 +20,15 @@ _OPTIONAL, _OFTEN, _BROKEN, _UNKNOWN, _EDGE = 0.15, 0.4, 0.06, 0.05, 0.1
 changed in one place, a value is not one of the known ones, a number is at a bound."""
 
 _ROUNDS = 8
-"""Of changes until the fields of an object go together; rules of ours need three."""
+"""Parts of a request that are taken away until all of it goes together."""
 
+_PARSERS: Mapping[str, Callable[[bytes, str], object]] = {
+    "/v1/chat/completions": parsing.parse_chat,
+    "/v1/completions": parsing.parse_completion,
+    "/v1/responses": parsing.parse_response,
+    "/v1/audio/transcriptions": parsing.parse_transcription,
+    "/v1/audio/translations": parsing.parse_translation,
+}
 _TEXTS = ("", "x", "what is it ?", "is", "é" * 40, "a" * 300, "{", "(a|b)*", "\0", "\u2028", "日本")
 _NAMED: Mapping[str, Sequence[str]] = {
     "^[a-zA-Z0-9_.-]{1,64}$": ("rain", "b", "a.b-c_1", "A" * 64, "-"),
@@ -74,11 +83,12 @@ class Generator:
         for number in range(count):
             path, media, schema = posts[number % len(posts)]
             value = copy.deepcopy(self._value(schema, 0))
+            _agree(path, media, value)
             broken = self._chance.random() < _BROKEN
             if broken:
                 value = changed(value, self._chance)
             broken = broken or not self.document.admits(schema, value)
-            kind, body = form(value) if media == FORM else (media, json.dumps(value).encode())
+            kind, body = _encoded(media, value)
             yield Generated(path, kind, body, value, schema, broken)
 
     def _value(self, schema: Schema, depth: int) -> Any:
@@ -111,8 +121,6 @@ class Generator:
         return makers[schema.get("type")]()
 
     def _text(self, schema: Schema) -> str:
-        if "contentMediaType" in schema:
-            return json.dumps(self._object({"additionalProperties": True}, _DEEPEST - 1))
         if "pattern" in schema:
             return self._chance.choice(_NAMED[schema["pattern"]])
         least, most = schema.get("minLength", 0), schema.get("maxLength", 300)
@@ -148,7 +156,6 @@ class Generator:
             for _ in range(chance.randrange(3)):
                 name = self._text(named) if "pattern" in named else chance.choice("abc")
                 made[name] = self._value({} if more is True else more, depth + 1)
-        self._agree(schema, made, depth)
         return made
 
     def _field(self, name: str, schema: Schema, depth: int) -> Any:
@@ -157,33 +164,38 @@ class Generator:
             return copy.deepcopy(self._chance.choice(known))
         return self._value(schema, depth + 1)
 
-    def _agree(self, schema: Schema, made: dict[str, Any], depth: int) -> None:
-        """Change an object until its fields go together, as the schema's rules say."""
-        rules = schema.get("allOf", ())
-        for _ in range(_ROUNDS):
-            failed = [one for one in rules if not self.document.admits(one, made)]
-            if not failed:
-                return
-            rule = self._chance.choice(failed)
-            self._take(self._chance.choice(rule.get("anyOf") or rule["oneOf"]), schema, made, depth)
-
-    def _take(self, branch: Schema, schema: Schema, made: dict[str, Any], depth: int) -> None:
-        fields, required = schema["properties"], branch.get("required", ())
-        for name, wanted in branch.get("properties", {}).items():
-            if name in made and self.document.admits(wanted, made[name]):
-                continue
-            if name not in required:
-                made.pop(name, None)
-                continue
-            for _ in range(_ROUNDS):
-                made[name] = self._field(name, fields[name], depth)
-                if self.document.admits(wanted, made[name]):
-                    break
-
     def _array(self, schema: Schema, depth: int) -> list[Any]:
         least, most = schema.get("minItems", 0), schema.get("maxItems", 3)
         count = self._chance.randint(least, max(least, min(most, 0 if depth > _DEEPEST else 3)))
         return [self._value(schema.get("items", {}), depth + 1) for _ in range(count)]
+
+
+def _encoded(media: str, value: Any) -> tuple[str, bytes]:
+    return form(value) if media == FORM else (media, json.dumps(value).encode())
+
+
+def _agree(path: str, media: str, value: Any) -> None:
+    """Take away the parts that refusals name: schemas do not state which fields go together."""
+    for _ in range(_ROUNDS):
+        kind, body = _encoded(media, value)
+        try:
+            _PARSERS[path](body, kind)
+        except InvalidRequestError as error:
+            _remove(value, error.param or "")
+        else:
+            return
+
+
+def _remove(value: Any, param: str) -> None:
+    """Remove a part, or that which holds it where it is not there."""
+    held: tuple[Any, str | int] | None = None
+    for at in steps_of(param):
+        found = parts_at(value, at)
+        if not found:
+            break
+        held, (value,) = (value, at), found
+    if held is not None:
+        del held[0][held[1]]
 
 
 def form(value: Any) -> tuple[str, bytes]:

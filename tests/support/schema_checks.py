@@ -44,14 +44,13 @@ class Document:
         """
         places: list[Schema] = [schema]
         inside = [value]
-        for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", param):
-            at = int(index) if index else name
-            inside = [part for one in inside for part in _at(one, at)]
+        for at in steps_of(param):
+            inside = [part for one in inside for part in parts_at(one, at)]
             places = [
                 one
                 for place in places
                 for branch in self.branches(place)
-                for one in _parts(branch, name)
+                for one in _parts(branch, at)
             ]
             if not inside and not places:
                 return False
@@ -76,7 +75,13 @@ _Validator = validators.extend(  # type: ignore[no-untyped-call]  # the stubs la
 )
 
 
-def _at(value: object, at: str | int) -> list[object]:
+def steps_of(param: str) -> list[str | int]:
+    """Return the names and places of a parameter such as `a.b[0]`."""
+    found = re.findall(r"([^.\[\]]+)|\[(\d+)\]", param)
+    return [int(index) if index else name for name, index in found]
+
+
+def parts_at(value: object, at: str | int) -> list[object]:
     match value, at:
         case list(), int() if at < len(value):
             return [value[at]]
@@ -85,8 +90,8 @@ def _at(value: object, at: str | int) -> list[object]:
     return []
 
 
-def _parts(schema: Schema, name: str) -> Iterator[Schema]:
-    if not name:
+def _parts(schema: Schema, name: str | int) -> Iterator[Schema]:
+    if isinstance(name, int):
         if "items" in schema:
             yield schema["items"]
         return

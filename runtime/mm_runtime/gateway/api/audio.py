@@ -1,13 +1,12 @@
 """Wire types of OpenAI's transcriptions and translations."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
 
 from mm_runtime.gateway.api.openai import MAX_TOKENS, GenerationRequest
-from mm_runtime.gateway.api.schema_rules import NOT_TRUE, NULL, Rule, any_of, fields
 from mm_runtime.gateway.api.unused import OF_OTHER_SERVERS
 
 TRANSCRIBE, TRANSLATE = "transcribe", "translate"
@@ -31,7 +30,6 @@ class TranscriptionRequest(GenerationRequest):
     """Form of `POST /v1/audio/transcriptions`; all fields but the file are text."""
 
     task: ClassVar[str] = TRANSCRIBE
-    is_form: ClassVar[bool] = True
     # All of a form is text: json.dumps, and Python's own spelling.
     others: ClassVar[Mapping[str, tuple[object, ...]]] = {
         name: tuple(text for one in values for text in (json.dumps(one), str(one)))
@@ -59,17 +57,6 @@ class TranscriptionRequest(GenerationRequest):
     known_speaker_names: None = None
     known_speaker_references: None = None
     languages: None = None
-
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(
-            fields(stream=NOT_TRUE),
-            fields(response_format={"enum": ["json", "text"]}),
-        ),
-        any_of(
-            fields(timestamp_granularities=any_of(NULL, {"maxItems": 0})),
-            fields({"response_format": {"const": "verbose_json"}}),
-        ),
-    )
 
     @field_validator("response_format")
     @classmethod

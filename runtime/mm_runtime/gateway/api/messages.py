@@ -1,11 +1,11 @@
 """Wire types of the messages of a conversation, and of what stands in them."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Discriminator,
     Field,
     StringConstraints,
@@ -15,10 +15,9 @@ from pydantic import (
 )
 
 from mm_edge.json_cost import TEXT_BYTES
-from mm_runtime.gateway.api.schema_rules import NO_REFUSAL, NULL, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import MAX_CALLS, CalledFunction, ToolCall
 from mm_runtime.gateway.api.unused import OF_MESSAGES
-from mm_runtime.gateway.api.wire import JsonObject, NullIs, ReadAs, Wire, form_or_null
+from mm_runtime.gateway.api.wire import JsonObject, Wire, form_or_null, null_is
 
 MAX_FPS = 240
 """More than videos have."""
@@ -44,7 +43,7 @@ class TextPart(Wire):
     """Text of a message; go-openai leaves out an empty one."""
 
     type: Literal["text"]
-    text: Annotated[str, NullIs("")] = ""
+    text: Annotated[str, null_is("")] = ""
 
 
 class RefusalPart(Wire):
@@ -65,10 +64,7 @@ class ThoughtPart(Wire):
     closed: bool | None = None
 
 
-AS_OBJECT = ReadAs(
-    lambda value: {"url": value} if isinstance(value, str) else value,
-    {"type": "string", "pattern": r"\S"},
-)
+AS_OBJECT = BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value)
 """Ollama's and LiteLLM's clients, among others, send the URL itself."""
 
 
@@ -76,7 +72,7 @@ class ImageUrl(Wire):
     """Where an image is: a `data:` URL or an http(s) URL."""
 
     url: Url
-    detail: Annotated[Literal["auto", "low", "high"], NullIs("auto")] = "auto"
+    detail: Annotated[Literal["auto", "low", "high"], null_is("auto")] = "auto"
 
 
 class ImagePart(Wire):
@@ -164,8 +160,6 @@ _MEDIA_AS_TEXT = re.compile(
 THOUGHTS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
 """Spellings of what an assistant has thought: dropped, or refused where a template writes it."""
 
-_OWN: Mapping[str, Rule] = {name: {"enum": [None, "", []]} for name in ("refusal", *THOUGHTS)}
-
 
 class Message(Wire):
     """One turn of the conversation."""
@@ -204,23 +198,7 @@ class Message(Wire):
 
     content: Content = Field(default=None, validate_default=True)
 
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(
-            fields({"role": {"const": "assistant"}}),
-            fields(function_call=NULL, tool_calls=any_of(NULL, {"maxItems": 0})),
-        ),
-        any_of(
-            fields({"role": {"enum": ["assistant", "tool", "function"]}}),
-            fields({"content": any_of({"type": "string"}, {"type": "array", "minItems": 1})}),
-        ),
-        any_of(fields(function_call=NULL), fields(tool_calls=any_of(NULL, {"maxItems": 0}))),
-        any_of(
-            fields({"role": {"const": "assistant"}}),
-            fields(content=NO_REFUSAL, **_OWN),
-        ),
-    )
-
-    @field_validator(*_OWN)
+    @field_validator("refusal", *THOUGHTS)
     @classmethod
     def _own(cls, said: object, info: ValidationInfo) -> object:
         if said and info.data.get("role") != "assistant":

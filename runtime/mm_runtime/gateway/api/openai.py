@@ -4,7 +4,7 @@ A field that would change the answer and is not served is refused by name, never
 that only label a request (`user`, `metadata`, ...) are accepted and have no effect.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
@@ -19,25 +19,10 @@ from pydantic import (
 
 from mm_runtime.gateway.api.messages import Messages, is_remote
 from mm_runtime.gateway.api.response_format import ResponseFormat, TextFormat
-from mm_runtime.gateway.api.schema_rules import (
-    NOT_TRUE,
-    NULL,
-    TEXT,
-    TRUE,
-    Rule,
-    any_of,
-    fields,
-)
 from mm_runtime.gateway.api.structured_outputs import StructuredOutputs
-from mm_runtime.gateway.api.tools import (
-    FREE_CHOICE,
-    MUST_CALL,
-    NamedChoice,
-    ToolChoice,
-    Tools,
-)
+from mm_runtime.gateway.api.tools import NamedChoice, ToolChoice, Tools
 from mm_runtime.gateway.api.unused import NOT_USED, UNUSED_IS_NULL
-from mm_runtime.gateway.api.wire import NullIs, Wire, form
+from mm_runtime.gateway.api.wire import Wire, form, null_is
 from mm_runtime.gateway.api.written import WrittenRequest
 
 _INT64 = 2**63 - 1
@@ -71,7 +56,7 @@ class StreamOptions(Wire):
     include_usage: StrictBool = False
     continuous_usage_stats: StrictBool = False
     """No field of OpenAI's, spelt as vLLM does: every chunk says the usage so far."""
-    include_obfuscation: Annotated[Literal[False], NullIs(default=False)] = False
+    include_obfuscation: Annotated[Literal[False], null_is(default=False)] = False
 
 
 _Stop = Annotated[str, Field(min_length=1)]
@@ -135,10 +120,6 @@ class GenerationRequest(Wire):
     # A label without effect on the answer.
     user: str | None = None
 
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(fields(stream_options=NULL), fields({"stream": TRUE})),
-    )
-
     @field_validator("stream_options")
     @classmethod
     def _streamed(cls, options: StreamOptions | None, info: ValidationInfo) -> StreamOptions | None:
@@ -175,13 +156,6 @@ class GenerationRequest(Wire):
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
 
 
-_FREE: dict[str, Rule] = {"structured_outputs": NULL, "response_format": TEXT}
-"""Fields of an answer that has no form."""
-
-_ENDS: dict[str, Rule] = {"min_tokens": any_of(NULL, {"maximum": 0}), "ignore_eos": NOT_TRUE}
-"""Fields of an answer that may end at any token."""
-
-
 class SampledRequest(GenerationRequest):
     """Parameters of completions that transcriptions do not have; spelt as vLLM spells them."""
 
@@ -195,11 +169,6 @@ class SampledRequest(GenerationRequest):
     """No part of OpenAI's, spelt as vLLM does: patterns and choices, and JSON."""
 
     response_format: ResponseFormat | None = Field(default=None, validate_default=True)
-
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(fields(structured_outputs=NULL), fields(response_format=TEXT)),
-        any_of(fields(**_FREE), fields(**_ENDS)),
-    )
 
     @field_validator("response_format")
     @classmethod
@@ -255,15 +224,6 @@ class ChatRequest(WrittenRequest, SampledRequest):
     prompt_cache_key: str | None = None
     store: Literal[False] | None = None
     service_tier: Literal["auto", "default"] | None = None
-
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(fields(top_logprobs=any_of(NULL, {"maximum": 0})), fields({"logprobs": TRUE})),
-        MUST_CALL,
-        any_of(
-            fields(tool_choice=FREE_CHOICE),
-            fields(**_FREE, **_ENDS),
-        ),
-    )
 
     @property
     def fetches(self) -> bool:
@@ -334,8 +294,6 @@ class CompletionRequest(SampledRequest):
     echo: StrictBool | None = None
     logprobs: Annotated[int | None, UNUSED_IS_NULL] = Field(default=None, ge=0, le=MAX_LIKELIEST)
     suffix: Unserved = None
-
-    rules: ClassVar[Sequence[Rule]] = (any_of(fields(logprobs=NULL), fields(echo=NOT_TRUE)),)
 
     @field_validator("logprobs")
     @classmethod

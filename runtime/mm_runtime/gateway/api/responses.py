@@ -2,26 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, PrivateAttr, StrictBool, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, StrictBool, Tag
 
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS, RefusalPart
 from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest, Unserved
 from mm_runtime.gateway.api.response_format import JsonFormat, TextFormat
 from mm_runtime.gateway.api.response_places import Place
-from mm_runtime.gateway.api.schema_rules import NO_REFUSAL, NULL, TEXT, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import (
-    FREE_CHOICE,
     MAX_TOOLS,
-    MUST_CALL,
     CalledFunction,
     Function,
     FunctionName,
     form_of_choice,
 )
 from mm_runtime.gateway.api.unused import NOT_USED
-from mm_runtime.gateway.api.wire import JsonObject, NullIs, ReadAs, Wire, form
+from mm_runtime.gateway.api.wire import JsonObject, Wire, form, null_is
 from mm_runtime.gateway.errors import InvalidRequestError
 
 _INT64 = 2**63 - 1
@@ -35,10 +32,8 @@ class InputText(Wire):
     text: str
 
 
-_AS_TEXT = ReadAs(
-    lambda value: value["url"] if isinstance(value, dict) and value.keys() == {"url"} else value,
-    {"type": "object", "properties": {"url": {"type": "string", "minLength": 1}}}
-    | {"required": ["url"], "additionalProperties": False},
+_AS_TEXT = BeforeValidator(
+    lambda value: value["url"] if isinstance(value, dict) and value.keys() == {"url"} else value
 )
 """Chats have the URL in an object."""
 
@@ -48,7 +43,7 @@ class InputImage(Wire):
 
     type: Literal["input_image"]
     image_url: Annotated[str, Field(min_length=1), _AS_TEXT]
-    detail: Annotated[Literal["auto", "low", "high"], NullIs("auto")] = "auto"
+    detail: Annotated[Literal["auto", "low", "high"], null_is("auto")] = "auto"
     file_id: None = None
 
 
@@ -79,17 +74,10 @@ class Kept(Wire):
 class MessageItem(Kept):
     """One turn of the conversation."""
 
-    type: Annotated[Literal["message"], NullIs("message")] = "message"
+    type: Annotated[Literal["message"], null_is("message")] = "message"
     role: Literal["system", "developer", "user", "assistant"]
     content: Content
     phase: Literal["commentary", "final_answer"] | None = None
-
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(
-            fields({"role": {"const": "assistant"}}),
-            fields(content=any_of({"type": "string"}, {"minItems": 1, **NO_REFUSAL})),
-        ),
-    )
 
 
 class CallItem(CalledFunction, Kept):
@@ -107,10 +95,6 @@ class OutputItem(Kept):
     type: Literal["function_call_output"]
     call_id: str = Field(min_length=1, max_length=256)
     output: Content
-
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(fields(output={"type": "string"}), fields(output=NO_REFUSAL)),
-    )
 
 
 class ReasoningItem(Kept):
@@ -188,7 +172,7 @@ class TextOptions(Wire):
 class ResponseStream(Wire):
     """What a stream holds besides the answer."""
 
-    include_obfuscation: Annotated[Literal[False], NullIs(default=False)] = False
+    include_obfuscation: Annotated[Literal[False], null_is(default=False)] = False
 
 
 class ResponsesRequest(Wire):
@@ -224,19 +208,6 @@ class ResponsesRequest(Wire):
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
-
-    rules: ClassVar[Sequence[Rule]] = (
-        MUST_CALL,
-        any_of(
-            fields(tool_choice=FREE_CHOICE),
-            fields(text=any_of(NULL, fields(format=TEXT))),
-        ),
-        # Of what a model has thought alone no message is made.
-        any_of(
-            fields({"instructions": {"type": "string", "minLength": 1}}),
-            fields(input={"contains": fields(type={"not": {"const": "reasoning"}})}),
-        ),
-    )
 
 
 class ResponsesChat(ChatRequest):

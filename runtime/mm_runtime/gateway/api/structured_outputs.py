@@ -1,12 +1,10 @@
 """Wire type of `structured_outputs`: what an answer must be, as vLLM spells it."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, StrictBool, model_validator
 from pydantic_core import from_json
 
-from mm_runtime.gateway.api.schema_rules import NOT_TRUE, NULL, TRUE, Rule, absent, any_of, fields
 from mm_runtime.gateway.api.wire import JsonObject, Wire
 
 MAX_PATTERN = 4096
@@ -21,9 +19,6 @@ Texts = Annotated[
 ]
 
 
-JsonText = Annotated[str, Field(json_schema_extra={"contentMediaType": "application/json"})]
-
-
 def _read(schema: object) -> object:
     """Return a schema, which may be a text of JSON; nested no deeper than a body may be."""
     if not isinstance(schema, str):
@@ -35,13 +30,7 @@ def _read(schema: object) -> object:
         raise ValueError(message) from None
 
 
-Schema = Annotated[
-    JsonObject, BeforeValidator(_read, json_schema_input_type=dict[str, Any] | JsonText)
-]
-
-
-_STATED = ("json", "regex", "choice")
-_NO_FORM: dict[str, Rule] = {**absent(_STATED), "json_object": NOT_TRUE}
+Schema = Annotated[JsonObject, BeforeValidator(_read)]
 
 
 class StructuredOutputs(Wire):
@@ -51,18 +40,6 @@ class StructuredOutputs(Wire):
     json_object: StrictBool | None = None
     regex: Pattern | None = None
     choice: Texts | None = None
-
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(
-            *(
-                fields(
-                    {name: {"not": NULL}}, **{one: _NO_FORM[one] for one in _NO_FORM if one != name}
-                )
-                for name in _STATED
-            ),
-            fields({"json_object": TRUE}, **absent(_STATED)),
-        ),
-    )
 
     @model_validator(mode="after")
     def _one(self) -> Self:

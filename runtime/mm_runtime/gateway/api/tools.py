@@ -1,23 +1,14 @@
 """Wire types of tools: functions that a model may call, what it has called, what it must call."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic_core
-from pydantic import (
-    AfterValidator,
-    Discriminator,
-    Field,
-    Tag,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from mm_runtime.gateway.api.schema_rules import NULL, Rule, any_of, fields
 from mm_runtime.gateway.api.unused import OF_MESSAGES
-from mm_runtime.gateway.api.wire import JsonObject, ReadAs, Wire, in_json
+from mm_runtime.gateway.api.wire import JsonObject, Wire, in_json
 
 MAX_TOOLS = 128
 """OpenAI's limit."""
@@ -78,11 +69,7 @@ class CalledFunction(Wire):
     """Which function was called, and with what, as a model has written it."""
 
     name: str = Field(min_length=1, max_length=256)
-    arguments: Annotated[
-        str,
-        Field(max_length=MAX_ARGUMENTS),
-        ReadAs(_written, any_of({"type": "object"}, {"type": "array"}, NULL)),
-    ] = ""
+    arguments: Annotated[str, Field(max_length=MAX_ARGUMENTS), BeforeValidator(_written)] = ""
 
     @property
     def values(self) -> dict[str, Any]:
@@ -97,7 +84,7 @@ class CalledFunction(Wire):
         return {}
 
 
-_FUNCTION = ReadAs(lambda value: value or "function", {"enum": [None, ""]})
+_FUNCTION = BeforeValidator(lambda value: value or "function")
 """go-openai writes a type that was left out as an empty text."""
 
 
@@ -105,13 +92,8 @@ class ToolCall(Wire):
     """A call that the assistant has made."""
 
     others = OF_MESSAGES
-    made: ClassVar[Sequence[str]] = ("id",)
 
-    id: Annotated[
-        str,
-        Field(min_length=1, max_length=256),
-        WithJsonSchema(any_of({"type": "string", "maxLength": 256}, NULL)),
-    ]
+    id: str = Field(min_length=1, max_length=256)
     type: Annotated[Literal["function"], _FUNCTION] = "function"
     function: CalledFunction
     index: int | None = None
@@ -136,14 +118,6 @@ class NamedChoice(Wire):
 
     type: Literal["function"]
     function: NamedFunction
-
-
-FREE_CHOICE: Rule = {"enum": ["none", "auto", None]}
-"""A call that may be made, and need not."""
-
-MUST_CALL = any_of(
-    fields(tool_choice=FREE_CHOICE), fields({"tools": {"type": "array", "minItems": 1}})
-)
 
 
 def form_of_choice(value: object) -> str:

@@ -1,11 +1,9 @@
 """Fields of requests whose conversation the chat template writes."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StrictBool
 
-from mm_runtime.gateway.api.schema_rules import NOT_TRUE, Rule, any_of, fields
 from mm_runtime.gateway.api.tools import Tools
 from mm_runtime.gateway.api.wire import JsonObject, Wire
 
@@ -42,7 +40,3 @@ class WrittenRequest(Wire):
     add_generation_prompt: StrictBool | None = None
     continue_final_message: StrictBool | None = None
     tools: Tools | None = None
-
-    rules: ClassVar[Sequence[Rule]] = (
-        any_of(fields(continue_final_message=NOT_TRUE), fields(add_generation_prompt=NOT_TRUE)),
-    )
