@@ -22,7 +22,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint docs release size format types generate generated lock clean
+.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench screenshots demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint docs release size format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,9 @@ demo: ## From nothing to right answers about images, on a real Kubernetes on thi
 
 demo-autoscaling: demo ## After `make demo`: load, replicas that follow it, and the explanation
 	@$(BIN)/python -m mm_devcluster.demo.autoscaling --cluster '$(CLUSTER)'
+
+screenshots: env ## After `make demo`: docs/images again: dashboards from a real Prometheus, and mmctl ui (4 min)
+	@$(BIN)/python tools/screenshots.py
 
 demo-bench: env ## After `make demo`: the hundred requests of DashInfer-VLM's guide, and their table
 	@$(BIN)/python -m mm_devcluster.demo.bench --cluster '$(CLUSTER)' --family '$(FAMILY)'
