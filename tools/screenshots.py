@@ -2,7 +2,7 @@
 
 Prometheus is real, scrapes the demo's pods as that of a user does, and sees minutes of load. There
 is no Grafana: a page of tools/panels.py draws the dashboards of the chart, and Chromium takes the
-pictures.
+screenshots.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ OBJECTIVES = (("TimeToFirstToken", "1s"), ("InterTokenLatency", "100ms"), ("Requ
 
 
 def main() -> int:
-    """Load the demo's model, and take the pictures."""
+    """Load the demo's model, and take the screenshots."""
     cluster = up(ClusterOptions(name=settings.Options.cluster))
     target = Target(cluster.name, cluster.kubeconfig, cluster.kubectl)
     with tempfile.TemporaryDirectory(prefix="mm-screenshots-") as folder:
@@ -105,7 +105,7 @@ def ui(target: Target) -> Iterator[str]:
 
 
 async def take(address: str, folder: Path, name: str) -> None:
-    """Take a picture of a page, light and dark; of `mmctl ui` that of its first model."""
+    """Take screenshots of a page, light and dark; of `mmctl ui` that of its first model."""
     async with tab_of(address, folder) as tab:
         if name == "ui":
             await tab.wait("document.querySelectorAll('tbody a').length == 1")
@@ -121,10 +121,10 @@ async def take(address: str, folder: Path, name: str) -> None:
             write(b64decode(found["data"]), IMAGES / f"{name}-{scheme}.png")
 
 
-def write(picture: bytes, file: Path) -> None:
-    """Write a picture in as few colours as a small file has."""
+def write(screenshot: bytes, file: Path) -> None:
+    """Write a screenshot in as few colours as a small file has."""
     file.parent.mkdir(exist_ok=True)
-    with Image.open(BytesIO(picture)) as taken:
+    with Image.open(BytesIO(screenshot)) as taken:
         taken.convert("RGB").quantize(64).save(file, optimize=True)
     size = file.stat().st_size
     print(f"{file.relative_to(ROOT)}: {size:,} bytes")
