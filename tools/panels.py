@@ -1,7 +1,7 @@
 """Draw the first screen of a dashboard's JSON as HTML, from what a Prometheus answers.
 
 It knows what this project's dashboards use: lines, numbers, tables and states over time, units,
-thresholds and mappings. Collapsed rows are named only. It replaces no Grafana: pictures are for
+thresholds and mappings. Collapsed rows are named only. It replaces no Grafana: images are for
 docs, and a look at a dashboard where none can be installed.
 """
 
