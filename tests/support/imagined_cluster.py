@@ -37,7 +37,6 @@ from mm_operator.model import (
     StoredEngine,
 )
 from mm_operator.plan import decide
-from mm_operator.plan.scrape_annotations import has_scrape_annotations
 from mm_operator.plan.starts import probe_seconds
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
@@ -330,7 +329,6 @@ class ImaginedCluster:
             updated=state.updated if state.serving_hash == digest else 0,
             serving_hash=digest,
             start_seconds=probe_seconds(manifest["spec"]["template"]),
-            announced=has_scrape_annotations(manifest["spec"]["template"]),
             template=manifest["spec"]["template"],
         )
 

@@ -100,7 +100,6 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.quantization": "FP8",
     "engine.kvCache.freeGpuMemoryFraction": "0.85",
     "engine.kvCache.crossFraction": "0.5",
-    "engine.kvCache.reuseBytes": "4Gi",
     "engine.lora": [{"name": "a", "source": SMALLEST_SPEC["model"]["source"]}],
     "engine.extraArgs": ["--enforce-eager"],
     "engine.maxBeamWidth": 2,

@@ -29,8 +29,8 @@ class ScalingRules(ApiModel):
         default="Max",
         description="Which of several policies counts; Disabled forbids this direction.",
     )
-    policies: Annotated[list[ScalingPolicy], Field(max_length=8)] = Field(
-        default=[], description="Limits of the speed. None: no limit."
+    policies: Annotated[tuple[ScalingPolicy, ...], Field(max_length=8)] = Field(
+        default=(), description="Limits of the speed. None: no limit."
     )
 
 

@@ -14,7 +14,6 @@ from mm_api.backends import BACKENDS, DEFAULT, Name, Traits
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.model import ModelSource
 from mm_api.v1alpha1.names import DnsLabel
-from mm_api.v1alpha1.quantity import Quantity
 
 Dtype = Literal["Auto", "float16", "bfloat16", "float32"]
 Quantization = Literal["FP8", "INT8WeightOnly", "INT4WeightOnly", "INT4AWQ", "SmoothQuant"]
@@ -83,12 +82,8 @@ class KvCache(ApiModel):
     )
     reuse: bool = Field(
         default=False,
-        description="Keep keys and values of earlier requests for prompts that begin alike.",
-    )
-    reuse_bytes: Quantity | None = Field(
-        default=None,
-        description="Backend Reference with reuse: memory for what is kept, where the model "
-        "computes; absent: as much as running requests have.",
+        description="Keep keys and values of earlier requests for prompts that begin alike. "
+        "Backend Reference keeps as many as running requests have.",
     )
 
 

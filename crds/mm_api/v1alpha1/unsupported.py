@@ -98,11 +98,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         "engine.kvCache.crossFraction",
         "a share of the KV cache for the encoder is",
     ),
-    _row(
-        (*_TENSORRT, *_SERVERS),
-        "engine.kvCache.reuseBytes",
-        "memory of its own for earlier requests (they stay in the KV cache) is",
-    ),
     *(
         _row((*_REFERENCE, *_VLLM), path, what)
         for path, what in (

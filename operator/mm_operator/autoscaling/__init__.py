@@ -2,7 +2,7 @@
 
 Belongs here: the decision and every reason for it. Must not: do I/O, read a clock, know Kubernetes
 objects or PromQL; time is `Observation.at`. The operator and the simulator call the same code. May
-import: nothing of the project.
+import: of the project `behavior` of the API alone.
 """
 
 from mm_operator.autoscaling.decision import (
@@ -18,10 +18,6 @@ from mm_operator.autoscaling.objectives import (
     LatencyMetric,
     LatencyObjective,
     Objectives,
-    PolicyType,
-    RatePolicy,
-    ScalingRules,
-    SelectPolicy,
     Tuning,
     WorkCost,
 )

@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mm_api.v1alpha1.behavior import ScalingRules
+
 SETTLE_SECONDS = 150.0
 """Where the spec names no window: two and a half of the fast ones. The steady window is three
 minutes old already: together as long as HPA's default of 300 s."""
+
+_NO_LIMITS = ScalingRules()
 
 
 class LatencyMetric(StrEnum):
@@ -43,43 +47,6 @@ class WorkCost:
     image_token_seconds: float
     text_token_seconds: float
     output_token_seconds: float
-
-
-class PolicyType(StrEnum):
-    """How a limit of `ScalingRules` counts; as in HorizontalPodAutoscaler v2."""
-
-    PODS = "Pods"
-    PERCENT = "Percent"
-
-
-class SelectPolicy(StrEnum):
-    """Which of several limits holds; as in HorizontalPodAutoscaler v2."""
-
-    MAX = "Max"
-    MIN = "Min"
-    DISABLED = "Disabled"
-
-
-@dataclass(frozen=True, slots=True)
-class RatePolicy:
-    """At most `value` pods, or percent of the pods at the period's start, in `period_seconds`."""
-
-    type: PolicyType
-    value: int
-    period_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingRules:
-    """Rate limits in one direction: `scaleUp` or `scaleDown` of HorizontalPodAutoscaler v2.
-
-    No `policies` means no rate limit beyond the policy's own.
-    """
-
-    stabilization_seconds: float = 0.0
-    """Upwards the lowest, downwards the highest recommendation of this long counts."""
-    select: SelectPolicy = SelectPolicy.MAX
-    policies: tuple[RatePolicy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +136,8 @@ class Objectives:
     settle_seconds: float = SETTLE_SECONDS
     """No step down this soon after replicas were added, as of `behavior.scaleDown`; the highest
     demand of this long, of 60 to 150 s, must fit the replicas that stay."""
-    scale_up: ScalingRules = ScalingRules()
-    scale_down: ScalingRules = ScalingRules()
+    scale_up: ScalingRules = _NO_LIMITS
+    scale_down: ScalingRules = _NO_LIMITS
     tuning: Tuning = Tuning()
 
     @property

@@ -7,14 +7,9 @@ The rules are those of `normalizeDesiredReplicasWithBehaviors` in Kubernetes'
 import math
 from dataclasses import dataclass
 
+from mm_api.v1alpha1.behavior import ScalingPolicy, ScalingRules
 from mm_operator.autoscaling.decision import Veto, Vetoed
-from mm_operator.autoscaling.objectives import (
-    Objectives,
-    PolicyType,
-    RatePolicy,
-    ScalingRules,
-    SelectPolicy,
-)
+from mm_operator.autoscaling.objectives import Objectives
 from mm_operator.autoscaling.state import Sample
 from mm_operator.autoscaling.wording import replicas, verb
 
@@ -45,7 +40,7 @@ def rate_limited(
         held = recommendation != current
         return RateLimited(current, (_window(recommendation, current),) if held else ())
     rules = objectives.scale_up if stable > current else objectives.scale_down
-    if rules.select is SelectPolicy.DISABLED:
+    if rules.select_policy == "Disabled":
         way = "up" if stable > current else "down"
         return RateLimited(current, (Vetoed(Veto.DISABLED, f"behavior disables scaling {way}."),))
     allowed = _allowed(rules, current, at, changes, up=stable > current)
@@ -64,7 +59,7 @@ def needed_seconds(objectives: Objectives) -> float:
     """Return how long recommendations and changes must be remembered."""
     rules = (objectives.scale_up, objectives.scale_down)
     periods = [policy.period_seconds for one in rules for policy in one.policies]
-    return max([*periods, *(one.stabilization_seconds for one in rules)])
+    return float(max([*periods, *(one.stabilization_window_seconds or 0 for one in rules)]))
 
 
 def _stabilised(
@@ -74,8 +69,8 @@ def _stabilised(
     recommendations: tuple[Sample, ...],
     objectives: Objectives,
 ) -> int:
-    up = objectives.scale_up.stabilization_seconds
-    down = objectives.scale_down.stabilization_seconds
+    up = objectives.scale_up.stabilization_window_seconds or 0
+    down = objectives.scale_down.stabilization_window_seconds or 0
     lowest = min([recommendation, *(int(one.value) for one in recommendations if one.at > at - up)])
     highest = max(
         [recommendation, *(int(one.value) for one in recommendations if one.at > at - down)]
@@ -90,19 +85,19 @@ def _allowed(
     if not rules.policies:
         return _NO_LIMIT if up else 0
     limits = [_limit(policy, current, at, changes, up=up) for policy in rules.policies]
-    widest = rules.select is SelectPolicy.MAX
+    widest = rules.select_policy == "Max"
     limit = max(limits) if widest is up else min(limits)
     # A period that already moved further than a policy allows turns nothing back.
     return max(limit, current) if up else min(limit, current)
 
 
 def _limit(
-    policy: RatePolicy, current: int, at: float, changes: tuple[Sample, ...], *, up: bool
+    policy: ScalingPolicy, current: int, at: float, changes: tuple[Sample, ...], *, up: bool
 ) -> int:
     recent = [change.value for change in changes if change.at > at - policy.period_seconds]
     start = current - int(sum(recent))
     sign = 1 if up else -1
-    if policy.type is PolicyType.PODS:
+    if policy.type == "Pods":
         return start + sign * policy.value
     share = start * (1 + sign * policy.value / 100)
     return math.ceil(share) if up else math.floor(share)

@@ -33,7 +33,6 @@ from mm_operator.plan.records import (
     written_builder,
     written_plan,
 )
-from mm_operator.plan.scrape_annotations import has_scrape_annotations
 from mm_operator.plan.starts import probe_seconds
 
 
@@ -48,10 +47,7 @@ def build_serving_config(
     rollout = plan.rollout
     if rollout.held or template is None or plan.serving_plan is None:
         return None
-    revision = Revision(
-        start_seconds=probe_seconds(template) or LEAST_SECONDS,
-        announced=has_scrape_annotations(template),
-    )
+    revision = Revision(start_seconds=probe_seconds(template) or LEAST_SECONDS)
     claims = claimed_by(template) | (claimed_by(encoder) if encoder else set())
     return {
         "apiVersion": "v1",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mm_api import labels
-from mm_api.contract import SERVING_FILE
+from mm_api.contract import METRICS_PATH, SERVING_FILE
 from mm_api.v1alpha1 import (
     MultimodalModelSpec,
     RolloutSpec,
@@ -19,7 +19,6 @@ from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.children.outward import with_network
 from mm_operator.digests import plain
 from mm_operator.model import RolloutDecision, Snapshot
-from mm_operator.plan.scrape_annotations import is_scraped_by_annotations, scrape_annotations
 
 OLD_REPLICA_SETS = 1
 """Revisions live in ConfigMaps that go with their last pod: older ones could not be started."""
@@ -52,13 +51,17 @@ def serving_template(
 ) -> dict[str, Any]:
     """Return the pod template of a revision."""
     config = names.serving_config(snapshot.name, rollout.serving_hash)
-    announced = is_scraped_by_annotations(snapshot, rollout, kind.component)
+    scraped = {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(kind.page_port),
+        "prometheus.io/path": METRICS_PATH,
+    }
     template: dict[str, Any] = {
         "metadata": {
             "labels": {**spec.runtime.pod_labels, **own_labels(snapshot.name, kind.component)},
             "annotations": {
                 labels.SERVING_HASH: rollout.serving_hash,
-                **(scrape_annotations(kind.page_port) if announced else {}),
+                **(scraped if snapshot.settings.scrape_annotations else {}),
             },
         },
         "spec": {

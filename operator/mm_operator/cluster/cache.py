@@ -4,7 +4,7 @@ Most objects are never looked at again, and 1,000 models at rest must fit into 2
 """
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from mm_api import labels
 from mm_operator.cluster.bounds import Bounds, without_payload
-from mm_operator.cluster.first_users import FirstUsers
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.packed import Packed, pack
 from mm_operator.cluster.resources import CONFIG, JOB, POD
@@ -94,7 +93,7 @@ class Cache:
         self.on_change = on_change
         self._objects: dict[Address, Cached] = {}
         self._groups: dict[tuple[str, str, str], set[Address]] = defaultdict(set)
-        self._first_users = FirstUsers()
+        self._users: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
         self._bounds = Bounds()
 
     def __len__(self) -> int:
@@ -123,7 +122,8 @@ class Cache:
         return self._group("store", "", store)
 
     def first_user(self, store: str, namespace: str) -> tuple[str, str] | None:
-        return self._first_users.first((store, namespace))
+        """Return name and uid of the first model by name that uses a store in a namespace."""
+        return min(self._users.get((store, namespace), ()), default=None)
 
     def owned_by(self, uid: str) -> Iterator[Cached]:
         """Return the objects that name a model among their owners, shared ones included."""
@@ -209,13 +209,13 @@ class Cache:
             lean = pack(without_payload(fresh.packed.read()))
             fresh = replace(fresh, packed=lean, _made={})
         self._bounds.add(*_weight(fresh))
-        if fresh.store:  # before what is held goes: who stays is not taken out in between
-            self._first_users.add((fresh.store, fresh.namespace), fresh.owners)
         if (held := self._objects.get(address)) is not None:
             self._ungroup(address, held)
         self._objects[address] = fresh
         for group in _groups_of(fresh):
             self._groups[group].add(address)
+        if fresh.store:
+            self._users[fresh.store, fresh.namespace].update(fresh.owners)
         return fresh
 
     def _drop(self, address: Address) -> None:
@@ -233,7 +233,13 @@ class Cache:
             if not members:
                 del self._groups[group]
         if held.store:
-            self._first_users.remove((held.store, held.namespace), held.owners)
+            users = self._users[held.store, held.namespace]
+            users.subtract(held.owners)
+            for user in held.owners:
+                if not users[user]:
+                    del users[user]
+            if not users:
+                del self._users[held.store, held.namespace]
 
     def _group(self, group: str, namespace: str, value: str) -> Iterator[Cached]:
         addresses = self._groups.get((group, namespace, value), ())

@@ -8,7 +8,6 @@ from mm_api import labels
 from mm_api.quoted_text import steady
 from mm_operator.cluster.pods import condition, quoted, text_of
 from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner
-from mm_operator.plan.scrape_annotations import has_scrape_annotations
 from mm_operator.plan.starts import probe_seconds
 
 _DIGEST_LIMIT = 512
@@ -48,7 +47,6 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         spec_digest=str(marks.get(labels.SPEC_DIGEST, ""))[:_DIGEST_LIMIT],
         by_turns=bool(digest) and marks.get(labels.BY_TURNS) == digest,
         was_complete=progressing.get("reason") == "NewReplicaSetAvailable",
-        announced=has_scrape_annotations(spec["template"]),
         template=spec["template"],
     )
 

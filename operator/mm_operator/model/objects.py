@@ -203,8 +203,6 @@ class DeploymentState:
     by_turns: bool = False
     was_complete: bool = False
     """The revision of its pods was complete, now or before."""
-    announced: bool = False
-    """Its pods have the annotations by which a plain Prometheus finds them."""
     template: Mapping[str, Any] = field(default_factory=dict)
     """Template of its pods, as the API server has it: what a revision keeps that is held."""
 

@@ -35,7 +35,6 @@ class Revision(Document):
 
     format_version: int = Field(default=1, ge=1, le=1)
     start_seconds: int = Field(ge=LEAST_SECONDS, le=MOST_SECONDS)
-    announced: bool
 
 
 def recorded_revision(snapshot: Snapshot, serving_hash: str) -> Revision | None:

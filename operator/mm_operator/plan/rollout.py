@@ -57,6 +57,8 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
         content["network"] = stated(network)
     if snapshot.settings.user_ids_of(spec) == "Namespace":
         content["userIds"] = "Namespace"
+    if not snapshot.settings.scrape_annotations:
+        content["scrapeAnnotations"] = False
     if is_disaggregated(spec):
         content["encoder"] = stated(spec.vision.resources)
         own, nodes = spec.vision.gpu, spec.vision.node_selector

@@ -1,16 +1,11 @@
 """From `spec.autoscaling` to the objectives of the policy. Pure."""
 
 from mm_api.v1alpha1 import AutoscalingSpec, duration
-from mm_api.v1alpha1 import ScalingRules as RulesSpec
 from mm_operator.autoscaling import (
     SETTLE_SECONDS,
     LatencyMetric,
     LatencyObjective,
     Objectives,
-    PolicyType,
-    RatePolicy,
-    ScalingRules,
-    SelectPolicy,
     WorkCost,
 )
 
@@ -41,18 +36,7 @@ def objectives_of(
         warm_replicas=spec.warm_replicas,
         fallback_replicas=fallback.replicas if fallback else None,
         fallback_ticks=fallback.failures if fallback else 0,
-        scale_up=_rules(spec.behavior.scale_up),
-        scale_down=_rules(spec.behavior.scale_down),
+        scale_up=spec.behavior.scale_up,
+        scale_down=spec.behavior.scale_down,
         settle_seconds=SETTLE_SECONDS if window is None else float(window),
-    )
-
-
-def _rules(spec: RulesSpec) -> ScalingRules:
-    return ScalingRules(
-        stabilization_seconds=float(spec.stabilization_window_seconds or 0),
-        select=SelectPolicy(spec.select_policy),
-        policies=tuple(
-            RatePolicy(PolicyType(one.type), one.value, float(one.period_seconds))
-            for one in spec.policies
-        ),
     )

@@ -3,14 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from mm_api.v1alpha1.behavior import ScalingPolicy, ScalingRules
 from mm_operator.autoscaling import (
     Objectives,
     Observation,
-    PolicyType,
-    RatePolicy,
     ScalingReason,
-    ScalingRules,
-    SelectPolicy,
     State,
     Traffic,
     decide,
@@ -22,7 +19,7 @@ from support.ticks import SIMPLE, START, TICK_SECONDS, tick, traffic
 IDLE_SECONDS = 300.0
 TO_ZERO = replace(SIMPLE, min_replicas=0, idle_seconds=IDLE_SECONDS)
 QUIET = traffic(0.0, latency=None)
-NEVER = ScalingRules(select=SelectPolicy.DISABLED)
+NEVER = ScalingRules(select_policy="Disabled")
 
 
 def seen(at: float, replicas: int, came: Traffic | None, **changes: Any) -> Observation:
@@ -113,8 +110,8 @@ def test_a_request_that_runs_for_longer_keeps_its_replica() -> None:
 
 def test_what_waits_wakes_the_model_at_once() -> None:
     """No metrics, no rate limit and no window are in its way."""
-    slow = (RatePolicy(PolicyType.PODS, 1, 900),)
-    rules = ScalingRules(stabilization_seconds=600, policies=slow)
+    slow = (ScalingPolicy(type="Pods", value=1, period_seconds=900),)
+    rules = ScalingRules(stabilization_window_seconds=600, policies=slow)
     objectives = replace(TO_ZERO, scale_up=rules)
     decision, state = decide(seen(0, 0, None, held=3), idle(0, objectives), objectives)
 

@@ -1,14 +1,7 @@
 """`behavior` means what it means in HorizontalPodAutoscaler v2."""
 
-from mm_operator.autoscaling import (
-    Objectives,
-    PolicyType,
-    RatePolicy,
-    Sample,
-    ScalingRules,
-    SelectPolicy,
-    Veto,
-)
+from mm_api.v1alpha1.behavior import ScalingPolicy, ScalingRules
+from mm_operator.autoscaling import Objectives, Sample, Veto
 from mm_operator.autoscaling.rate_limits import RateLimited, rate_limited
 from support.cases import cases
 from support.ticks import START
@@ -16,7 +9,10 @@ from support.ticks import START
 # The documented example of Kubernetes' "Support for configurable scaling behavior":
 # 4 pods a minute, or 10 percent a minute, whichever is more.
 DOWN = ScalingRules(
-    policies=(RatePolicy(PolicyType.PODS, 4, 60.0), RatePolicy(PolicyType.PERCENT, 10, 60.0))
+    policies=(
+        ScalingPolicy(type="Pods", value=4, period_seconds=60),
+        ScalingPolicy(type="Percent", value=10, period_seconds=60),
+    )
 )
 
 
@@ -57,7 +53,7 @@ def test_the_widest_policy_holds(expected: int, current: int) -> None:
 
 
 def test_the_narrowest_policy_holds_when_requested() -> None:
-    narrow = ScalingRules(select=SelectPolicy.MIN, policies=DOWN.policies)
+    narrow = ScalingRules(select_policy="Min", policies=DOWN.policies)
 
     assert pace(1, 80, down=narrow).replicas == 76
 
@@ -72,26 +68,31 @@ def test_a_period_forgets() -> None:
 
 
 def test_doubling_is_rounded_up() -> None:
-    rules = ScalingRules(policies=(RatePolicy(PolicyType.PERCENT, 50, 15.0),))
+    rules = ScalingRules(policies=(ScalingPolicy(type="Percent", value=50, period_seconds=15),))
 
     assert pace(9, 1, up=rules).replicas == 2
 
 
 def test_a_window_down_holds_the_highest_wish() -> None:
-    held = pace(3, 10, down=ScalingRules(300.0), recommendations={400.0: 9, 200.0: 7, 100.0: 4})
+    held = pace(
+        3,
+        10,
+        down=ScalingRules(stabilization_window_seconds=300),
+        recommendations={400.0: 9, 200.0: 7, 100.0: 4},
+    )
 
     assert (held.replicas, tuple(one.veto for one in held.vetoed)) == (7, (Veto.STABILIZATION,))
 
 
 def test_a_window_up_holds_the_lowest_wish() -> None:
-    rules = ScalingRules(120.0)
+    rules = ScalingRules(stabilization_window_seconds=120)
 
     assert pace(9, 4, up=rules, recommendations={60.0: 6}).replicas == 6
     assert pace(9, 4, up=rules, recommendations={60.0: 2}).replicas == 4
 
 
 def test_a_direction_can_be_forbidden() -> None:
-    rules = ScalingRules(select=SelectPolicy.DISABLED)
+    rules = ScalingRules(select_policy="Disabled")
     held = pace(3, 10, down=rules)
 
     assert (held.replicas, tuple(one.veto for one in held.vetoed)) == (10, (Veto.DISABLED,))

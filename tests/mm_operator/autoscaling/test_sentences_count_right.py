@@ -4,19 +4,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from mm_api.v1alpha1.behavior import ScalingPolicy, ScalingRules
 from mm_operator.autoscaling import (
     Decision,
     Observation,
-    PolicyType,
-    RatePolicy,
-    ScalingRules,
     decide,
 )
 from mm_operator.autoscaling.wording import replicas
 from support.golden import Golden
 from support.ticks import SIMPLE, followed, one, tick, traffic, watched
 
-GROWING = replace(SIMPLE, scale_up=ScalingRules(policies=(RatePolicy(PolicyType.PODS, 1, 60.0),)))
+ONE_A_MINUTE = ScalingPolicy(type="Pods", value=1, period_seconds=60)
+GROWING = replace(SIMPLE, scale_up=ScalingRules(policies=(ONE_A_MINUTE,)))
 
 
 def sentences(decision: Decision) -> str:

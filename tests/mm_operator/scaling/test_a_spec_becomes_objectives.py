@@ -3,15 +3,7 @@
 from typing import Any
 
 from mm_api.v1alpha1 import AutoscalingSpec
-from mm_operator.autoscaling import (
-    LatencyMetric,
-    LatencyObjective,
-    Objectives,
-    PolicyType,
-    RatePolicy,
-    SelectPolicy,
-    Tuning,
-)
+from mm_operator.autoscaling import LatencyMetric, LatencyObjective, Objectives, Tuning
 from mm_operator.autoscaling.demand import memory_seconds
 from mm_operator.scaling.objectives import objectives_of
 from support.cases import cases
@@ -53,13 +45,3 @@ def test_the_window_of_the_way_down_replaces_the_measured_one(window: int, memor
     at_once = tick(0, 1, None, cold_start_seconds=0.0)
     assert found.settle_seconds == window
     assert memory_seconds(at_once, found) == memory
-    assert found.scale_down.stabilization_seconds == window
-
-
-def test_rules_of_a_direction_are_kept() -> None:
-    policies = [{"type": "Percent", "value": 50, "periodSeconds": 30}]
-    found = objectives(behavior={"scaleUp": {"selectPolicy": "Min", "policies": policies}})
-
-    assert found.scale_up.select == SelectPolicy("Min")
-    assert found.scale_up.policies == (RatePolicy(PolicyType("Percent"), 50, 30.0),)
-    assert found.scale_down.policies == ()

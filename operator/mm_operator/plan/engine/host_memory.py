@@ -6,7 +6,6 @@ from mm_api.documents.model_plan import HostMemory
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Kind
-from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.vision_runs import SCORE_COPIES, entries_of_a_run, score_bytes
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.encoders import server_cache_bytes
@@ -116,11 +115,8 @@ def cache_bytes(text: TextFacts, limits: EngineLimits, size: int) -> int:
 
 def kept_bytes(target: Target, limits: Limits, dtype: str) -> int:
     """Return the bytes for keys and values of earlier requests; 0: none are kept."""
-    cache = target.spec.engine.kv_cache
-    if not cache.reuse:
+    if not target.spec.engine.kv_cache.reuse:
         return 0
-    if cache.reuse_bytes is not None:
-        return bytes_of(cache.reuse_bytes)
     return cache_bytes(target.facts.text, limits.engine, DTYPE_BYTES[dtype])
 
 

@@ -33,7 +33,6 @@ class PlanRequest:
     kv_fraction: float | None
     cross_fraction: float | None
     reuse: bool
-    reuse_bytes: int | None
     cuda_pool_bytes: int | None
     pinned_pool_bytes: int | None
     max_concurrency: int | None
@@ -84,7 +83,6 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         kv_fraction=None if share == "Auto" else float(share),
         cross_fraction=None if cache.cross_fraction is None else float(cache.cross_fraction),
         reuse=cache.reuse,
-        reuse_bytes=None if cache.reuse_bytes is None else bytes_of(cache.reuse_bytes),
         cuda_pool_bytes=None if pools.cuda == "Auto" else bytes_of(pools.cuda),
         pinned_pool_bytes=None if pools.pinned == "Auto" else bytes_of(pools.pinned),
         max_concurrency=spec.runtime.max_concurrency,

@@ -110,17 +110,8 @@ class Reference:
             shm_bytes=pools.planned.shm_bytes,
         )
 
-    def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:
-        """Yield memory for earlier requests that holds none."""
-        request, longest = sizes.request, sizes.limits.engine.max_input_len
-        least = sizes.memory.kv_bytes_per_token * longest
-        if request.reuse and request.reuse_bytes is not None and request.reuse_bytes < least:
-            yield SpecError(
-                "ReuseBytesTooSmall",
-                f"{request.reuse_bytes:,} bytes hold no prompt of {longest} tokens, which takes "
-                f"{least:,}: raise it, or remove the field",
-                "spec.engine.kvCache.reuseBytes",
-            )
+    def late_problems(self, sizes: Sizes) -> Iterator[SpecError]:  # noqa: ARG002  # nothing is late
+        return iter(())
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         return host_fit(target, sizes)
@@ -130,11 +121,12 @@ class Reference:
 
     def serving_parts(self, target: Target, sizes: Sizes) -> ServingParts:
         kept = kept_bytes(target, sizes.limits, sizes.dtype)
-        kept_reasons = (_reuse_reason(sizes.request, kept),) if kept else ()
+        why = "as much as running requests have, in addition to it"
+        reason = Reason(field="kvCache.reuse", value=str(kept), reason=why)
         return ServingParts(
             reuse_bytes=kept or None,
             video_frames=_video_frames(target, sizes),
-            reasons=kept_reasons,
+            reasons=(reason,) if kept else (),
             warnings=_scores_warning(target) or _estimates(target),
         )
 
@@ -206,13 +198,6 @@ def host_fit(target: Target, sizes: Sizes) -> Fit:
 
 
 def _check_reuse(family: Family, request: PlanRequest) -> Iterator[SpecError]:
-    if request.reuse_bytes is not None and not request.reuse:
-        yield SpecError(
-            "ReuseOff",
-            "nothing of earlier requests is kept: set spec.engine.kvCache.reuse to true, or remove "
-            "the field",
-            "spec.engine.kvCache.reuseBytes",
-        )
     if request.reuse and not family.has_tower:
         yield SpecError(
             ConditionReason.NOT_SUPPORTED,
@@ -227,15 +212,6 @@ def _check_reuse(family: Family, request: PlanRequest) -> Iterator[SpecError]:
             "keeps of one request is no other's: set engine.kvCache.reuse to false",
             "spec.engine.kvCache.reuse",
         )
-
-
-def _reuse_reason(request: PlanRequest, kept: int) -> Reason:
-    why = (
-        "as much as running requests have, in addition to it"
-        if request.reuse_bytes is None
-        else "as written in spec.engine.kvCache.reuseBytes"
-    )
-    return Reason(field="kvCache.reuse", value=str(kept), reason=why)
 
 
 def _check_tower(vision: VisionFacts | None, family: Family) -> Iterator[SpecError]:
