@@ -60,6 +60,5 @@ class BodyClaim:
         self._held += count
 
     def release(self) -> None:
-        """Give everything back; the body is not needed any more."""
         self._budget.free(self._held)
         self._held = 0

@@ -99,7 +99,6 @@ class GuardedProtocol(H11Protocol):
         self._idle.begun(self, self.loop.time())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End; no timer is left."""
         self._idle.ended(self)
         self._unset_deadline()
         self._unset_unread()
@@ -150,7 +149,6 @@ class GuardedProtocol(H11Protocol):
         )
 
     def shutdown(self) -> None:
-        """Close when the server stops."""
         if self._refused:
             self.transport.close()
         else:

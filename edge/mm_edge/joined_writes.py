@@ -31,12 +31,10 @@ class JoinedWrites(asyncio.Transport):
         self._waiting.append(data)
 
     def close(self) -> None:
-        """Close, after what was written."""
         self._send()
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once; what waits is lost."""
         self._waiting.clear()
         self._transport.abort()
 
@@ -44,19 +42,16 @@ class JoinedWrites(asyncio.Transport):
         return self._transport.can_write_eof()
 
     def write_eof(self) -> None:
-        """Say that nothing follows what was written."""
         self._send()
         self._transport.write_eof()
 
     def is_closing(self) -> bool:
-        """Return whether it is closed, or about to be."""
         return self._transport.is_closing()
 
     def get_write_buffer_size(self) -> int:
         return self._transport.get_write_buffer_size()
 
     def pause_reading(self) -> None:
-        """Read nothing until reading is resumed."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:

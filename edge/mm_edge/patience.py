@@ -21,7 +21,6 @@ class Patience:
         self.restart()
 
     def restart(self) -> None:
-        """Begin again: the peer has done something."""
         self._left = _STEPS
 
     async def __aenter__(self) -> Self:

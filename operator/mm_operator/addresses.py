@@ -11,7 +11,6 @@ def adapter_addresses(spec: MultimodalModelSpec) -> dict[str, str]:
 
 
 def bucket_address(s3: S3Source) -> str:
-    """Return the address of a bucket, as `mm-runtime` takes it."""
     return f"s3://{s3.bucket}/{s3.prefix.strip('/')}".rstrip("/")
 
 
@@ -21,7 +20,6 @@ def source_directory(path: str) -> str:
 
 
 def below(mount: str, path: str) -> str:
-    """Return a directory of a volume, as a pod sees it."""
     return f"{mount}/{path}" if path else mount
 
 

@@ -48,7 +48,6 @@ def canary(model: str, revision: str) -> str:
 
 
 def revision_label(revision: str) -> str:
-    """Return the value of the label of a revision's pods and endpoints."""
     return revision[:REVISION_DIGITS]
 
 
@@ -86,7 +85,6 @@ def engine_config(fingerprint: str, claim: str, path: str) -> str:
 
 
 def store_key(volume: str, path: str) -> str:
-    """Return the key of a store: a directory of a volume."""
     return sha256(f"{volume}/{path}".encode()).hexdigest()[:_SHARED_DIGITS]
 
 

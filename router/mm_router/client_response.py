@@ -64,7 +64,6 @@ class ClientResponse:
         await self.write(_COMMENT, more=True)
 
     async def send_json(self, status: int, body: object, headers: Mapping[str, str]) -> None:
-        """Answer with one JSON document."""
         content = encode(body)
         length = {"content-type": "application/json", "content-length": str(len(content))}
         await self.start(status, {**length, **headers})

@@ -62,12 +62,10 @@ class Discovery:
         return "; ".join(f"{one.name}: {one.problem}" for one in waiting)
 
     async def synced(self) -> None:
-        """Return once everything was listed."""
         for reflector in self._reflectors:
             await reflector.synced.wait()
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run(), name=reflector.name)

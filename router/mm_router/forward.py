@@ -76,7 +76,6 @@ class Forward:
     reader: Executor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         response = ClientResponse(send, self.drain)
         record = _Record(time.monotonic())
         try:

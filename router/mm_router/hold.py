@@ -244,7 +244,6 @@ class Place:
 
 
 def not_ready(what: str, seconds: int) -> RetryLaterError:
-    """Return the error of a model that is not ready."""
     return RetryLaterError(
         f"The model {what}. Try again later.",
         retry_after_seconds=seconds,

@@ -1,8 +1,8 @@
 """The manifest of a built engine: the last file a build writes, and all that serving trusts."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, Field
 
 from mm_api.base import Document
 from mm_api.documents.build_plan import BuildPlan
@@ -68,10 +68,3 @@ class EngineManifest(Document):
         default=None, description="None for an engine that needs no GPU."
     )
     verification: Verification | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_golden(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        return {name: value for name, value in fields.items() if name != "golden"}

@@ -156,15 +156,6 @@ class PoolPlan(Document):
     bounded_by: Bound = Field(description="The limit that keeps the number of requests.")
 
 
-class ServingLimits(Document):
-    """What keeps the number of requests at N."""
-
-    gateway_concurrency: int = Field(ge=1)
-    triton_queue_size: int = Field(ge=0)
-    triton_max_batch_size: int = Field(ge=1)
-    template: dict[str, str] = Field(description="Keys of Triton's template -> values.")
-
-
 class Change(Document):
     """A field with its planned and its suggested value."""
 
@@ -239,7 +230,6 @@ class ModelPlan(Document):
     )
     memory: MemoryPlan | None = None
     pool: PoolPlan | None = None
-    serving: ServingLimits | None = None
     fit: Fit | None = None
     evaluation: EvaluationCost | None = Field(
         default=None,

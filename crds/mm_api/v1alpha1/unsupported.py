@@ -32,7 +32,6 @@ class Unsupported:
 
     @property
     def message(self) -> str:
-        """Return the sentence a user reads."""
         where = f" with backend {' or '.join(self.backends)}" if self.backends else ""
         where += " without GPUs" if self.without_gpu else ""
         return f"{self.what} not supported{where} in this version: {self.instead}"

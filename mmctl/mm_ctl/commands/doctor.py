@@ -71,7 +71,6 @@ async def run(options: argparse.Namespace) -> int:
 
 
 async def examine(there: Connection) -> list[Finding]:
-    """Return the finding of each check."""
     found = []
     for check in CHECKS:
         try:

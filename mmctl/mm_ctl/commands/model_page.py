@@ -44,7 +44,6 @@ def details(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def event(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an Event's row."""
     times = (
         item.get("lastTimestamp"),
         item.get("eventTime"),

@@ -92,5 +92,4 @@ class Observation:
 
     @property
     def pending(self) -> int:
-        """Return the replicas that were requested and do not serve yet."""
         return max(0, self.replicas - self.ready)

@@ -32,7 +32,6 @@ that was a second replica. A nanosecond of work a second is far below what is me
 
 
 def rounded_up(replicas: float) -> int:
-    """Return the smallest integer that is at least as many."""
     return math.ceil(replicas - _EDGE)
 
 

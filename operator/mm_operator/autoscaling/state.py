@@ -88,5 +88,4 @@ DEMAND_STEP_SECONDS = 30.0
 
 
 def fresh(at: float, replicas: int) -> State:
-    """Return the memory of a policy that just began to look."""
     return State(since=at, changed_at=at, grew_at=at, replicas=replicas)

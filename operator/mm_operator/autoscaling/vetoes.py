@@ -10,7 +10,6 @@ from mm_operator.autoscaling.wording import replicas, verb
 
 
 def scale_down_blockers(situation: Situation) -> tuple[Vetoed, ...]:
-    """Return every veto against a step down, in a fixed order."""
     return tuple(
         veto
         for check in (_memory, _pending, _settling, _latency, _consolidation)

@@ -9,5 +9,4 @@ def replicas(count: float, kind: str = "") -> str:
 
 
 def verb(count: int, plural: str, singular: str = "") -> str:
-    """Return the verb that goes with a count: `1 waits`, `2 wait`."""
     return (singular or f"{plural}s") if count == 1 else plural

@@ -189,7 +189,6 @@ def build_gateway(
 
 
 def auth_volumes(spec: MultimodalModelSpec) -> list[Manifest]:
-    """Return the volume of the gateway's tokens, if it requires any."""
     secret = spec.gateway.auth_secret_ref
     if secret is None:
         return []

@@ -17,7 +17,6 @@ HEX_LABEL_DIGITS = 32
 
 
 def own_labels(model: str, component: str) -> dict[str, str]:
-    """Return the labels of an object that belongs to one model."""
     return {
         labels.APP_NAME: labels.APP_NAME_VALUE,
         labels.APP_INSTANCE: model,
@@ -37,7 +36,6 @@ def shared_labels(component: str) -> dict[str, str]:
 
 
 def engine_labels(fingerprint: str, store: str = "") -> dict[str, str]:
-    """Return the labels of an engine's ConfigMap and Jobs."""
     marks = {
         **shared_labels(labels.Component.BUILD),
         labels.FINGERPRINT: fingerprint[:HEX_LABEL_DIGITS],
@@ -91,7 +89,6 @@ def shared_metadata(
 
 
 def config_reference(name: str, uid: str) -> Manifest:
-    """Return the owner reference of an object that goes with a ConfigMap."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

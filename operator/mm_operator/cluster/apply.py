@@ -58,7 +58,6 @@ class Applied:
         self.errors: list[StageError] = []
 
     def outcome(self, *, deleted: Iterable[Ref] = (), errors: Iterable[StageError] = ()) -> Outcome:
-        """Return what was done, with what pruning did afterwards."""
         return Outcome(
             applied=tuple(self.applied),
             changed=tuple(self.changed),
@@ -143,7 +142,6 @@ class Applier:
         return any(item.seen == 0 and item.address in self._known for item in prepared)
 
     def forget_gone(self) -> None:
-        """Drop what is known of objects that no longer exist."""
         for address in [known for known in self._known if self.cache.find(*known) is None]:
             del self._known[address]
 

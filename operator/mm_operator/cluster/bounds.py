@@ -70,13 +70,11 @@ class Bounds:
         return bool(fits)
 
     def add(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> None:
-        """Note an object that is held from now on, with or without its payload."""
         if kind == CONFIG.kind:
             self._bytes[namespace] += size
             self._owners[namespace].update(owners)
 
     def remove(self, kind: str, namespace: str, owners: Iterable[str], size: int) -> None:
-        """Note that an object is held no longer."""
         if kind == CONFIG.kind:
             self._bytes[namespace] -= size
             counts = self._owners[namespace]

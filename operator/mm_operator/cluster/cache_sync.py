@@ -161,7 +161,6 @@ class CacheSync:
         ]
 
     async def synced(self) -> None:
-        """Wait until every cache is complete for the first time."""
         await self._listed.wait()
         for reflector in self._reflectors:
             await reflector.synced.wait()
@@ -259,7 +258,6 @@ class CacheSync:
         return f"resource.k8s.io/v1 cannot be used: {missing[0].problem}" if missing else ""
 
     async def run(self) -> None:
-        """Keep the caches in sync until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in (*self._reflectors, *self._nodes, *self._keda, *self._devices):
                 group.create_task(reflector.run(), name=f"watch {reflector.name}")

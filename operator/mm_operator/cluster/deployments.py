@@ -85,6 +85,5 @@ def config_state(item: Mapping[str, Any]) -> ConfigState:
 
 
 def owners_of(item: Mapping[str, Any]) -> tuple[Owner, ...]:
-    """Return the owners of an object, by name."""
     owners = item["metadata"].get("ownerReferences") or ()
     return tuple(sorted(Owner(owner["name"], owner["uid"]) for owner in owners))

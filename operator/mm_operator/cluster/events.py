@@ -137,7 +137,6 @@ class EventPoster:
             self._wakeup.set()
 
     async def run(self) -> None:
-        """Post until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._post(), name="posting")
             group.create_task(self._sum_up(), name="summary")

@@ -18,7 +18,6 @@ class LeaseObject:
         self._name = name
 
     async def get(self) -> dict[str, Any] | None:
-        """Return the Lease, or None when there is none."""
         return await self._client.get(LEASE, self._namespace, self._name)
 
     async def create(self, spec: dict[str, Any]) -> dict[str, Any]:

@@ -103,7 +103,6 @@ class ModelCache:
         return sum(record.waiting for record in self._records.values())
 
     def find(self, key: Key) -> ModelRecord | None:
-        """Return one model, or None when it does not exist."""
         return self._records.get(key)
 
     def stays(self, key: Key, uid: str) -> bool:

@@ -219,7 +219,6 @@ class Observer:
         return state if trouble is None else replace(state, volume=trouble)
 
     def engine(self, namespace: str, name: str) -> EngineState:
-        """Return what a namespace shares about one engine."""
         items = list(self.cache.of_engine(namespace, name))
         config = self.cache.find(CONFIG.kind, namespace, name)
         return EngineState(

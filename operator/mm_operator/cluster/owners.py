@@ -64,7 +64,6 @@ class Change:
         return Change(later.intent, {**add, **later.add}, remove | later.remove)
 
     def applied_to(self, owners: Mapping[str, Reference]) -> dict[str, Reference]:
-        """Return the owners after the change."""
         both = {**owners, **self.add}
         return {uid: owner for uid, owner in both.items() if uid not in self.remove}
 

@@ -24,7 +24,6 @@ Who may patch the status of pods may write a megabyte."""
 
 
 def moment(text: str | None) -> datetime | None:
-    """Return a timestamp of the API, or None."""
     return datetime.fromisoformat(text) if text else None
 
 

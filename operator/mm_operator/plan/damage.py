@@ -94,12 +94,10 @@ def _is_stale(snapshot: Snapshot, damage: PodDamage, engine_config: str) -> bool
 
 
 def read_damage(config: ConfigState) -> Damage | None:
-    """Return the recorded damage, or None."""
     return parse(Damage, config.data.get(DAMAGE_KEY))
 
 
 def found_at(record: str) -> datetime | None:
-    """Return when a recorded damage was found; None when there is none."""
     damage = parse(Damage, record)
     return damage.found_at if damage else None
 

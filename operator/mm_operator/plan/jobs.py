@@ -121,7 +121,6 @@ def is_of(job: JobState, config: ConfigState) -> bool:
 
 
 def latest(jobs: Iterable[JobState]) -> JobState | None:
-    """Return the Job of the last attempt, or None."""
     return max(jobs, key=lambda job: (attempt_of(job), job.created, job.name), default=None)
 
 

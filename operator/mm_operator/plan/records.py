@@ -104,7 +104,6 @@ def understood(kind: type[A], part: object) -> A | None:
 
 
 def read_inspection(config: ConfigState | None) -> tuple[Inspection, ModelFacts] | None:
-    """Return the recorded inspection and its facts, or None when either cannot be read."""
     if config is None:
         return None
     inspection = parse(Inspection, config.data.get(INSPECTION_KEY))
@@ -145,7 +144,6 @@ def successful(text: str | None, fingerprint: str) -> BuildResult | None:
 
 
 def read_builder(config: ConfigState) -> Builder | None:
-    """Return whose Job built an engine, or None when that was not recorded."""
     parts = config.data.get(BUILDER_KEY, "").split("/")
     return Builder(*parts) if len(parts) == len(fields(Builder)) else None
 

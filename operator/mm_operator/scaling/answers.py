@@ -52,7 +52,6 @@ def is_answer(document: Any) -> bool:
 
 
 def error_text(document: Any) -> str:
-    """Return Prometheus' own sentence about an error, empty when there is none."""
     if isinstance(document, Mapping) and document.get("status") == "error":
         return " ".join(str(document.get("error", "")).split())[:300]
     return ""

@@ -72,12 +72,10 @@ class Routers:
         self._reported: dict[str, tuple[float, tuple[CanaryEvidence, ...]]] = {}
 
     def evidence(self, key: Key) -> tuple[CanaryEvidence, ...]:
-        """Return what each router has seen of a model's canary."""
         states = (said for _, said in self._said.values())
         return tuple(found for state in states if (found := state.canaries.get(str(key))))
 
     def held(self, key: Key) -> int:
-        """Return how many requests of a model wait."""
         return self._held[str(key)]
 
     def waited_seconds(self, key: Key) -> float:

@@ -40,13 +40,11 @@ def scaling_summary(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def scales_to_zero(snapshot: Snapshot) -> bool:
-    """Return whether the model goes without a replica while no requests come."""
     autoscaling = snapshot.spec.autoscaling if snapshot.spec else None
     return autoscaling is not None and autoscaling.to_zero
 
 
 def waits_for_slot(snapshot: Snapshot) -> bool:
-    """Return whether another model has the GPU on which this one takes turns."""
     return scaling_active(snapshot).reason == Reason.WAITING_FOR_SLOT
 
 

@@ -20,7 +20,6 @@ class KeyedFormatter(JsonFormatter):
     """Writes the key of the task that logs, too."""
 
     def fields(self, record: logging.LogRecord) -> Mapping[str, object]:
-        """Return the key, where there is one, and the record's own fields."""
         key = current_key.get()
         return {**({"key": key} if key else {}), **super().fields(record)}
 

@@ -81,7 +81,6 @@ class Metrics:
         self._histograms["mm_operator_event_loop_lag_seconds"].observe(seconds)
 
     def event_dropped(self, reason: str) -> None:
-        """Count an Event that was not posted."""
         self._counters["mm_operator_events_dropped_total"].labels(reason).inc()
 
     def queued(self, depth: int) -> None:
@@ -95,7 +94,6 @@ class Metrics:
         self._gauges["mm_operator_namespaces_missing"].set(count)
 
     def prices(self, of_hours: Mapping[str, float]) -> None:
-        """Show what each GPU product costs in an hour."""
         for product, price in of_hours.items():
             self._gauges["mm_gpu_hour_price"].labels(product).set(price)
 

@@ -60,12 +60,6 @@ def _written(folder: Path, **fields: object) -> Path:
     return path
 
 
-def test_a_recorded_answer_is_left_out(tmp_path: Path) -> None:
-    """Builds have recorded an answer of the engine's own; nothing compares it any more."""
-    answer = {"text": "What is it?", "pictures": 1, "tokens": [7, 8], "answer": "a red"}
-    assert toy_manifest() == manifests.read(_written(tmp_path, golden=answer))
-
-
 def test_any_other_unknown_field_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineCorruptError, match="goldens: Extra inputs are not permitted"):
         manifests.read(_written(tmp_path, goldens={}))

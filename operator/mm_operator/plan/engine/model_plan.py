@@ -1,19 +1,13 @@
 """The published document of a plan, as `mmctl plan` prints it."""
 
 from mm_api.documents.build_plan import VisionPlan
-from mm_api.documents.model_plan import ModelPlan, PlanError, PlannedLimits, ServingLimits
+from mm_api.documents.model_plan import ModelPlan, PlanError, PlannedLimits
 from mm_api.families import FAMILIES
-from mm_api.families.family import Kind
-from mm_api.trtllm_layout import engine_folder
 from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.bottleneck import estimated
-from mm_operator.plan.engine.commands import scripts
 from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.engine.plan import Refusal, plan_engine
 from mm_operator.plan.engine.request import Inputs
-from mm_operator.plan.engine.tables import table, version_of
-
-_TYPES = {"float16": "TYPE_FP16", "bfloat16": "TYPE_BF16", "float32": "TYPE_FP32"}
 
 
 def model_plan(inputs: Inputs) -> ModelPlan:
@@ -46,14 +40,6 @@ def model_plan(inputs: Inputs) -> ModelPlan:
             "vllm": planned.serving_plan.vllm_serve,
             "memory": planned.memory,
             "pool": planned.pool if inputs.spec.engine.traits.supervised else None,
-            "serving": ServingLimits(
-                gateway_concurrency=planned.serving_plan.gateway.max_concurrency,
-                triton_queue_size=planned.serving_plan.max_queue_size,
-                triton_max_batch_size=engine.limits.max_batch_size,
-                template=_template(planned, planned.trtllm_version)
-                if planned.trtllm_version
-                else {},
-            ),
             "fit": planned.fit,
             "evaluation": planned.evaluation,
             "bottleneck": _bottleneck(inputs, engine.vision),
@@ -79,24 +65,3 @@ def _limits(planned: EnginePlan) -> PlannedLimits:
         vision_max_batch_size=vision.max_batch_size if vision else 0,
         **limits.model_dump(exclude={"max_encoder_input_len"}),
     )
-
-
-def _template(planned: EnginePlan, version: str) -> dict[str, str]:
-    """Return the template keys of Triton's repository that the plan decides."""
-    engine, memory = planned.build_plan.engine, planned.memory
-    values = {
-        "triton_max_batch_size": str(engine.limits.max_batch_size),
-        "max_beam_width": str(engine.limits.max_beam_width),
-        "kv_cache_free_gpu_mem_fraction": str(memory.kv_cache_free_gpu_memory_fraction),
-    }
-    if memory.cross_kv_cache_fraction is not None:
-        values["cross_kv_cache_fraction"] = str(memory.cross_kv_cache_fraction)
-    if FAMILIES[engine.family].kind is Kind.ENCODER_DECODER:
-        values["encoder_engine_dir"] = engine_folder("encoder", version)
-        values["exclude_input_in_output"] = "True"
-    elif engine.vision is not None:
-        values[scripts(version)["visionKey"]] = engine_folder("vision", version)
-        values["max_num_images"] = str(engine.limits.max_images_per_request)
-    if version_of(version) >= version_of(table("tools")["tableDtypeKeySince"]):
-        values["prompt_embedding_table_data_type"] = _TYPES[engine.dtype]
-    return values

@@ -37,36 +37,30 @@ def test_every_flag_exists(family: str, version: str) -> None:
 
 
 @cases(
-    "version convert vision key",
+    "version convert vision",
     {
         "up-to-0.18": (
             "0.18.2",
             "examples/llama/convert_checkpoint.py",
             "examples/multimodal/build_visual_engine.py",
-            "visual_model_path",
         ),
         "0.19": (
             "0.19.0",
             "examples/llama/convert_checkpoint.py",
             "examples/multimodal/build_multimodal_engine.py",
-            "multimodal_model_path",
         ),
         "since-0.20": (
             "0.20.0",
             "examples/models/core/llama/convert_checkpoint.py",
             "examples/models/core/multimodal/build_multimodal_engine.py",
-            "multimodal_model_path",
         ),
     },
 )
-def test_scripts_and_keys_move(version: str, convert: str, vision: str, key: str) -> None:
+def test_scripts_move(version: str, convert: str, vision: str) -> None:
     plan = planned("llava", version=version)
 
     assert plan.convert.argv[1] == convert
     assert plan.engines[-1].argv[1] == vision
-    assert key in plan.serving.template
-    needed = version_of(version) >= version_of("0.20.0")
-    assert ("prompt_embedding_table_data_type" in plan.serving.template) == needed
 
 
 def test_opt_moved_to_contrib() -> None:
@@ -180,23 +174,20 @@ def test_versions_are_ordered(older: str, newer: str) -> None:
 
 
 @cases(
-    "version key folder",
+    "version folder",
     {
-        "0.16": ("0.16.0", "visual_model_path", "vision_encoder"),
-        "0.18": ("0.18.2", "visual_model_path", "vision_encoder"),
-        "0.19": ("0.19.0", "multimodal_model_path", "multimodal_encoder"),
-        "candidate": ("1.2.0rc3", "multimodal_model_path", "multimodal_encoder"),
+        "0.16": ("0.16.0", "vision_encoder"),
+        "0.18": ("0.18.2", "vision_encoder"),
+        "0.19": ("0.19.0", "multimodal_encoder"),
+        "candidate": ("1.2.0rc3", "multimodal_encoder"),
     },
 )
-def test_vision_engines_have_the_folder_of_their_version(
-    version: str, key: str, folder: str
-) -> None:
+def test_vision_engines_have_the_folder_of_their_version(version: str, folder: str) -> None:
     plan = planned("llava", version=version)
     argv = plan.engines[-1].argv
 
     assert f"build/engines/{folder}" == engine_folder("vision", version)
     assert engine_folder("vision", version) == argv[argv.index("--output_dir") + 1]
-    assert engine_folder("vision", version) == plan.serving.template[key]
 
 
 def test_halves_of_an_encoder_decoder_have_limits_of_their_own() -> None:

@@ -64,7 +64,6 @@ class OnGpu(ABC):
         return (problem for check in self.checks for problem in check(case))
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:
-        """Return the dtype of the family's rule, the GPU's abilities and the table's type."""
         return choose_dtype(request.dtype, target.family, self.gpu, self.trtllm_version)
 
     def pool_copies(self, target: Target, request: PlanRequest) -> int:  # noqa: ARG002

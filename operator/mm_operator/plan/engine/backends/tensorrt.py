@@ -81,7 +81,6 @@ class TensorRT(OnGpu):
         return target.facts.vision is not None and reads_gpu_tensors(self.trtllm_version, ranks)
 
     def reasons(self, sizes: Sizes) -> list[Reason]:
-        """Return the reasons, with that of the pinned pool."""
         pinned = sizes.pools.planned.pinned_bytes
         why = "Triton's default, or as written in spec.runtime.memoryPools.pinned"
         why = why if pinned else "none: features travel in the CUDA pool"
