@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add = parser.add_argument
     add("place", help="hf://ORG/NAME[@REVISION], s3://BUCKET/PREFIX, or a folder on this machine")
-    add("--facts", type=Path, help="a folder of config.json and its neighbours, instead of reading")
+    add("--facts", type=Path, help="small files of the checkpoint: read instead of the place")
     add("--gpu", help=f"{', '.join(gpu_names())} or {NO_GPU}; default: the cluster's nodes say")
     add(
         "--backend", choices=sorted(BACKENDS), help="default: VLLM where it serves it, else another"
