@@ -7,11 +7,13 @@ came through; it is bounded, because it is written to them.
 import logging
 import re
 import time
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
 
 from mm_edge.asgi import App, Message, Receive, Scope, Send
+from mm_edge.tracing import Tracer
 
 HEADER = "x-request-id"
 CLIENT_GONE = 499
@@ -34,18 +36,28 @@ def note(scope: Scope, **fields: object) -> None:
 class RequestLog:
     """Gives requests of an ASGI application their id, and writes a line when each has ended.
 
-    `silent`: paths without a line, of probes and scrapes, which come every second.
+    `silent`: paths without a line, of probes and scrapes, which come every second. `tracer`: makes
+    a span of each other request; None: nothing does.
     """
 
-    def __init__(self, app: App, log: logging.Logger, silent: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        app: App,
+        log: logging.Logger,
+        silent: frozenset[str] = frozenset(),
+        tracer: Tracer | None = None,
+    ) -> None:
         self._app = app
         self._log = log
         self._silent = silent
+        self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         began = time.monotonic()
         path = scope["path"]
+        is_silent = path.rstrip("/") in self._silent
+        span = None if self._tracer is None or is_silent else self._tracer.request(scope)
         identity = _kept(scope) or uuid4().hex
         pair = (HEADER.encode(), identity.encode())
         scope["headers"] = [*_without_id(scope["headers"]), pair]
@@ -68,14 +80,17 @@ class RequestLog:
                 notes["status"] = int(status)
 
         try:
-            await self._app(scope, receive, sent)
+            with nullcontext() if span is None else span.as_current():
+                await self._app(scope, receive, sent)
         except Exception:
             notes["status"] = HTTPStatus.INTERNAL_SERVER_ERROR.value
             raise
         finally:
-            if path.rstrip("/") not in self._silent:
+            if not is_silent:
                 notes["seconds"] = round(time.monotonic() - began, 4)
                 self._log.info("request", extra={"fields": notes})
+            if span is not None:
+                span.answered(notes)
 
 
 def _kept(scope: Scope) -> str | None:

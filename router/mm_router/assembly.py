@@ -15,6 +15,7 @@ from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import Drain
 from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
+from mm_edge.tracing import Tracer, open_tracer
 from mm_operator.cluster.client import Client, connect
 from mm_router.attempts import Attempts
 from mm_router.discovery import Discovery
@@ -53,11 +54,14 @@ class Router:
     upstream: Upstream
     reader: Executor
     keys: KeyAdmission | None
+    tracer: Tracer | None
 
     async def close(self) -> None:
-        """Close every connection to replicas, and the thread."""
+        """Close every connection to replicas, and the thread; send the last spans."""
         await self.upstream.close()
         self.reader.shutdown()
+        if self.tracer is not None:
+            self.tracer.close()
 
 
 def build_router(settings: Settings) -> Router:
@@ -95,13 +99,14 @@ def build_router(settings: Settings) -> Router:
         for path, read in readers.items()
     }
     public = Public(forwards, lambda: fleet.catalog, drain)
-    return Router(fleet, holds, metrics, drain, public, upstream, reader, keys)
+    tracer = open_tracer("multimodal-router", metrics.count_dropped_spans)
+    return Router(fleet, holds, metrics, drain, public, upstream, reader, keys, tracer)
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:
     """Return the server for clients, not yet started."""
     limits = ConnectionLimits(most=settings.max_connections)
-    app = RequestLog(router.public, _LOG)
+    app = RequestLog(router.public, _LOG, tracer=router.tracer)
     return edge_server(app, limits, settings.address, settings.port)
 
 

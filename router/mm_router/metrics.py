@@ -52,6 +52,9 @@ class RouterMetrics:
         """Count something of a model; `values` are those of the metric's other labels."""
         self._counters[name].labels(model, *values).inc()
 
+    def count_dropped_spans(self, count: int) -> None:
+        self._counters["mm_router_spans_dropped_total"].inc(count)
+
     def count_key(self, name: str, key: str, *values: str) -> None:
         """Count something of a key, by its name; `values` are those of the other labels."""
         self._counters[name].labels(key, *values).inc()

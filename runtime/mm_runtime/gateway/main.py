@@ -64,7 +64,7 @@ def build_server(
 ) -> EdgeServer:
     """Return the HTTP server of a gateway, not yet started; port 0 means any free one."""
     most = _CONNECTIONS + gateway.admission.capacity
-    app = RequestLog(gateway.app, _log, _PROBED)
+    app = RequestLog(gateway.app, _log, _PROBED, gateway.tracer)
     return edge_server(app, limits or ConnectionLimits(most=most), address, port)
 
 

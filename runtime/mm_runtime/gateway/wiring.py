@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -22,6 +23,7 @@ from mm_edge.body import UploadLimits
 from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
 from mm_edge.key_limits import KeyLimits
+from mm_edge.tracing import Tracer, open_tracer
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
@@ -95,14 +97,17 @@ class Gateway:
     decoders: Decoders
     bodies: BodyBudget
     request_timeout_seconds: float
+    tracer: Tracer | None
 
     async def measure_work(self) -> None:
         await self.warm_up.first_ready()
         await self.work.run()
 
     def close(self) -> None:
-        """End the processes that decode; no request is inside any more."""
+        """End the processes that decode, send the last spans; no request is inside any more."""
         self.decoders.close()
+        if self.tracer is not None:
+            self.tracer.close()
 
 
 def build_gateway(
@@ -246,6 +251,7 @@ def build_gateway(
         decoders=decoders,
         bodies=bodies,
         request_timeout_seconds=plan.request_timeout_seconds,
+        tracer=open_tracer("multimodal-gateway", partial(metrics.count, "mm_spans_dropped_total")),
     )
 
 

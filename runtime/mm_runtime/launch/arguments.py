@@ -1,7 +1,7 @@
 """PURE: argument vector and environment of tritonserver, and of mpirun around several of them."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -31,6 +31,12 @@ class ServerOptions:
 
     encoder_key: str = ""
     """What servers show with each request of an encoder; empty: nothing."""
+
+    traces_url: str = ""
+    """Where its spans are sent by OTLP over HTTP; empty: it makes none."""
+
+    service: str = ""
+    """Name of its spans' service."""
 
     @property
     def shm_prefix(self) -> str:
@@ -113,8 +119,20 @@ def server_argv(
         "--disable-auto-complete-config",  # the configurations are complete; a typo must not heal
         "--metrics-config=summary_latencies=true",
         *_restrictions(options),
+        *(_tracing(options) if options.traces_url else ()),
         *(f"--backend-config=python,{key}={value}" for key, value in python.items()),
     )
+
+
+def _tracing(options: ServerOptions) -> Iterator[str]:
+    """Yield what makes spans of each request that comes with a trace, and of next to no other.
+
+    Whether one is recorded is decided before: Triton 2.51 does not read that flag of a trace.
+    """
+    yield from ("--trace-config=mode=opentelemetry", "--trace-config=level=TIMESTAMPS")
+    yield f"--trace-config=rate={1 << 31}"
+    for setting in (f"url={options.traces_url}", f"resource=service.name={options.service}"):
+        yield f"--trace-config=opentelemetry,{setting}"
 
 
 def _for_http(address: str) -> str:

@@ -6,7 +6,7 @@ What a request says is each backend's own: servers refuse fields that they do no
 import asyncio
 import io
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, nullcontext, suppress
 from http import HTTPStatus
 from math import inf
@@ -134,7 +134,8 @@ class OpenAiServerEngine:
             body = self._dialect.body(request)
         answered = False
         try:
-            async with aclosing(self._answered(body, check, is_small=is_small)) as events:
+            answering = self._answered(body, check, request.trace, is_small=is_small)
+            async with aclosing(answering) as events:
                 async for event in events:
                     answered = isinstance(event, Ended)
                     yield event
@@ -146,9 +147,9 @@ class OpenAiServerEngine:
             body.release(answered)
 
     async def _answered(
-        self, body: ChatBody, check: Check | None, *, is_small: bool
+        self, body: ChatBody, check: Check | None, trace: Mapping[str, str], *, is_small: bool
     ) -> AsyncGenerator[Text | Ended, None]:
-        """Yield what the server answers to a body; `check`: of its image.
+        """Yield what the server answers to a body; `check`: of its image; `trace`: headers.
 
         Raises:
             InvalidRequestError, EngineFailedError, EngineUnavailableError: it does not.
@@ -161,7 +162,7 @@ class OpenAiServerEngine:
         if check is not None and not at_once:
             await asyncio.shield(check)
             check = None
-        headers = {} if body.form else {"content-type": "application/json"}
+        headers = dict(trace) if body.form else {"content-type": "application/json", **trace}
         joined = _joined(body) if at_once else b""
         if check is not None:
             headers["content-length"] = str(len(joined))

@@ -5,8 +5,9 @@ spends a task, three operations of the channel and three copies of all tensors o
 sent here. Written to the wire are the same bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -69,17 +70,23 @@ class TritonClient:
         return bool(found.ready)
 
     def call(
-        self, model: str, request_id: str, inputs: Sequence[Tensor], outputs: Sequence[str] = ()
+        self,
+        model: str,
+        request_id: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[str] = (),
+        trace: Mapping[str, str] = MappingProxyType({}),
     ) -> Any:
         """Send one request; return grpc's call, an iterator of `ModelStreamInferResponse`.
 
         The server ends it after its last answer.
 
-        `outputs`: that are wanted; none named: all.
+        `outputs`: that are wanted; none named: all. `trace`: headers that continue a trace.
         """
         # Without the header `triton_grpc_error`, which kills the server: see `errors`.
         tensors = {one.name: one.values for one in inputs}
-        return self._stream(request_of(model, tensors, outputs, request_id))
+        message = request_of(model, tensors, outputs, request_id)
+        return self._stream(message, metadata=tuple(trace.items()) or None)
 
 
 def tensor_of(response: Any, name: str) -> NDArray[Any] | None:

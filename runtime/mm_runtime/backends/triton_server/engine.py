@@ -285,7 +285,8 @@ class TritonEngine:
         self, request: EngineRequest, inputs: list[Tensor], model: str, *outputs: str
     ) -> AsyncGenerator[list[Any], None]:
         """Yield responses with some of an ensemble's outputs, those together that have come."""
-        stream = TritonStream(self._client, model, request.request_id, inputs, outputs)
+        of = self._client, model, request.request_id
+        stream = TritonStream(*of, inputs, outputs, trace=request.trace)
         try:
             async for together in stream.results():
                 yield together

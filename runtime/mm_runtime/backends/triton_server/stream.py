@@ -9,7 +9,7 @@ the same request id.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -39,11 +39,13 @@ class TritonStream:
         request_id: str,
         inputs: Sequence[Tensor],
         outputs: Sequence[str],
+        *,
+        trace: Mapping[str, str],
     ) -> None:
         """Send a request; the arguments are those of `TritonClient.call`."""
         self._client = client
         self._request_id = request_id
-        self._call = client.call(model, request_id, inputs, outputs)
+        self._call = client.call(model, request_id, inputs, outputs, trace)
         self._results: asyncio.Queue[Any] = asyncio.Queue()
         self._ended = False
         # A task of its own: cancelling a read cancels the complete call.

@@ -1,7 +1,7 @@
 """What the dataplane needs of an engine: a prompt and pixels in, text and its tokens out."""
 
-from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -116,6 +116,7 @@ class EngineRequest:
         likeliest: None: no scores are wanted; else of each token its own and those of so many
             likeliest ones.
         form: of the answer; None: any.
+        trace: headers that continue the request's trace at the server; empty: it is not traced.
     """
 
     prompt: str
@@ -136,6 +137,7 @@ class EngineRequest:
     shows_special: bool = False
     likeliest: int | None = None
     form: Form | None = None
+    trace: Mapping[str, str] = field(default_factory=dict)
 
 
 LIKELIEST = Sampling(0.0, 1.0, seed=0)

@@ -33,6 +33,7 @@ from mm_edge.json_cost import is_soon_parsed
 from mm_edge.json_text import encode
 from mm_edge.key_limits import KeyClaim, KeyLimits
 from mm_edge.request_log import HEADER, note
+from mm_edge.tracing import span
 from mm_runtime.gateway.admission.fair_queue import Ticket
 from mm_runtime.gateway.admission.fetching import FetchClaim, Fetching
 from mm_runtime.gateway.api.audio import TranscriptionRequest
@@ -250,7 +251,8 @@ class Endpoint:
         places = places_of(request.original) if isinstance(request, ResponsesChat) else None
         try:
             async with asyncio.timeout(left), self._kept_alive(request, reply):
-                prepared = await self._service.preparation.prepare(request, claims.key.name)
+                with span("preprocess"):
+                    prepared = await self._service.preparation.prepare(request, claims.key.name)
                 with closing(prepared):
                     shapes = shapes_of(
                         request, self._service.preparation.model, record.request_id, prepared.echoes

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_edge.body_budget import BodyBudget
+from mm_edge.tracing import span
 from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.gateway.media.container import BadRecordingError
@@ -323,7 +324,7 @@ class ImageLoader:
         """Fetch, and decode; a `data:` URL holds its bytes itself."""
         url, param = reference.url, reference.param
         try:
-            with self._bodies.claim() as claim:
+            with self._bodies.claim() as claim, span("load media"):
                 encoded = None
                 if url[:5].lower() != "data:":
                     encoded = await self._fetcher.fetch(url, claim.grow)
