@@ -4,5 +4,5 @@ Belongs here: connections with deadlines and a bound on their number, strict par
 limits of size, time and memory, draining, tokens of clients and what each key may use, OpenAI's
 error object. Must not: know models, requests'
 meaning, Kubernetes or Triton. May import: `mm_api.gateway_memory`,
-`mm_api.documents.serving_plan`, uvicorn, h11.
+`mm_api.documents.serving_plan`, uvicorn, h11; opentelemetry where it is on.
 """

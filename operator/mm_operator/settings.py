@@ -14,7 +14,7 @@ from mm_api.contract import VLLM_IMAGE
 from mm_api.v1alpha1 import UserIds
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.cluster.definition import DefinitionUse
-from mm_operator.model import KedaSettings, PlanSettings
+from mm_operator.model import KedaSettings, PlanSettings, TracingSettings
 from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
 
 BUILDER_VERSION = "1"
@@ -71,6 +71,8 @@ class Settings:
     gpu_hour_prices: tuple[tuple[str, float], ...] = ()
     """What a GPU costs in an hour, by product as nodes are labelled."""
 
+    tracing_endpoint: str = ""
+    tracing_sampling_ratio: float = 1.0
     scrape_annotations: bool = True
     user_ids: UserIds = "Fixed"
     keda: bool = False
@@ -117,6 +119,9 @@ class Settings:
             keda=keda if self.keda else None,
             network=self.network,
             image_pull_secrets=self.image_pull_secrets,
+            tracing=TracingSettings(self.tracing_endpoint, self.tracing_sampling_ratio)
+            if self.tracing_endpoint
+            else None,
         )
 
 
@@ -238,6 +243,18 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "what a GPU costs in an hour; PRODUCT as in the node label nvidia.com/gpu.product",
         type=_price,
     )
+    flag(
+        "tracing-endpoint",
+        type=_endpoint,
+        metavar="URL",
+        help="where serving pods send traces by OTLP over HTTP; without it there are none",
+    )
+    flag(
+        "tracing-sampling-ratio",
+        type=_ratio,
+        metavar="RATIO",
+        help="share of requests that are traced where the client has not decided it; 0 to 1",
+    )
     run.add_argument(
         "--scrape-annotations",
         action=argparse.BooleanOptionalAction,
@@ -288,6 +305,24 @@ def _one_or_more(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,5}", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of models; expected 1 or more")
     return int(text)
+
+
+def _endpoint(text: str) -> str:
+    if text and not re.fullmatch(r"https?://[a-zA-Z0-9.\[\]:-]+(/[^\s?#@]*)?", text, re.ASCII):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the URL of an OTLP receiver over HTTP, as http://collector:4318"
+        )
+    return text
+
+
+def _ratio(text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1
+    if not 0 <= ratio <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
+    return ratio
 
 
 def _network(text: str) -> NetworkSpec:

@@ -118,6 +118,7 @@ EXHAUSTIVE: dict[str, Any] = {
     "observability": {
         "grafana": "https://grafana.example/",
         "runbooks": "https://runbooks.example/multimodal/",
+        "tracing": {"endpoint": "http://collector.monitoring:4318", "samplingRatio": 0.25},
         "gpuHourPrices": {"NVIDIA-L4": 0.81, "NVIDIA-H200": 4},
         "scrapeAnnotations": True,
         "dashboards": {

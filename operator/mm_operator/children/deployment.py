@@ -90,7 +90,7 @@ def fresh_template(
         start_seconds=server_start_seconds(snapshot, plan, host.total_bytes),
     )
     if serving.vllm_serve is not None:
-        server = stock_server(server, serving.vllm_serve, manifest)
+        server = stock_server(server, serving.vllm_serve, manifest, snapshot.settings.tracing)
     return serving_template(
         snapshot,
         spec,

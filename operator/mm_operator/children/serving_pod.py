@@ -17,6 +17,7 @@ from mm_operator import names
 from mm_operator.children import containers, device_claims, pod, pull, volumes
 from mm_operator.children.metadata import Manifest, own_labels, own_metadata
 from mm_operator.children.outward import with_network
+from mm_operator.children.tracing import with_tracing
 from mm_operator.digests import plain
 from mm_operator.model import RolloutDecision, Snapshot
 
@@ -99,7 +100,16 @@ def serving_template(
         # Triton's own clients name URLs, too.
         fetching={"server", "gateway"},
     )
-    return {**template, "spec": pod_spec}
+    return {
+        **template,
+        "spec": with_tracing(
+            pod_spec,
+            snapshot.settings.tracing,
+            namespace=snapshot.namespace,
+            model=snapshot.name,
+            revision=rollout.serving_hash,
+        ),
+    }
 
 
 def _spread(constraint: TopologySpread, selector: dict[str, str]) -> Manifest:

@@ -4,6 +4,8 @@ from mm_api.contract import CONFIG_MOUNT, WORK_MOUNT
 from mm_api.documents.vllm_serve import VllmServe
 from mm_operator.children.containers import FEATURES
 from mm_operator.children.metadata import Manifest
+from mm_operator.children.tracing import stock_arguments
+from mm_operator.model import TracingSettings
 
 _CHECK = "import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/health', timeout=4)"
 """The server listens on loopback, which the kubelet does not reach; its image has Python."""
@@ -13,7 +15,9 @@ _START_PERIOD, _LIVE_PERIOD, _LIVE_FAILURES = 5, 30, 4
 steps run; it fails for good when the engine's process is gone."""
 
 
-def stock_server(server: Manifest, serve: VllmServe, manifest: str) -> Manifest:
+def stock_server(
+    server: Manifest, serve: VllmServe, manifest: str, tracing: TracingSettings | None
+) -> Manifest:
     """Return our server's container with the command of the plan, and checks from inside."""
     start = server["startupProbe"]
     seconds = start["periodSeconds"] * start["failureThreshold"]
@@ -28,7 +32,7 @@ def stock_server(server: Manifest, serve: VllmServe, manifest: str) -> Manifest:
         **{name: server[name] for name in (*kept, "securityContext", "terminationMessagePolicy")},
         # An entry point would come first: images of vLLM have different ones.
         "command": serve.argv[:1],
-        "args": serve.argv[1:],
+        "args": [*serve.argv[1:], *stock_arguments(tracing, serve.argv)],
         "workingDir": manifest.rpartition("/")[0],
         "env": [
             *server["env"],

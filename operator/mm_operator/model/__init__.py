@@ -49,4 +49,5 @@ from mm_operator.model.snapshot import (
     PlanSettings,
     ScalingView,
     Snapshot,
+    TracingSettings,
 )

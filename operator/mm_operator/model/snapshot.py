@@ -74,6 +74,14 @@ class KedaSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """Where serving pods send traces by OTLP over HTTP; the share of requests that are traced."""
+
+    endpoint: str
+    sampling_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class PlanSettings:
     """The operator's own settings that change what is planned."""
 
@@ -90,6 +98,7 @@ class PlanSettings:
     """None: the operator is not configured for KEDA, and makes no objects for one."""
     network: NetworkSpec = field(default_factory=NetworkSpec)
     image_pull_secrets: tuple[str, ...] = ()
+    tracing: TracingSettings | None = None
 
     def user_ids_of(self, spec: MultimodalModelSpec) -> UserIds:
         """Return who chooses the user, group and fsGroup of a model's Jobs and pods."""

@@ -4,7 +4,7 @@ A revision is the serving plan with everything else that goes into a pod. While 
 current plan is not there, the pods keep the recorded revision: serving continues.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import ceil
 
 from mm_api.conditions import Reason
@@ -55,6 +55,8 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
     network = spec.network.over(snapshot.settings.network).of_pods
     if network != NetworkSpec():
         content["network"] = stated(network)
+    if snapshot.settings.tracing is not None:
+        content["tracing"] = asdict(snapshot.settings.tracing)
     if snapshot.settings.user_ids_of(spec) == "Namespace":
         content["userIds"] = "Namespace"
     if not snapshot.settings.scrape_annotations:

@@ -130,7 +130,7 @@ def _tracing(options: ServerOptions) -> Iterator[str]:
     Whether one is recorded is decided before: Triton 2.51 does not read that flag of a trace.
     """
     yield from ("--trace-config=mode=opentelemetry", "--trace-config=level=TIMESTAMPS")
-    yield f"--trace-config=rate={1 << 31}"
+    yield f"--trace-config=rate={(1 << 31) - 1}"
     for setting in (f"url={options.traces_url}", f"resource=service.name={options.service}"):
         yield f"--trace-config=opentelemetry,{setting}"
 
