@@ -7,13 +7,12 @@ came through; it is bounded, because it is written to them.
 import logging
 import re
 import time
-from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
 
 from mm_edge.asgi import App, Message, Receive, Scope, Send
-from mm_edge.tracing import Tracer
+from mm_edge.tracing import CURRENT
 
 HEADER = "x-request-id"
 CLIENT_GONE = 499
@@ -36,8 +35,8 @@ def note(scope: Scope, **fields: object) -> None:
 class RequestLog:
     """Gives requests of an ASGI application their id, and writes a line when each has ended.
 
-    `silent`: paths without a line, of probes and scrapes, which come every second. `tracer`: makes
-    a span of each other request; None: nothing does.
+    `silent`: paths without a line, of probes and scrapes, which come every second. `tracer`: of
+    `open_tracer`.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class RequestLog:
         app: App,
         log: logging.Logger,
         silent: frozenset[str] = frozenset(),
-        tracer: Tracer | None = None,
+        tracer: Any = None,
     ) -> None:
         self._app = app
         self._log = log
@@ -58,6 +57,8 @@ class RequestLog:
         path = scope["path"]
         is_silent = path.rstrip("/") in self._silent
         span = None if self._tracer is None or is_silent else self._tracer.request(scope)
+        # The task is this request's: its context ends with it.
+        CURRENT.set(span if span is not None and span.is_recorded else None)
         identity = _kept(scope) or uuid4().hex
         pair = (HEADER.encode(), identity.encode())
         scope["headers"] = [*_without_id(scope["headers"]), pair]
@@ -80,8 +81,7 @@ class RequestLog:
                 notes["status"] = int(status)
 
         try:
-            with nullcontext() if span is None else span.as_current():
-                await self._app(scope, receive, sent)
+            await self._app(scope, receive, sent)
         except Exception:
             notes["status"] = HTTPStatus.INTERNAL_SERVER_ERROR.value
             raise

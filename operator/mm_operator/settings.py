@@ -6,10 +6,12 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from mm_api.base import ApiModel
 from mm_api.contract import VLLM_IMAGE
 from mm_api.v1alpha1 import UserIds
 from mm_api.v1alpha1.network import NetworkSpec
@@ -71,8 +73,7 @@ class Settings:
     gpu_hour_prices: tuple[tuple[str, float], ...] = ()
     """What a GPU costs in an hour, by product as nodes are labelled."""
 
-    tracing_endpoint: str = ""
-    tracing_sampling_ratio: float = 1.0
+    tracing: TracingSettings | None = None
     scrape_annotations: bool = True
     user_ids: UserIds = "Fixed"
     keda: bool = False
@@ -119,9 +120,7 @@ class Settings:
             keda=keda if self.keda else None,
             network=self.network,
             image_pull_secrets=self.image_pull_secrets,
-            tracing=TracingSettings(self.tracing_endpoint, self.tracing_sampling_ratio)
-            if self.tracing_endpoint
-            else None,
+            tracing=self.tracing,
         )
 
 
@@ -243,17 +242,11 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "what a GPU costs in an hour; PRODUCT as in the node label nvidia.com/gpu.product",
         type=_price,
     )
-    flag(
-        "tracing-endpoint",
-        type=_endpoint,
-        metavar="URL",
-        help="where serving pods send traces by OTLP over HTTP; without it there are none",
-    )
-    flag(
-        "tracing-sampling-ratio",
-        type=_ratio,
-        metavar="RATIO",
-        help="share of requests that are traced where the client has not decided it; 0 to 1",
+    run.add_argument(
+        "--tracing",
+        type=partial(_object, TracingSettings, "observability.tracing"),
+        metavar="JSON",
+        help="where serving pods send traces: endpoint, samplingRatio",
     )
     run.add_argument(
         "--scrape-annotations",
@@ -269,7 +262,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--network",
-        type=_network,
+        type=partial(_object, NetworkSpec, "spec.network"),
         default=NetworkSpec(),
         metavar="JSON",
         help="spec.network of models that name neither a proxy nor authorities nor a mirror",
@@ -307,32 +300,14 @@ def _one_or_more(text: str) -> int:
     return int(text)
 
 
-def _endpoint(text: str) -> str:
-    if text and not re.fullmatch(r"https?://[a-zA-Z0-9.\[\]:-]+(/[^\s?#@]*)?", text, re.ASCII):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not the URL of an OTLP receiver over HTTP, as http://collector:4318"
-        )
-    return text
-
-
-def _ratio(text: str) -> float:
+def _object(kind: type[ApiModel], name: str, text: str) -> ApiModel:
     try:
-        ratio = float(text)
-    except ValueError:
-        ratio = -1
-    if not 0 <= ratio <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
-    return ratio
-
-
-def _network(text: str) -> NetworkSpec:
-    try:
-        return NetworkSpec.model_validate_json(text)
+        return kind.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "--network"
+        where = ".".join(str(part) for part in first["loc"]) or name
         raise argparse.ArgumentTypeError(
-            f"{where}: {first['msg']}; expected the fields of spec.network as JSON"
+            f"{where}: {first['msg']}; expected the fields of {name} as JSON"
         ) from None
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from mm_edge.body import UploadLimits
 from mm_edge.body_budget import BodyBudget
@@ -15,7 +16,7 @@ from mm_edge.connection import ConnectionLimits
 from mm_edge.drain import Drain
 from mm_edge.request_log import RequestLog
 from mm_edge.server import EdgeServer, edge_server, raise_open_files
-from mm_edge.tracing import Tracer, open_tracer
+from mm_edge.tracing import open_tracer
 from mm_operator.cluster.client import Client, connect
 from mm_router.attempts import Attempts
 from mm_router.discovery import Discovery
@@ -54,7 +55,7 @@ class Router:
     upstream: Upstream
     reader: Executor
     keys: KeyAdmission | None
-    tracer: Tracer | None
+    tracer: Any
 
     async def close(self) -> None:
         """Close every connection to replicas, and the thread; send the last spans."""

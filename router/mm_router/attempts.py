@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from mm_edge.errors import RetryLaterError
-from mm_edge.tracing import current
+from mm_edge.tracing import event
 from mm_router.catalog import Model
 from mm_router.demand import Work
 from mm_router.ejection import Failure
@@ -95,8 +95,7 @@ class Attempts:
                     # More were held than the first replica has places for: the rest waits on.
                     received.close()
                     visit.end()
-                if span := current():
-                    span.event("held")
+                event("held")
                 await place.wait(comment, refused=bool(self.fleet.replicas(request.model.key)))
 
     async def _reach(self, request: Outgoing) -> tuple[Visit, Received] | None:
@@ -131,8 +130,7 @@ class Attempts:
 
     async def _attempt(self, visit: Visit, request: Outgoing) -> Received | RetryReason:
         """Return the answer of one replica, or why another one may be tried: the visit is over."""
-        if span := current():
-            span.event("sent", **{"server.address": visit.replica})
+        event("sent", **{"server.address": visit.replica})
         try:
             received = await self._send(visit.replica, request)
         except UnreachableError:

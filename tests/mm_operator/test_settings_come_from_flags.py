@@ -29,8 +29,12 @@ def test_the_pods_name_identifies_a_replica() -> None:
         "no-image": ["run"],
         "no-number": ["run", "--runtime-image=x", "--port=http"],
         "no-price": ["run", "--runtime-image=x", "--gpu-hour-price=NVIDIA-L4=cheap"],
-        "tracing-by-grpc": ["run", "--runtime-image=x", "--tracing-endpoint=grpc://collector:4317"],
-        "more-than-all": ["run", "--runtime-image=x", "--tracing-sampling-ratio=1.5"],
+        "tracing-by-grpc": ["run", "--runtime-image=x", '--tracing={"endpoint": "grpc://c:4317"}'],
+        "more-than-all": [
+            "run",
+            "--runtime-image=x",
+            '--tracing={"endpoint": "http://c", "samplingRatio": 2}',
+        ],
         "unknown-level": ["run", "--runtime-image=x", "--log-level=loud"],
     },
 )

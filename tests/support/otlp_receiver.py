@@ -38,10 +38,6 @@ class Receiver:
     bodies: list[bytes] = field(default_factory=list)
     answers: threading.Event = field(default_factory=threading.Event)
 
-    def named(self, name: str) -> ReceivedSpan:
-        [found] = [one for one in self.spans if one.name == name]
-        return found
-
 
 @contextmanager
 def otlp_receiver(*, answers: bool = True) -> Iterator[Receiver]:

@@ -100,16 +100,7 @@ def serving_template(
         # Triton's own clients name URLs, too.
         fetching={"server", "gateway"},
     )
-    return {
-        **template,
-        "spec": with_tracing(
-            pod_spec,
-            snapshot.settings.tracing,
-            namespace=snapshot.namespace,
-            model=snapshot.name,
-            revision=rollout.serving_hash,
-        ),
-    }
+    return {**template, "spec": with_tracing(pod_spec, snapshot, rollout.serving_hash)}
 
 
 def _spread(constraint: TopologySpread, selector: dict[str, str]) -> Manifest:

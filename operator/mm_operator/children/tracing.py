@@ -7,44 +7,36 @@ behind it record what they are sent, and nothing of their own.
 from collections.abc import Sequence
 
 from mm_operator.children.metadata import Manifest
-from mm_operator.model import TracingSettings
+from mm_operator.model import Snapshot, TracingSettings
 
 _OTLP_ARGUMENT = "--otlp-traces-endpoint"
+_BY_RATIO = "parentbased_traceidratio"
+_POD_NAME = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 
 
-def with_tracing(
-    pod: Manifest, tracing: TracingSettings | None, *, namespace: str, model: str, revision: str
-) -> Manifest:
-    """Return a pod's spec in which gateway and servers send their spans; None: as it is."""
+def with_tracing(pod: Manifest, snapshot: Snapshot, revision: str) -> Manifest:
+    """Return a pod's spec in which gateway and servers send their spans, where any are wanted."""
+    tracing = snapshot.settings.tracing
     if tracing is None:
         return pod
-    resource = {
-        "k8s.namespace.name": namespace,
-        "k8s.pod.name": "$(POD_NAME)",
-        "multimodal.model": model,
-        "service.version": revision,
-    }
-    common = {
+    shared = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": tracing.endpoint,
         "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",  # vLLM's own default is gRPC
-        "OTEL_RESOURCE_ATTRIBUTES": ",".join("=".join(pair) for pair in resource.items()),
+        "OTEL_RESOURCE_ATTRIBUTES": f"k8s.namespace.name={snapshot.namespace},"
+        f"k8s.pod.name=$(POD_NAME),multimodal.model={snapshot.name},service.version={revision}",
+        "OTEL_TRACES_SAMPLER": "parentbased_always_off",
     }
-    name_of_pod = {"fieldRef": {"fieldPath": "metadata.name"}}
+    ratio = f"{tracing.sampling_ratio:g}"
+    samplers = {"OTEL_TRACES_SAMPLER": _BY_RATIO, "OTEL_TRACES_SAMPLER_ARG": ratio}
+    of_container = {"gateway": shared | samplers, "server": shared, "encoder": shared}
 
     def traced(container: Manifest) -> Manifest:
         name = container["name"]
-        if name not in {"gateway", "server", "encoder"}:
+        if name not in of_container:
             return container
-        own = {
-            "OTEL_SERVICE_NAME": f"{model}-{name}",
-            "OTEL_TRACES_SAMPLER": "parentbased_always_off",
-        }
-        if name == "gateway":
-            own["OTEL_TRACES_SAMPLER"] = "parentbased_traceidratio"
-            own["OTEL_TRACES_SAMPLER_ARG"] = f"{tracing.sampling_ratio:g}"
-        variables = [{"name": key, "value": value} for key, value in (common | own).items()]
-        before = {"name": "POD_NAME", "valueFrom": name_of_pod}
-        return {**container, "env": [*container["env"], before, *variables]}
+        values = of_container[name] | {"OTEL_SERVICE_NAME": f"{snapshot.name}-{name}"}
+        variables = [{"name": key, "value": value} for key, value in values.items()]
+        return {**container, "env": [*container["env"], _POD_NAME, *variables]}
 
     kinds = (kind for kind in ("initContainers", "containers") if kind in pod)
     return {**pod, **{kind: [traced(one) for one in pod[kind]] for kind in kinds}}

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
+from mm_api.base import ApiModel
 from mm_api.conditions import Reason
 from mm_api.contract import VLLM_IMAGE
 from mm_api.documents.router_state import CanaryEvidence
@@ -73,12 +76,11 @@ class KedaSettings:
     """What it holds, in KEDA's words: bearer, basic, tls; several joined by commas."""
 
 
-@dataclass(frozen=True, slots=True)
-class TracingSettings:
+class TracingSettings(ApiModel):
     """Where serving pods send traces by OTLP over HTTP; the share of requests that are traced."""
 
-    endpoint: str
-    sampling_ratio: float
+    endpoint: str = Field(pattern=r"^https?://[a-zA-Z0-9.\[\]:-]+(/[^\s?#@]*)?$")
+    sampling_ratio: float = Field(default=1, ge=0, le=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A revision is the serving plan with everything else that goes into a pod. While 
 current plan is not there, the pods keep the recorded revision: serving continues.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import ceil
 
 from mm_api.conditions import Reason
@@ -56,7 +56,7 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
     if network != NetworkSpec():
         content["network"] = stated(network)
     if snapshot.settings.tracing is not None:
-        content["tracing"] = asdict(snapshot.settings.tracing)
+        content["tracing"] = plain(snapshot.settings.tracing)
     if snapshot.settings.user_ids_of(spec) == "Namespace":
         content["userIds"] = "Namespace"
     if not snapshot.settings.scrape_annotations:

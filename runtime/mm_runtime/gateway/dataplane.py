@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from mm_edge.tracing import Span, current
+from mm_edge.tracing import continued, span
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import HeldScores, TokenScore
@@ -167,35 +167,18 @@ class ChatService:
 
     def _generated(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Return what the engine generates; without a trace no generator more is around it."""
-        traced = current()
-        if traced is None:
-            return self.engine.generate(request)
-        return self._traced(request, traced.part("generate"))
+        return self._traced(request) if request.trace else self.engine.generate(request)
 
-    async def _traced(
-        self, request: EngineRequest, span: Span
-    ) -> AsyncGenerator[Text | Ended, None]:
-        """Yield the same in a span that ends with it."""
-        first, tokens, failed = True, 0, ""
-        span.set("gen_ai.request.max_tokens", request.max_tokens)
-        request = replace(request, trace=span.headers)
-        try:
+    async def _traced(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
+        first = True
+        with span("generate") as part:
+            request = replace(request, trace=part.headers)
             async with aclosing(self.engine.generate(request)) as pieces:
                 async for piece in pieces:
                     if first:
+                        part.event("first token")
                         first = False
-                        span.event("first token")
-                    if isinstance(piece, Ended):
-                        span.set("gen_ai.response.finish_reasons", [str(piece.reason)])
-                    else:
-                        tokens += piece.tokens
                     yield piece
-        except Exception as error:
-            failed = type(error).__name__
-            raise
-        finally:
-            span.set("gen_ai.usage.output_tokens", tokens)
-            span.end(failed)
 
     async def _silent(self, chat: PreparedChat) -> AsyncGenerator[Event, None]:
         """Yield an empty transcript: of such audio a model would invent one."""
@@ -240,11 +223,11 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: in
     Each of a prompt has a seed of its own. Those of other prompts have the same ones: a prompt
     beside others is answered as it is alone.
     """
-    drawn, windows, traced = chat.request.sampling, chat.windows, current()
+    drawn, windows = chat.request.sampling, chat.windows
     return replace(
         chat.request,
         request_id=f"{request_id}-{choice}" if choice else request_id,
         spectrogram=None if windows is None else windows.cut(0),
         sampling=replace(drawn, seed=(drawn.seed + sample) % 2**64),
-        trace={} if traced is None else traced.headers,
+        trace=continued(),
     )

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 
@@ -23,7 +24,7 @@ from mm_edge.body import UploadLimits
 from mm_edge.body_budget import BodyBudget
 from mm_edge.drain import Drain
 from mm_edge.key_limits import KeyLimits
-from mm_edge.tracing import Tracer, open_tracer
+from mm_edge.tracing import open_tracer
 from mm_runtime.gateway.admission.fetching import Fetching
 from mm_runtime.gateway.admission.slots import Admission
 from mm_runtime.gateway.admission.tokens import ContextLimits
@@ -97,7 +98,7 @@ class Gateway:
     decoders: Decoders
     bodies: BodyBudget
     request_timeout_seconds: float
-    tracer: Tracer | None
+    tracer: Any
 
     async def measure_work(self) -> None:
         await self.warm_up.first_ready()

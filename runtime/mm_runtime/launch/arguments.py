@@ -1,12 +1,13 @@
 """PURE: argument vector and environment of tritonserver, and of mpirun around several of them."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from mm_api.documents.serving_plan import MemoryPools
 from mm_api.hosts import bracketed
+from mm_edge.tracing import traces_url
 from mm_runtime.base.grpc_channel import ENCODER_KEY
 from mm_runtime.launch.backends import Installation
 from mm_runtime.settings import STUB_SECONDS, Ports
@@ -32,11 +33,7 @@ class ServerOptions:
     encoder_key: str = ""
     """What servers show with each request of an encoder; empty: nothing."""
 
-    traces_url: str = ""
-    """Where its spans are sent by OTLP over HTTP; empty: it makes none."""
-
-    service: str = ""
-    """Name of its spans' service."""
+    tracing: tuple[str, ...] = ()
 
     @property
     def shm_prefix(self) -> str:
@@ -119,20 +116,22 @@ def server_argv(
         "--disable-auto-complete-config",  # the configurations are complete; a typo must not heal
         "--metrics-config=summary_latencies=true",
         *_restrictions(options),
-        *(_tracing(options) if options.traces_url else ()),
+        *options.tracing,
         *(f"--backend-config=python,{key}={value}" for key, value in python.items()),
     )
 
 
-def _tracing(options: ServerOptions) -> Iterator[str]:
-    """Yield what makes spans of each request that comes with a trace, and of next to no other.
+def tracing_arguments(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what makes spans of each request that comes with a trace, and of next to no other.
 
     Whether one is recorded is decided before: Triton 2.51 does not read that flag of a trace.
     """
-    yield from ("--trace-config=mode=opentelemetry", "--trace-config=level=TIMESTAMPS")
-    yield f"--trace-config=rate={(1 << 31) - 1}"
-    for setting in (f"url={options.traces_url}", f"resource=service.name={options.service}"):
-        yield f"--trace-config=opentelemetry,{setting}"
+    if not (url := traces_url(environment)):
+        return ()
+    service = environment.get("OTEL_SERVICE_NAME", "multimodal-server")
+    own = (f"opentelemetry,url={url}", f"opentelemetry,resource=service.name={service}")
+    of_all = ("mode=opentelemetry", "level=TIMESTAMPS", f"rate={(1 << 31) - 1}")
+    return tuple(f"--trace-config={one}" for one in (*of_all, *own))
 
 
 def _for_http(address: str) -> str:

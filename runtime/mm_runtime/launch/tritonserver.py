@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
-from mm_edge.tracing import traces_url
 from mm_runtime.errors import PermanentError
 from mm_runtime.launch import health
 from mm_runtime.launch.adapters import link_adapters
-from mm_runtime.launch.arguments import ServerOptions, server_environment, world_argv
+from mm_runtime.launch.arguments import (
+    ServerOptions,
+    server_environment,
+    tracing_arguments,
+    world_argv,
+)
 from mm_runtime.launch.backends import NATIVE, Installation, copy_backends, find_installation
 from mm_runtime.launch.exposition import free_port
 from mm_runtime.launch.health import InFlight, State
@@ -119,8 +123,7 @@ def triton_of(
         exit_seconds=math.floor(EXIT_SECONDS / 2),
         secret=secrets.token_hex(),
         encoder_key=encoders.key if options.role is Role.ENCODER and encoders else "",
-        traces_url=traces_url(os.environ),
-        service=os.environ.get("OTEL_SERVICE_NAME", "multimodal-server"),
+        tracing=tracing_arguments(os.environ),
     )
     write_repository(repository, files)
     copy_backends(installation, backends)

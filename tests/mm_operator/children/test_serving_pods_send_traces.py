@@ -11,7 +11,7 @@ from support.cases import cases
 from support.model_configs import facts_of
 from support.staged import inspected, planned
 
-TRACING = TracingSettings("http://collector:4318/", 0.25)
+TRACING = TracingSettings(endpoint="http://collector:4318/", sampling_ratio=0.25)
 GPU = {"gpu": {"product": "NVIDIA-H100-80GB-HBM3"}}
 VLLM: dict[str, Any] = {"engine": {"backend": "VLLM"}, "runtime": GPU}
 OWN = {**VLLM, "engine": {"backend": "VLLM", "extraArgs": ["--otlp-traces-endpoint", "http://x"]}}
@@ -42,8 +42,7 @@ def test_each_process_sends_its_own_spans(changes: dict[str, Any]) -> None:
         assert found["OTEL_EXPORTER_OTLP_ENDPOINT"] == TRACING.endpoint
         assert found["OTEL_SERVICE_NAME"] == f"llava-{name}"
         assert (
-            "k8s.namespace.name=team-a,k8s.pod.name=$(POD_NAME)"
-            in found["OTEL_RESOURCE_ATTRIBUTES"]
+            "k8s.namespace.name=demo,k8s.pod.name=$(POD_NAME)" in found["OTEL_RESOURCE_ATTRIBUTES"]
         )
         samplers = {"gateway": ("parentbased_traceidratio", "0.25")}
         assert (found["OTEL_TRACES_SAMPLER"], found.get("OTEL_TRACES_SAMPLER_ARG")) == samplers.get(
@@ -67,6 +66,6 @@ def test_a_change_of_it_is_a_revision() -> None:
         planned(replace(snapshot, settings=replace(snapshot.settings, tracing=one)))[
             1
         ].rollout.serving_hash
-        for one in (None, TRACING, replace(TRACING, sampling_ratio=0.5))
+        for one in (None, TRACING, TRACING.model_copy(update={"sampling_ratio": 0.5}))
     }
     assert len(revisions) == 3

@@ -6,7 +6,7 @@ What a request says is each backend's own: servers refuse fields that they do no
 import asyncio
 import io
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext, suppress
 from http import HTTPStatus
 from math import inf
@@ -134,7 +134,7 @@ class OpenAiServerEngine:
             body = self._dialect.body(request)
         answered = False
         try:
-            answering = self._answered(body, check, request.trace, is_small=is_small)
+            answering = self._answered(body, check, dict(request.trace), is_small=is_small)
             async with aclosing(answering) as events:
                 async for event in events:
                     answered = isinstance(event, Ended)
@@ -147,9 +147,9 @@ class OpenAiServerEngine:
             body.release(answered)
 
     async def _answered(
-        self, body: ChatBody, check: Check | None, trace: Mapping[str, str], *, is_small: bool
+        self, body: ChatBody, check: Check | None, headers: dict[str, str], *, is_small: bool
     ) -> AsyncGenerator[Text | Ended, None]:
-        """Yield what the server answers to a body; `check`: of its image; `trace`: headers.
+        """Yield what the server answers to a body; `check`: of its image; `headers`: more of them.
 
         Raises:
             InvalidRequestError, EngineFailedError, EngineUnavailableError: it does not.
@@ -162,7 +162,8 @@ class OpenAiServerEngine:
         if check is not None and not at_once:
             await asyncio.shield(check)
             check = None
-        headers = dict(trace) if body.form else {"content-type": "application/json", **trace}
+        if not body.form:
+            headers["content-type"] = "application/json"
         joined = _joined(body) if at_once else b""
         if check is not None:
             headers["content-length"] = str(len(joined))

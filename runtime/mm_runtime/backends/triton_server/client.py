@@ -5,9 +5,8 @@ spends a task, three operations of the channel and three copies of all tensors o
 sent here. Written to the wire are the same bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -75,7 +74,7 @@ class TritonClient:
         request_id: str,
         inputs: Sequence[Tensor],
         outputs: Sequence[str] = (),
-        trace: Mapping[str, str] = MappingProxyType({}),
+        trace: Sequence[tuple[str, str]] = (),
     ) -> Any:
         """Send one request; return grpc's call, an iterator of `ModelStreamInferResponse`.
 
@@ -85,8 +84,7 @@ class TritonClient:
         """
         # Without the header `triton_grpc_error`, which kills the server: see `errors`.
         tensors = {one.name: one.values for one in inputs}
-        message = request_of(model, tensors, outputs, request_id)
-        return self._stream(message, metadata=tuple(trace.items()) or None)
+        return self._stream(request_of(model, tensors, outputs, request_id), metadata=trace or None)
 
 
 def tensor_of(response: Any, name: str) -> NDArray[Any] | None:

@@ -9,7 +9,7 @@ the same request id.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -40,7 +40,7 @@ class TritonStream:
         inputs: Sequence[Tensor],
         outputs: Sequence[str],
         *,
-        trace: Mapping[str, str],
+        trace: Sequence[tuple[str, str]],
     ) -> None:
         """Send a request; the arguments are those of `TritonClient.call`."""
         self._client = client

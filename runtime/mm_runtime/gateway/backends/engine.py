@@ -1,7 +1,7 @@
 """What the dataplane needs of an engine: a prompt and pixels in, text and its tokens out."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -137,7 +137,7 @@ class EngineRequest:
     shows_special: bool = False
     likeliest: int | None = None
     form: Form | None = None
-    trace: Mapping[str, str] = field(default_factory=dict)
+    trace: tuple[tuple[str, str], ...] = ()
 
 
 LIKELIEST = Sampling(0.0, 1.0, seed=0)
