@@ -6,42 +6,31 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
 from typing import Any
 
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-
-@dataclass(frozen=True)
-class ReceivedSpan:
-    """One span; ids as hexadecimal digits."""
-
-    service: str
-    resource: dict[str, Any]
-    trace: str
-    id: str
-    parent: str
-    name: str
-    kind: int
-    attributes: dict[str, Any]
-    events: list[str]
-    status: int
+from support.http_servers import served_in_threads
 
 
 @dataclass
 class Receiver:
     """What has come; before `answers` is set nothing is answered."""
 
-    url: str
-    spans: list[ReceivedSpan] = field(default_factory=list)
+    url: str = ""
+    spans: list[SimpleNamespace] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     answers: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
-def otlp_receiver(*, answers: bool = True) -> Iterator[Receiver]:
-    """Listen until the block ends; `answers` false: requests are read, and left without a word."""
+def otlp_receiver() -> Iterator[Receiver]:
+    """Listen until the block ends."""
+    receiver = Receiver()
+    receiver.answers.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -53,23 +42,9 @@ def otlp_receiver(*, answers: bool = True) -> Iterator[Receiver]:
             self.send_header("content-length", "0")
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    receiver = Receiver(f"http://127.0.0.1:{server.server_port}")
-    if answers:
-        receiver.answers.set()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with served_in_threads(Handler) as receiver.url:
         yield receiver
-    finally:
         receiver.answers.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _request(kind: str, body: bytes) -> ExportTraceServiceRequest:
@@ -85,30 +60,26 @@ def _in_base64(found: dict[str, Any]) -> dict[str, Any]:
     return found | {key: b64encode(bytes.fromhex(one)).decode() for key, one in ids.items()}
 
 
-def _spans(request: ExportTraceServiceRequest) -> Iterator[ReceivedSpan]:
+def _spans(request: ExportTraceServiceRequest) -> Iterator[SimpleNamespace]:
     for group in request.resource_spans:
         resource = _plain(group.resource.attributes)
-        for scope in group.scope_spans:
-            for span in scope.spans:
-                yield ReceivedSpan(
-                    resource.get("service.name", ""),
-                    resource,
-                    span.trace_id.hex(),
-                    span.span_id.hex(),
-                    span.parent_span_id.hex(),
-                    span.name,
-                    span.kind,
-                    _plain(span.attributes),
-                    [event.name for event in span.events],
-                    span.status.code,
-                )
+        for span in (span for scope in group.scope_spans for span in scope.spans):
+            yield SimpleNamespace(
+                resource=resource,
+                service=resource["service.name"],
+                trace=span.trace_id.hex(),
+                id=span.span_id.hex(),
+                parent=span.parent_span_id.hex(),
+                name=span.name,
+                kind=span.kind,
+                attributes=_plain(span.attributes),
+                events=[event.name for event in span.events],
+                status=span.status.code,
+            )
 
 
 def _plain(attributes: Any) -> dict[str, Any]:
-    return {one.key: _value(one.value) for one in attributes}
-
-
-def _value(value: Any) -> Any:
-    kind = value.WhichOneof("value")
-    found = getattr(value, kind)
-    return [_value(one) for one in found.values] if kind == "array_value" else found
+    """Return attributes by name; of a list the first value."""
+    values = {one.key: one.value for one in attributes}
+    firsts = {k: v.array_value.values[0] if v.array_value.values else v for k, v in values.items()}
+    return {name: getattr(one, one.WhichOneof("value")) for name, one in firsts.items()}

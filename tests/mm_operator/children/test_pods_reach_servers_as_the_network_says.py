@@ -9,7 +9,7 @@ import pytest
 from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
 from mm_operator import names
 from mm_operator.children.all import build
-from mm_operator.model import Plan, Snapshot
+from mm_operator.model import Plan, Snapshot, TracingSettings
 from support.cases import cases
 from support.staged import fresh, inspected, planned
 
@@ -120,6 +120,7 @@ def test_a_change_of_the_operators_settings_is_a_revision_where_pods_change() ->
     fetching = through.model_copy(update={"request_urls": True})
     assert revision(network=NetworkSpec(proxy=fetching)) not in {before, proxied}
     assert revision(image_pull_secrets=("all",)) != before
+    assert revision(tracing=TracingSettings(endpoint="http://collector:4318")) != before
 
 
 @cases(
