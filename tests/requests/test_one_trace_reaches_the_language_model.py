@@ -16,6 +16,7 @@ PATH = "/v1/chat/completions"
 TRACED = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
 
 
+@pytest.mark.slow
 async def test_encoder_and_language_model_are_parts_of_the_gateways_span(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
