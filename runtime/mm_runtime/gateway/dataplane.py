@@ -166,7 +166,7 @@ class ChatService:
             yield Finished(ended.tokens, language, cached_tokens=cached, choice=choice)
 
     def _generated(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        """Return what the engine generates; without a trace no generator more is around it."""
+        # Without a trace no generator more is between the engine and the client.
         return self._traced(request) if request.trace else self.engine.generate(request)
 
     async def _traced(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
