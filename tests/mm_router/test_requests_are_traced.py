@@ -133,7 +133,7 @@ async def test_a_client_that_leaves_ends_the_spans(receiver: Receiver, tmp_path:
     assert "generate" in {one.name for one in receiver.spans}
 
 
-async def test_a_receiver_that_does_not_answer_delays_nobody(
+async def test_a_receiver_that_hangs_delays_no_request(
     receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it does not take is dropped and counted; the end does not wait for it either."""

@@ -47,7 +47,7 @@ OWN = ("--otlp-traces-endpoint", "http://x")
 @cases(
     "own added", {"plans": ((), (OWN[0], "http://collector:4318/v1/traces")), "specs": (OWN, ())}
 )
-def test_vllm_is_told_where(own: tuple[str, ...], added: tuple[str, ...]) -> None:
+def test_vllm_gets_the_address(own: tuple[str, ...], added: tuple[str, ...]) -> None:
     """Unless the spec says it."""
     before = containers(vllm(*own), None)["server"]["args"]
     assert containers(vllm(*own), TRACING)["server"]["args"] == [*before, *added]
