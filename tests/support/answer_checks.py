@@ -152,9 +152,7 @@ def _validated(kind: type[BaseModel], body: Mapping[str, Any]) -> None:
 
 def _prompts(value: Mapping[str, Any]) -> int:
     prompt = value.get("prompt")
-    if not isinstance(prompt, list) or isinstance(prompt[0], int):
-        return 1
-    return len(prompt)
+    return len(prompt) if isinstance(prompt, list) else 1
 
 
 def _count(request: Generated) -> int:
@@ -210,9 +208,9 @@ def _check_said(value: Mapping[str, Any], index: int, text: str) -> None:
         assert not any(stop in text for stop in _stops(value))
         return
     prompt = value["prompt"]
-    if isinstance(prompt, list) and isinstance(prompt[0], str):
+    if isinstance(prompt, list):
         prompt = prompt[index // (value.get("n") or 1)]
-    assert not isinstance(prompt, str) or text.startswith(prompt)
+    assert text.startswith(prompt)
 
 
 def _check_chunks(request: Generated, events: Sequence[Mapping[str, Any]]) -> None:

@@ -27,5 +27,4 @@ BACKENDS: Final[Mapping[str, Backend]] = {
 
 
 def steps(plan: BuildPlan) -> tuple[Step, ...]:
-    """Return the steps of a plan, as `Backend.steps`."""
     return tuple(BACKENDS[plan.engine.backend].steps(plan))

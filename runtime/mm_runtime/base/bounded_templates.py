@@ -255,7 +255,6 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return str(charged(str_join(parts)))
 
     def call(self, context: Context, called: Any, /, *given: Any, **named: Any) -> Any:
-        """Call a function, a macro or a method."""
         spent = _SPENT.get()
         spent.take_turn()
         for one in (*given, *named.values()):

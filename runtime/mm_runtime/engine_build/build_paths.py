@@ -118,7 +118,6 @@ class BuildPaths:
 
     @classmethod
     def of(cls, store: Path, plan: BuildPlan) -> Self:
-        """Return the paths of a plan's build."""
         if plan.trtllm is None:
             return cls(store, plan.fingerprint, staged=plan.engine.traits.stages)
         recipe = FAMILIES[plan.engine.family].trtllm

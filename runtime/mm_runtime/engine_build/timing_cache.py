@@ -36,7 +36,6 @@ class TimingCache:
             shutil.copyfile(self._kept, self._in_tree)
 
     def keep(self, step: Step) -> None:
-        """Keep what a finished step has measured."""
         if not (self._kept and step.command and self._in_tree.is_file()):
             return
         try:

@@ -100,7 +100,6 @@ class RepositoryValues:
         return DataType.FP16 if older else self.table_type
 
     def shared_parameters(self) -> dict[str, Parameter]:
-        """Return the parameters that every Python model gets."""
         return strings(
             engine_dir=str(self.engine_dir),
             serving_plan=str(self.serving_plan),

@@ -54,7 +54,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def for_client(error: Exception) -> Exception:
-    """Return what the client of a request gets that failed with an error."""
     if not is_out_of_memory(error):
         return error
     return MemoryFullError(

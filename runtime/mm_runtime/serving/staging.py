@@ -34,7 +34,6 @@ class Staging:
 
     @property
     def array(self) -> NDArray[Any]:
-        """Return what `send` copies."""
         return self._arrays[self._at]
 
     def next(self) -> NDArray[Any]:

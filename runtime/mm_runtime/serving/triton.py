@@ -100,7 +100,6 @@ class ModelSettings:
 
     @property
     def engine(self) -> EngineDirectory:
-        """The engine this model serves."""
         return EngineDirectory.open(Path(self.parameters["engine_dir"]))
 
     @property
@@ -109,7 +108,6 @@ class ModelSettings:
 
     @property
     def output_names(self) -> frozenset[str]:
-        """Every output that a response may hold."""
         return frozenset(self._outputs)
 
     def text(self, name: str) -> str:

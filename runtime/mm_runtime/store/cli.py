@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def add_store(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Define the command and its parts."""
     store = commands.add_parser(Command.STORE, help="clean and copy built engines")
     parts = store.add_subparsers(required=True, metavar="PART")
     _add_gc(parts)

@@ -101,7 +101,6 @@ def checked(file: EngineFile, chunks: Iterable[Piece], where: str) -> Iterator[P
 
 
 def compare(file: EngineFile, size: int, sha256: str, where: str) -> None:
-    """Compare what came with the manifest."""
     if size != file.size:
         raise EngineCorruptError(f"{where}: {file.path} has {size} bytes; expected {file.size}.")
     if sha256 != file.sha256:

@@ -100,7 +100,6 @@ class OpenAiServerEngine:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._session.close()
 
     async def is_ready(self) -> bool:
@@ -196,7 +195,6 @@ class OpenAiServerEngine:
             yield behind
 
     async def _base64(self, file: MediaFile) -> AsyncGenerator[bytes, None]:
-        """Yield a file as base64."""
         made = nullcontext(file.encode()) if not file.memory_bytes else None
         async with made or self._memory.of(file.memory_bytes, file.encode) as encoded:
             encoded.seek(0)

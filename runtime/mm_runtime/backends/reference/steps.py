@@ -15,7 +15,6 @@ from mm_runtime.engine_build.step import Step
 
 
 def reference_steps(plan: BuildPlan) -> Iterator[Step]:
-    """Yield the steps of a plan for the Reference engine, in order."""
     yield from checkpoint_steps(plan, "engine/llm", "engine/processor")
     if plan.lora:
         yield fetch_adapters_step(plan, "engine/adapters")

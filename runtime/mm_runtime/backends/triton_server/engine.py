@@ -56,7 +56,6 @@ Spell = Callable[[int], Spelled]
 
 
 def scores_of(request: EngineRequest) -> tuple[str, ...]:
-    """Return the outputs that hold the scores that a request wants."""
     if request.likeliest is None:
         return ()
     return (LOG_PROBS, LIKELIEST_IDS, LIKELIEST_LOG_PROBS) if request.likeliest else (LOG_PROBS,)
@@ -255,7 +254,6 @@ class TritonEngine:
     def _scored(
         self, together: list[Any], request: EngineRequest
     ) -> Iterator[tuple[int, tuple[TokenScore, ...]]]:
-        """Yield each token, with its score where that is wanted."""
         for result in together:
             tokens = _tokens(result)
             if request.likeliest is None or not tokens:

@@ -150,7 +150,6 @@ class GenerationRequest(Wire):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """Stop strings, without duplicates."""
         if self.stop is None:
             return ()
         return tuple(dict.fromkeys([self.stop] if isinstance(self.stop, str) else self.stop))
@@ -336,7 +335,6 @@ class CompletionRequest(SampledRequest):
 
     @property
     def each_prompt(self) -> dict[str, str]:
-        """The prompts, by the part of the request that holds each."""
         prompts = [self.prompt] if isinstance(self.prompt, str) else self.prompt
         if len(prompts) == 1:
             return {"prompt": prompts[0]}

@@ -225,7 +225,6 @@ def _refuse_calls(request: ChatRequest, reason: str) -> None:
 
 
 def endpoints_of(name: str) -> tuple[str, ...]:
-    """Return the endpoints that know a parameter."""
     kinds: dict[str, type[BaseModel]] = {
         "/v1/chat/completions": ChatRequest,
         "/v1/completions": CompletionRequest,

@@ -66,7 +66,6 @@ parse_completion = partial(_parse_json, CompletionRequest)
 
 
 def parse_response(body: bytes, content_type: str) -> ResponsesChat:
-    """Parse a request of a response, and return the chat that it means."""
     original = _parse_json(ResponsesRequest, body, content_type)
     try:
         return _checked(lambda: chat_of(original))

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, StrictBool, Tag
 
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS, RefusalPart
-from mm_runtime.gateway.api.openai import MAX_LABELS, ChatRequest, Unserved
-from mm_runtime.gateway.api.response_format import JsonFormat, TextFormat
+from mm_runtime.gateway.api.openai import MAX_LABELS, MAX_TOKENS, ChatRequest, Unserved
+from mm_runtime.gateway.api.response_format import JsonFormat, NamedSchema, TextFormat
 from mm_runtime.gateway.api.response_places import Place
 from mm_runtime.gateway.api.tools import (
     MAX_TOOLS,
@@ -21,7 +21,6 @@ from mm_runtime.gateway.api.unused import NOT_USED
 from mm_runtime.gateway.api.wire import JsonObject, Wire, form, null_is
 from mm_runtime.gateway.errors import InvalidRequestError
 
-_INT64 = 2**63 - 1
 _Label = Annotated[str, Field(max_length=256)]
 
 
@@ -150,14 +149,11 @@ Choice = Annotated[
 ]
 
 
-class SchemaText(Wire):
+class SchemaText(NamedSchema):
     """JSON of a schema."""
 
     type: Literal["json_schema"]
-    name: str = Field(min_length=1, max_length=64)
-    description: str | None = None
     json_schema: JsonObject = Field(alias="schema")
-    strict: StrictBool | None = None
 
 
 class TextOptions(Wire):
@@ -183,7 +179,7 @@ class ResponsesRequest(Wire):
     model: str = Field(min_length=1)
     input: Input
     instructions: str | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1, le=_INT64)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
     stream: StrictBool | None = None
@@ -227,17 +223,6 @@ def chat_of(original: ResponsesRequest) -> ResponsesChat:
         pydantic.ValidationError: its parts do not fit together.
         InvalidRequestError: there is nothing to answer.
     """
-    fields: dict[str, Any] = {
-        "max_completion_tokens": original.max_output_tokens,
-        "temperature": original.temperature,
-        "top_p": original.top_p,
-        "stream": original.stream,
-        "tools": None if original.tools is None else [_tool(tool) for tool in original.tools],
-        "tool_choice": _choice(original),
-        "parallel_tool_calls": original.parallel_tool_calls,
-        "response_format": _format(original),
-    }
-    used = {name: value for name, value in fields.items() if value is not None}
     messages = [message for _, message in _placed_messages(original)]
     if not messages:
         raise InvalidRequestError(
@@ -245,7 +230,20 @@ def chat_of(original: ResponsesRequest) -> ResponsesChat:
             "as well. Send what is to be answered.",
             param="input",
         )
-    chat = ResponsesChat.model_validate({"model": original.model, "messages": messages, **used})
+    chat = ResponsesChat.model_validate(
+        {
+            "model": original.model,
+            "messages": messages,
+            "max_completion_tokens": original.max_output_tokens,
+            "temperature": original.temperature,
+            "top_p": original.top_p,
+            "stream": original.stream,
+            "tools": original.tools and [_in_chats(tool) for tool in original.tools],
+            "tool_choice": _in_chats(original.tool_choice),
+            "parallel_tool_calls": original.parallel_tool_calls,
+            "response_format": original.text and _in_chats(original.text.format),
+        }
+    )
     chat._original = original  # noqa: SLF001 - of this module
     return chat
 
@@ -304,21 +302,12 @@ def _part(part: InputText | InputImage | OutputText | RefusalPart) -> dict[str, 
     return {"type": "text", "text": part.text}
 
 
-def _tool(tool: FunctionTool) -> dict[str, Any]:
-    function = tool.model_dump(exclude={"type"})
-    return {"type": "function", "function": function}
-
-
-def _choice(original: ResponsesRequest) -> object:
-    choice = original.tool_choice
-    if isinstance(choice, NamedTool):
-        return {"type": "function", "function": {"name": choice.name}}
-    return choice
-
-
-def _format(original: ResponsesRequest) -> dict[str, Any] | None:
-    wanted = None if original.text is None else original.text.format
-    if not isinstance(wanted, SchemaText):
-        return None if wanted is None else {"type": wanted.type}
-    schema = {"name": wanted.name, "schema": wanted.json_schema, "strict": wanted.strict}
-    return {"type": "json_schema", "json_schema": schema}
+def _in_chats(flat: Wire | str | None) -> object:
+    """Return a tool, a choice or a format, whose fields chats have in an object of their own."""
+    match flat:
+        case Kind():
+            return {"type": flat.type, "function": flat.model_dump(exclude={"type"})}
+        case SchemaText():
+            schema = flat.model_dump(by_alias=True, exclude={"type"})
+            return {"type": flat.type, "json_schema": schema}
+    return flat

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 
+from mm_runtime.gateway.api.stops import overlap
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 
 _HEAD = re.compile(
@@ -119,7 +120,7 @@ class CallReader:
     def _seek(self) -> bool:
         opening = self._dialect.opening
         before, found, after = self._text.partition(opening)
-        held = 0 if found else _overlap(before, opening)
+        held = 0 if found else overlap(before, opening)
         before = before[: len(before) - held]
         if self._is_behind_call and not before.strip():
             if not found:
@@ -223,11 +224,6 @@ class CallReader:
     def _dropped(self) -> bool:
         self._text = ""
         return False
-
-
-def _overlap(text: str, opening: str) -> int:
-    sizes = range(min(len(text), len(opening) - 1), 0, -1)
-    return next((size for size in sizes if text.endswith(opening[:size])), 0)
 
 
 class _ObjectEnd:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:  # numpy, templates and images: supervisors and builds need no
 class Forms(Protocol):
     """Forms of answers as a server reads them; an InvalidRequestError: it keeps no such form."""
 
-    def stated(self, stated: "StatedForm") -> "Form":
-        """Return the form that a request states."""
-        ...
+    def stated(self, stated: "StatedForm") -> "Form": ...
 
     def call(
         self, functions: "Sequence[Function]", dialect: "ToolDialect", *, several: bool
@@ -60,9 +58,7 @@ class Capabilities:
 class GatewayBackend(Protocol):
     """The gateway's part of a backend."""
 
-    def capabilities(self, manifest: EngineManifest, serving: ServingPlan, /) -> Capabilities:
-        """Return what the server of an engine does."""
-        ...
+    def capabilities(self, manifest: EngineManifest, serving: ServingPlan, /) -> Capabilities: ...
 
     def open_engine(
         self, directory: EngineDirectory, serving: ServingPlan, servers: "Servers", /

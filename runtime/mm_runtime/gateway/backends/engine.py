@@ -150,7 +150,7 @@ def first_token(request: EngineRequest, prompt: str) -> EngineRequest:
 
 
 class Engine(Protocol):
-    """Generates text. Implementations raise only errors of `mm_runtime.gateway.errors`."""
+    """Generates text. Implementations raise no error but a `GatewayError`."""
 
     def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
         """Yield the text of tokens as they come, several together when they came together.
@@ -191,6 +191,6 @@ class Scorer(Protocol):
     async def first_logits(self, request: EngineRequest) -> NDArray[np.float32]:
         """Return the logits [vocabulary] of the first token of an answer.
 
-        Raises only errors of `mm_runtime.gateway.errors`, as `Engine.generate` does.
+        Raises no error but a `GatewayError`, as `Engine.generate` does.
         """
         ...

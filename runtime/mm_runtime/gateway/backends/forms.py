@@ -68,7 +68,6 @@ def calls_need_tokens(request: SampledRequest, dialect: ToolDialect | None) -> b
 
 
 def _callable(request: ChatRequest) -> list[Function]:
-    """Return the functions of which one must be called."""
     choice, functions = request.tool_choice, [tool.function for tool in request.offered]
     if isinstance(choice, NamedChoice):
         return [one for one in functions if one.name == choice.function.name]

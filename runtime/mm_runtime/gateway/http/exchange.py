@@ -163,7 +163,6 @@ class Endpoint:
         self._parser = parser
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         # The client may send its own id twice, and the engine must not take two requests for one.
         record = ExchangeRecord(self._metrics, uuid4().hex)
         reply = Reply(send, self._headers, record.completed)

@@ -172,7 +172,6 @@ class TritonKernels(Attention):
     def multiply_gated(
         self, rows: torch.Tensor, linear: Linear, products: torch.Tensor, out: torch.Tensor
     ) -> None:
-        """Gate few rows in the program that multiplies them."""
         if _are_few(rows):
             multiply_few(rows, linear, out, gated=True)
         else:

@@ -57,7 +57,6 @@ class TritonPythonModel(Served):  # type: ignore[misc]  # upstream's, or ours, b
         return await super()._build_multimodal_prompt(text, images)
 
     async def _image(self, url: str) -> str:
-        """Return an image as a `data:` URL of its pixels."""
         try:
             fetched = {url: await self._fetcher.fetch(url)} if is_remote(url) else {}
         except FetchRefusedError as error:

@@ -32,7 +32,6 @@ class Completion:
         return {}
 
     def complete(self, outputs: Outputs) -> Outputs:
-        """Return the outputs of a request with images."""
         return outputs
 
 
@@ -69,7 +68,6 @@ class Rotated(Completion):
         return {ROTATIONS: values, DELTAS: np.array([[0]], dtype=np.int64)}
 
     def complete(self, outputs: Outputs) -> Outputs:
-        """Return the outputs with rotations by nothing after the prompt's, as upstream pads."""
         given = outputs[ROTATIONS]
         padded = np.zeros((1, self.positions, self.rotation.head_size // 2, 2), dtype=np.float32)
         padded[..., 0] = 1.0  # the cosine of 0

@@ -158,9 +158,6 @@ _WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
 }
 """Output -> what makes it of a piece and the tokens before it."""
 
-ANSWERS = frozenset(_WRITERS)
-"""Every output that this engine makes."""
-
 
 def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
     """Return the output tensors of several answers, the shorter ones padded."""
@@ -258,7 +255,6 @@ def _ids(inputs: Tensors, name: str, *, needed: bool) -> tuple[int, ...]:
 
 
 def _read_row_ids(inputs: Tensors) -> NDArray[np.uint64] | None:
-    """Return what each feature of the prompt belongs to."""
     found = single(inputs, "prompt_table_extra_ids")
     ids = single(inputs, "input_ids")
     if found is None or ids is None:

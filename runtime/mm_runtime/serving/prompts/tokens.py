@@ -100,5 +100,4 @@ class TextCodec:
         return text
 
     def spell(self, token: int) -> Spelled:
-        """Return what one token is in the midst of an answer."""
         return self._speller.spell(token)

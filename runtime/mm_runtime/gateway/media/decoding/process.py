@@ -142,7 +142,6 @@ class DecoderProcess:
         self._process.kill()
 
     def end(self) -> None:
-        """End it and wait until it is gone."""
         self._process.kill()
         self._process.wait(_END_SECONDS)
         for pipe in (self._process.stdin, self._process.stdout):

@@ -59,7 +59,6 @@ class BrokenAnswerError(Exception):
 
 
 def array_header(decoded: Decoded) -> bytes:
-    """Return what is said before the bytes of an array."""
     array = decoded.array
     said = {"seconds": decoded.seconds, "type": decoded.media_type}
     return _framed({"shape": array.shape, "dtype": array.dtype.name, **said})

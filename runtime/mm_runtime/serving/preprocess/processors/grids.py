@@ -109,7 +109,6 @@ class GridProcessor(ImageProcessor):
         return replace(self, shown_pixels=LOW_PIXELS)
 
     def rows_of(self, sizes: Sequence[Size]) -> tuple[int, ...]:
-        """Return the merged patches of each image."""
         unit = self.patch * self.merge
         rounded = [self.rounded(*size) for size in sizes]
         return tuple(height * width // unit**2 for height, width in rounded)
@@ -134,7 +133,6 @@ class GridProcessor(ImageProcessor):
         )
 
     def video_rows(self, frames: int, size: Size) -> int:
-        """Return the merged patches of every two frames."""
         if not self.video:
             raise NO_VIDEO
         height, width = (self.frames or self).rounded(*size)

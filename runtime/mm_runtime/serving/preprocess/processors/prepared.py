@@ -77,7 +77,6 @@ class ImageProcessor(Protocol):
         return False
 
     def video_rows(self, frames: int, size: Size) -> int:
-        """Return the rows that so many frames of one size become."""
         del frames, size
         raise NO_VIDEO
 
@@ -91,7 +90,6 @@ class ImageProcessor(Protocol):
         raise NotImplementedError
 
     def prepare_video(self, frames: list[Image.Image]) -> Prepared:
-        """Return the tensors of the frames of one video."""
         del frames
         raise NO_VIDEO
 

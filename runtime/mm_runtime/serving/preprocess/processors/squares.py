@@ -86,7 +86,6 @@ class SquareProcessor(ImageProcessor):
         return (self.rows,) * len(sizes)
 
     def prepare(self, images: list[Image.Image]) -> Prepared:
-        """Return `PIXEL_VALUES` [images, 3, side, side]."""
         pixels = self.values_of(images, np.float16)
         return Prepared({PIXEL_VALUES: pixels}, (self.rows,) * len(images))
 

@@ -92,7 +92,6 @@ class ViewProcessor(ImageProcessor):
         return bounded(image, max(max(grid) for grid in self.grids) ** 2)
 
     def video_rows(self, frames: int, size: Size) -> int:
-        """Return the pooled patches of all frames and one newline."""
         del size  # every frame is one view
         if not self.video:
             raise NO_VIDEO
