@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, Final, cast
 
 import yaml
@@ -54,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
     autoscaling = _autoscaling(options.filename)
     trace = read_trace(read_text(options.trace), options.trace)
     profile = _profile(options.profile)
-    objectives = objectives_of(autoscaling, slots_per_replica=profile.slots, cost=profile.cost)
+    objectives = replace(
+        objectives_of(autoscaling, slots_per_replica=profile.slots), cost=profile.cost
+    )
     for note in _not_simulated(autoscaling):
         print(f"note: {note}", file=sys.stderr)
     plan = _plan(objectives, profile)

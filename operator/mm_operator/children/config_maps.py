@@ -49,15 +49,10 @@ def build_serving_config(
         return None
     revision = Revision(start_seconds=probe_seconds(template) or LEAST_SECONDS)
     claims = claimed_by(template) | (claimed_by(encoder) if encoder else set())
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": own_metadata(
-            snapshot,
-            name=names.serving_config(snapshot.name, rollout.serving_hash),
-            component=labels.Component.SERVER,
-        ),
-        "data": {
+    name = names.serving_config(snapshot.name, rollout.serving_hash)
+    return _config_map(
+        own_metadata(snapshot, name=name, component=labels.Component.SERVER),
+        {
             # No part of the revision: an engine that is built again keeps the pods that run.
             SERVING_FILE: plan.serving_plan.model_copy(
                 update={"manifest_sha256": plan.build.manifest_sha256}
@@ -66,7 +61,11 @@ def build_serving_config(
             ENGINE_KEY: plan.engine_config,
             **({CLAIMS_KEY: ",".join(sorted(claims))} if claims else {}),
         },
-    }
+    )
+
+
+def _config_map(metadata: Manifest, content: dict[str, str]) -> Manifest:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": content}
 
 
 def build_facts_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
@@ -86,17 +85,11 @@ def build_facts_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     gpu = plan.engine.gpu if plan.engine else read_gpu(snapshot.observed.configs.get(name))
     if gpu is not None:
         data[GPU_KEY] = gpu.to_json(indent=2)
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": own_metadata(
-            snapshot,
-            name=name,
-            component=labels.Component.INSPECT,
-            annotations={labels.INPUTS_HASH: inspect.inputs_hash},
-        ),
-        "data": data,
-    }
+    marks = {labels.INPUTS_HASH: inspect.inputs_hash}
+    metadata = own_metadata(
+        snapshot, name=name, component=labels.Component.INSPECT, annotations=marks
+    )
+    return _config_map(metadata, data)
 
 
 def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
@@ -118,25 +111,18 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
     if build.damage:
         data[DAMAGE_KEY] = build.damage
     marks = engine_labels(plan.build_plan.fingerprint, plan.store_key)
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": shared_metadata(snapshot, name=plan.engine_config, labels_=marks),
-        "data": data,
-    }
+    return _config_map(shared_metadata(snapshot, name=plan.engine_config, labels_=marks), data)
 
 
 def build_released_configs(snapshot: Snapshot, plan: Plan) -> tuple[Manifest, ...]:
     """Return the ConfigMaps of engines that this model leaves to their other owners."""
     return tuple(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": shared_metadata(
+        _config_map(
+            shared_metadata(
                 snapshot, name=name, labels_=config.labels, joins=False, former=[snapshot.uid]
             ),
-            "data": dict(config.data),
-        }
+            dict(config.data),
+        )
         for name in plan.release
         if (config := snapshot.observed.engines.get(name, EngineState()).config)
         and other_owners(snapshot, name)

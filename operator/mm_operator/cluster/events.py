@@ -3,9 +3,6 @@
 Conditions say the same and are always written. When 1,000 models start at once, Events would be
 half of all writes: while models wait for a worker only a few a second are posted, warnings first.
 What is not posted is counted and summed up in a line of the log, never logged one by one.
-
-A stage that a model has left before its Event was posted is of no interest any more: the Event of
-the next stage of the same condition supersedes it.
 """
 
 import asyncio
@@ -40,17 +37,12 @@ class Waiting:
     warns: bool
     namespace: str
     body: Packed
-    condition: tuple[str, str] = ("", "")
-    """Uid of the model and type of the condition; empty for what is no condition's."""
-    passing: bool = False
-    """The condition waits for something, as in every ordinary life."""
 
 
 class EventQueue:
     """Hands out warnings before ordinary Events, the oldest of each first.
 
-    `dropped`: called with the reason of each that is given up: `Repeated`, `Superseded`,
-    `QueueFull`.
+    `dropped`: called with the reason of each that is given up: `Repeated`, `QueueFull`.
     """
 
     def __init__(self, dropped: Callable[[str], None], limit: int = LIMIT) -> None:
@@ -58,7 +50,6 @@ class EventQueue:
         self._limit = limit
         self._warnings: dict[Subject, Waiting] = {}
         self._ordinary: dict[Subject, Waiting] = {}
-        self._passing: dict[tuple[str, str], Subject] = {}
 
     def __len__(self) -> int:
         return len(self._warnings) + len(self._ordinary)
@@ -66,30 +57,22 @@ class EventQueue:
     def put(self, waiting: Waiting) -> None:
         """Take an Event: in place of the same one that still waits, or of the least important."""
         alike = self._warnings if waiting.warns else self._ordinary
-        stage = self._passing.pop(waiting.condition, waiting.subject)
-        if stage != waiting.subject:
-            del self._ordinary[stage]
-            self._dropped("Superseded")
         if alike.pop(waiting.subject, None) is not None:
             self._dropped("Repeated")
         elif len(self) >= self._limit:
             self._dropped("QueueFull")
             if not self._ordinary and not waiting.warns:
                 return
-            self._remove_first(self._ordinary or self._warnings)
+            _remove_first(self._ordinary or self._warnings)
         alike[waiting.subject] = waiting
-        if waiting.passing and not waiting.warns:
-            self._passing[waiting.condition] = waiting.subject
 
     def take(self) -> Waiting:
         """Return the next one; there must be one."""
-        return self._remove_first(self._warnings or self._ordinary)
+        return _remove_first(self._warnings or self._ordinary)
 
-    def _remove_first(self, waiting: dict[Subject, Waiting]) -> Waiting:
-        first = waiting.pop(next(iter(waiting)))
-        if self._passing.get(first.condition) == first.subject:
-            del self._passing[first.condition]
-        return first
+
+def _remove_first(waiting: dict[Subject, Waiting]) -> Waiting:
+    return waiting.pop(next(iter(waiting)))
 
 
 _LOG = logging.getLogger(__name__)
@@ -130,10 +113,7 @@ class EventPoster:
             body = pack(_body(record, event, now, self.instance, name))
             subject = (record.uid, event.reason, event.message)
             warns = event.type == "Warning"
-            condition = (record.uid, event.condition) if event.condition else ("", "")
-            self._waiting.put(
-                Waiting(subject, warns, record.key.namespace, body, condition, event.passing)
-            )
+            self._waiting.put(Waiting(subject, warns, record.key.namespace, body))
             self._wakeup.set()
 
     async def run(self) -> None:

@@ -6,18 +6,11 @@ from mm_operator.autoscaling import (
     LatencyMetric,
     LatencyObjective,
     Objectives,
-    WorkCost,
 )
 
 
-def objectives_of(
-    spec: AutoscalingSpec, *, slots_per_replica: int, cost: WorkCost | None = None
-) -> Objectives:
-    """Return the objectives of one model.
-
-    `slots_per_replica`: requests that one replica runs at a time. `cost`: what a token costs, when
-    it was measured.
-    """
+def objectives_of(spec: AutoscalingSpec, *, slots_per_replica: int) -> Objectives:
+    """Return the objectives of one model; `slots_per_replica`: requests that one runs at a time."""
     fallback, window = spec.fallback, spec.behavior.scale_down.stabilization_window_seconds
     return Objectives(
         min_replicas=spec.min_replicas,
@@ -30,7 +23,6 @@ def objectives_of(
             )
             for one in spec.objectives
         ),
-        cost=cost,
         slots_per_replica=slots_per_replica,
         idle_seconds=duration.parse(spec.scale_to_zero_after).total_seconds(),
         warm_replicas=spec.warm_replicas,

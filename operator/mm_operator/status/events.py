@@ -38,10 +38,6 @@ class Event:
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
-    condition: str = ""
-    """Type of the condition that it is about; empty for a step or a change of the replicas."""
-    passing: bool = False
-    """The condition waits for something; the Event of what comes next says more."""
 
 
 def transitions(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Event, ...]:
@@ -109,13 +105,7 @@ def _event(condition: Mapping[str, Any]) -> Event | None:
     if reason in _QUIET or repeats:
         return None
     bad = holds if kind == ConditionType.DEGRADED else not holds and _is_failure(kind, reason)
-    return Event(
-        "Warning" if bad else "Normal",
-        reason,
-        _cut(f"{kind}: {condition['message']}"),
-        condition=kind,
-        passing=holds if kind == ConditionType.ROLLING_OUT else not holds and reason in _WAITING,
-    )
+    return Event("Warning" if bad else "Normal", reason, _cut(f"{kind}: {condition['message']}"))
 
 
 def _is_failure(kind: str, reason: str) -> bool:

@@ -57,7 +57,7 @@ class Metrics:
             self._histograms["mm_operator_build_seconds"].labels(outcome)
         for origin in ("model", "store"):
             self._counters["mm_operator_engine_reuses_total"].labels(origin)
-        for reason in ("Repeated", "Superseded", "QueueFull", "Refused"):
+        for reason in ("Repeated", "QueueFull", "Refused"):
             self._counters["mm_operator_events_dropped_total"].labels(reason)
         for result in ("ok", "error"):
             self._counters["mm_operator_reconcile_total"].labels(result)

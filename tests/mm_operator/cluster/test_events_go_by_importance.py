@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -84,45 +83,6 @@ def test_the_same_event_waits_once() -> None:
 
     assert names_in(queue) == ["b", "a"]
     assert dropped == ["Repeated"]
-
-
-def stage(name: str, *, passing: bool, condition: str = "EngineBuilt") -> Waiting:
-    return replace(waiting(name), condition=("uid", condition), passing=passing)
-
-
-@cases(
-    "comes left",
-    {
-        "the-next-stage-supersedes": (stage("Built", passing=False), ["Built"]),
-        "another-condition-does-not": (
-            stage("Planned", passing=False, condition="Planned"),
-            ["Building", "Planned"],
-        ),
-        "a-step-does-not": (waiting("step"), ["Building", "step"]),
-        "a-failure-supersedes": (replace(stage("Failed", passing=False), warns=True), ["Failed"]),
-    },
-)
-def test_a_stage_that_was_left_is_not_posted(comes: Waiting, left: list[str]) -> None:
-    """While an Event of waiting waits itself, the next one of its condition takes its place."""
-    dropped: list[str] = []
-    queue = EventQueue(dropped.append)
-    queue.put(stage("Building", passing=True))
-    queue.put(comes)
-
-    assert names_in(queue) == left
-    assert dropped == ["Superseded"] * (2 - len(left))
-
-
-def test_a_stage_that_was_posted_is_not_superseded() -> None:
-    """Only what waits can be left out; an end stays, whatever follows it."""
-    queue = EventQueue(pytest.fail)
-    queue.put(stage("Building", passing=True))
-    taken = queue.take()
-    queue.put(stage("Built", passing=False))
-    queue.put(stage("Building", passing=True))
-
-    assert taken.body.read()["reason"] == "Building"
-    assert names_in(queue) == ["Built", "Building"]
 
 
 async def test_while_models_wait_events_are_few() -> None:
