@@ -21,10 +21,9 @@ from mm_operator.cluster.client import Client, connect
 from mm_router.attempts import Attempts
 from mm_router.discovery import Discovery
 from mm_router.fleet import Fleet
-from mm_router.followed_file import FollowedFile
 from mm_router.forward import Forward, ForwardLimits
 from mm_router.hold import HoldLimits, Holds
-from mm_router.key_admission import KeyAdmission, read_limits
+from mm_router.key_admission import KeyAdmission
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import read_form, read_json
 from mm_router.routes import Public, State
@@ -144,12 +143,11 @@ async def _run_parts(
         edge_server(state, limits, settings.address, settings.metrics_port),
         public_server(router, settings),
     ]
-    followed = {"discovery": discovery.run}
+    watching = [asyncio.create_task(discovery.run(), name="discovery")]
     if router.keys is not None and settings.key_limits_file is not None:
-        file = FollowedFile(settings.key_limits_file, read_limits, router.keys.set_limits)
-        file.load()
-        followed["limits of keys"] = file.follow
-    watching = [asyncio.create_task(run(), name=name) for name, run in followed.items()]
+        router.keys.load(settings.key_limits_file)
+        follow = router.keys.follow(settings.key_limits_file)
+        watching.append(asyncio.create_task(follow, name="limits of keys"))
     serving = [
         *(asyncio.create_task(one.serve(), name="state") for one in servers[:-1]),
         # Before the first lists no model exists: a client would read that in a 404.

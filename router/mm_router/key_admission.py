@@ -1,5 +1,7 @@
 """Who may send requests, and how many: each router admits its share of every limit."""
 
+import asyncio
+import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,11 @@ from mm_edge.auth import BearerAuth
 from mm_edge.errors import KeyLimitError
 from mm_edge.key_limits import KeyLimits
 from mm_router.metrics import RouterMetrics
+
+_LOG = logging.getLogger(__name__)
+
+_PERIOD_SECONDS = 2.0
+"""Between two looks at the limits; the kubelet takes up to a minute to change their file."""
 
 _LIMITS = TypeAdapter(tuple[KeyLimitPlan, ...])
 
@@ -49,6 +56,31 @@ class KeyAdmission:
         self._metrics = metrics
         self._clock = clock
         self._limits = KeyLimits((), clock)
+        self._text: bytes | None = None
+
+    def load(self, file: Path) -> None:
+        """Take what the file of limits says, if that is news.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is not what was expected.
+        """
+        if (text := file.read_bytes()) != self._text:
+            self.set_limits(read_limits(text))
+            self._text = text
+
+    async def follow(self, file: Path) -> None:
+        """Read the file again and again; what cannot be read changes nothing."""
+        problem = ""
+        while True:
+            await asyncio.sleep(_PERIOD_SECONDS)
+            try:
+                self.load(file)
+                problem = ""
+            except (OSError, ValueError) as error:
+                if str(error) != problem:
+                    problem = str(error)
+                    _LOG.error("%s is not read, what it said before stays: %s", file, problem)
 
     def set_limits(self, limits: Sequence[KeyLimitPlan]) -> None:
         """Take the limits that there are now; every key begins with all that it may use."""

@@ -7,8 +7,8 @@ import pytest
 
 from mm_api.documents.serving_plan import KeyLimitPlan
 from mm_router.catalog import Model
-from mm_router.followed_file import FollowedFile
-from mm_router.key_admission import read_limits, share_of
+from mm_router.key_admission import KeyAdmission, read_limits, share_of
+from mm_router.metrics import RouterMetrics
 from mm_router.settings import Settings
 from support.gateways import MODEL, serve, toy_gateway
 from support.routers import address_of, route
@@ -36,24 +36,26 @@ def test_limits_are_read_strictly() -> None:
         read_limits(b'[{"name": "a", "tokensPerMinute": 2}]')
 
 
-async def test_limits_are_followed(tmp_path: Path) -> None:
-    """What was read is reported once; a file that cannot be read changes nothing."""
+def test_limits_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read is taken once; a file that cannot be read changes nothing."""
     path, seen = tmp_path / "limits.json", list[tuple[KeyLimitPlan, ...]]()
-    file = FollowedFile(path, read_limits, seen.append)
+    (tmp_path / "tokens").write_text("alice: sk-a\n")
+    keys = KeyAdmission(tmp_path / "tokens", 1, RouterMetrics(), lambda: 0.0)
+    monkeypatch.setattr(keys, "set_limits", seen.append)
     with pytest.raises(FileNotFoundError):
-        file.load()
+        keys.load(path)
 
     path.write_text('[{"name": "a", "requestsPerMinute": 2}]')
-    file.load()
-    file.load()
+    keys.load(path)
+    keys.load(path)
     assert seen == [(KeyLimitPlan(name="a", requests_per_minute=2),)]
 
     path.write_text("[")
     with pytest.raises(ValueError, match="Invalid JSON"):
-        file.load()
+        keys.load(path)
     assert len(seen) == 1
     path.write_text("[]")
-    file.load()
+    keys.load(path)
     assert seen[1:] == [()]
 
 

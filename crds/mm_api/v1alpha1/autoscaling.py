@@ -7,7 +7,6 @@ from pydantic import Field
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.behavior import Behavior
 from mm_api.v1alpha1.duration import Duration
-from mm_api.v1alpha1.prometheus import PrometheusSpec
 
 ObjectiveMetric = Literal["TimeToFirstToken", "InterTokenLatency", "RequestLatency", "QueueTime"]
 ScalingEngine = Literal["Builtin", "KEDA"]
@@ -35,6 +34,36 @@ class Fallback(ApiModel):
     )
     replicas: int = Field(
         ge=1, le=1000, description="Replicas to raise to; a higher number is kept."
+    )
+
+
+Address = Annotated[
+    str,
+    Field(
+        pattern=r"^https?://([-._a-zA-Z0-9]+|\[[:.0-9a-fA-F]+\])(:[0-9]{1,5})?(/[^\s?#@\\]*)?$",
+        max_length=512,
+    ),
+]
+"""Scheme, host, port and a path before `/api/v1/query`. No `?` or `#`, behind which that path would
+be none, and no user: what is sent where follows from the other fields alone."""
+
+LabelName = Annotated[str, Field(min_length=1, max_length=128)]
+MatchValue = Annotated[str, Field(max_length=253)]
+
+
+class PrometheusSpec(ApiModel):
+    """Where metrics are read."""
+
+    addresses: Annotated[list[Address], Field(min_length=1, max_length=4)] = Field(
+        description="Base addresses of the Prometheus API, for example "
+        "http://prometheus.monitoring.svc:9090. Several are replicas of each other: the next one "
+        "is queried when one fails. Without user, query and fragment, at hosts that the chart's "
+        "prometheus.allowedHosts lists. No credentials are sent."
+    )
+    match_labels: Annotated[dict[LabelName, MatchValue], Field(max_length=8)] = Field(
+        default={},
+        description="Labels that every series must have, for example cluster: prod where one "
+        "Prometheus holds several clusters.",
     )
 
 

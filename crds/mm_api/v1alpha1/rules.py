@@ -11,13 +11,12 @@ from mm_api.base import ApiModel
 from mm_api.metrics import OBJECTIVE_HISTOGRAMS, buckets_of
 from mm_api.public_hosts import ENDS_IN_A_NUMBER, IPV4, NEVER_PUBLIC, PRIVATE_DOMAINS
 from mm_api.v1alpha1 import duration
-from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective, PrometheusSpec
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.model import ModelSource, PersistentVolumeClaimSource, S3Source
 from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES
-from mm_api.v1alpha1.prometheus import PrometheusSpec
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
 from mm_api.v1alpha1.rule import Rule

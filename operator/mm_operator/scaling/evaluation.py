@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_operator.autoscaling import ENCODERS, Decision, Objectives
+from mm_api.v1alpha1 import MultimodalModelSpec, duration
+from mm_operator.autoscaling import ENCODERS, Decision, Objectives, SlotMember
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.objectives import objectives_of
@@ -12,6 +12,7 @@ from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.reader import Answers
 from mm_operator.scaling.traffic import Reading, read_encoders, read_traffic
+from mm_operator.scaling.view import moment_of
 
 Slot = tuple[str, str]
 """Namespace, and name of a slot in it."""
@@ -19,6 +20,10 @@ Slot = tuple[str, str]
 
 ENCODER_SLOTS = 2
 """One request is encoded and one waits: batches of images gain little (`mm_api.vision_runs`)."""
+
+
+_OVERDUE_SECONDS = 60.0
+"""A pod that has not ended so long after its grace period is on a node that is gone, as its GPU."""
 
 
 def encoders_of(uid: str) -> str:
@@ -63,6 +68,35 @@ class Evaluation:
         """Return what its autoscaler and its view are found by."""
         uid = self.record.uid
         return uid if self.servers is None else encoders_of(uid)
+
+    def member(self, held: int, waited_seconds: float, at: float) -> SlotMember:
+        """Return what the model is among those of its slot.
+
+        `held`, `waited_seconds`: requests that wait in routers, and how long the oldest of them
+        has. `at`: Unix seconds.
+        """
+        overdue = at - _OVERDUE_SECONDS
+        there = [
+            one
+            for one in self.pods
+            if not one.ended and (one.ends_at is None or one.ends_at >= overdue)
+        ]
+        history = self.autoscaler.history
+        given = (moment_of(one) for one in history if one.to_replicas > one.from_replicas)
+        ready = [
+            one.ready_at for one in there if one.ready and not one.terminating and one.ready_at
+        ]
+        return SlotMember(
+            name=self.record.key.name,
+            replicas=self.requested.replicas,
+            pods=len(there),
+            held=held,
+            held_since=at - waited_seconds if held else None,
+            started_at=next(given, None),
+            ready_at=min(ready, default=None),
+            start_seconds=self.autoscaler.cold_starts.seconds(),
+            deadline_seconds=duration.parse(self.spec.rollout.progress_deadline).total_seconds(),
+        )
 
     def read(self, now: float) -> Reading:
         """Return the load, or why it is unknown."""

@@ -36,7 +36,6 @@ from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.reader import read_all
-from mm_operator.scaling.slots import slot_member
 from mm_operator.scaling.view import ScalingAuthority
 
 _LOG = logging.getLogger(__name__)
@@ -287,16 +286,7 @@ class Scaler:
     def _take_turns(self, slot: Slot, evaluations: Sequence[Evaluation]) -> None:
         now = self.clock()
         members = [
-            slot_member(
-                one.record.key.name,
-                one.spec,
-                one.requested,
-                one.autoscaler,
-                pods=one.pods,
-                held=self.held(one.record.key),
-                waited_seconds=self.waited_seconds(one.record.key),
-                at=now,
-            )
+            one.member(self.held(one.record.key), self.waited_seconds(one.record.key), now)
             for one in evaluations
         ]
         turns = take_turns(slot[1], members, now)
