@@ -138,7 +138,9 @@ def test_an_engine_that_was_built_before(tmp_path: Path) -> None:
         OpenAI(base_url=f"{pair.url}/v1", api_key="none", max_retries=0, timeout=120) as client,
     ):
         assert _answer(pair, client, max_tokens=4).message.content is not None
-        with pytest.raises(BadRequestError, match=r"spec\.engine\.guidedDecoding: On") as refusal:
+        with pytest.raises(
+            BadRequestError, match=r"spec\.engine\.guidedDecoding to Auto"
+        ) as refusal:
             _answer(pair, client, structured_outputs={"choice": ["wet"]})
     assert (refusal.value.param, refusal.value.code) == (
         "structured_outputs.choice",

@@ -93,7 +93,7 @@ RULE_EXAMPLES = (
 )
 
 UNSUPPORTED_VALUES: Mapping[str, object] = {
-    "engine.guidedDecoding": "On",
+    "engine.guidedDecoding": "Off",
     "vision.gpu": {"count": 0},
     "model.family": "gemma3",
     **{f"engine.parallelism.{name}": 2 for name in ("tensor", "pipeline", "expert")},

@@ -86,9 +86,8 @@ class EngineSpec(Document):
         default=None,
         description="Off: the checkpoint's answers are not kept with the engine. None: they are.",
     )
-    guided_decoding: Literal["On"] | None = Field(
-        default=None,
-        description="On: an engine without the tokenizer's table is another one. None: it is not.",
+    guided_decoding: Literal["Off"] | None = Field(
+        default=None, description="Off: without the tokenizer's table. None: with it, if any."
     )
     disaggregated_encoders: Literal["On"] | None = Field(
         default=None,

@@ -162,11 +162,10 @@ class EngineSpec(ApiModel):
         description="Quantization of the weights of TensorRT engines. Absent: none.",
     )
     kv_cache: KvCache = Field(default=KvCache(), description="The key-value cache.")
-    guided_decoding: Literal["Auto", "On", "Off"] = Field(
+    guided_decoding: Literal["Auto", "Off"] = Field(
         default="Auto",
         description="Answers of a form (response_format, structured_outputs) on backends TensorRT "
-        "and PyTorch, by xgrammar. Auto: where the version and the engine can; an engine that was "
-        "built without stays as it is. On: it is built again. Off: never.",
+        "and PyTorch, by xgrammar. Auto: where the version and the engine can. Off: never.",
     )
     lora: Annotated[list[Lora], Field(max_length=16)] = Field(
         default=[],

@@ -14,7 +14,6 @@ from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import encoder_plan
 from mm_operator.plan.engine.evaluation import with_evaluation
 from mm_operator.plan.engine.fingerprint import engine_fingerprint
-from mm_operator.plan.engine.guided import with_guided_decoding
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.request import Target
 
@@ -59,8 +58,8 @@ def build_plan(
         disaggregated_encoders="On" if parts.disaggregated_encoders else None,
     )
     engine = with_evaluation(engine, facts, spec)
-    if parts.trtllm is not None:
-        engine = with_guided_decoding(engine, sizes.request, parts.trtllm.tokenizer_info)
+    if parts.trtllm is not None and sizes.request.guided_decoding == "Off":
+        engine = engine.model_copy(update={"guided_decoding": "Off"})
     return BuildPlan(
         fingerprint=engine_fingerprint(engine, parts.trtllm, parts.lora),
         engine=engine,

@@ -8,8 +8,8 @@ from mm_runtime.gateway.backends.backend import Capabilities
 
 _NO_TABLE = (
     "The model's engine has no tokenizer's table, which TensorRT-LLM keeps answers to a form by. "
-    "With spec.engine.guidedDecoding: On it is built again with one, or the plan says what is "
-    "against it."
+    "Set spec.engine.guidedDecoding to Auto. Engines of encoder-decoders, with beams, and of "
+    "TensorRT-LLM before 1.2 have none."
 )
 
 

@@ -11,7 +11,6 @@ from mm_operator.plan.engine.backends.on_gpu import OnGpu
 from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.container_memory import raised
 from mm_operator.plan.engine.gpu_support import check_gpu
-from mm_operator.plan.engine.guided import check_guided_servers
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import Pools, image_side
 from mm_operator.plan.engine.request import PlanRequest, Target, request_of
@@ -37,7 +36,6 @@ _CHECKS: tuple[Check, ...] = (
     check_served_images,
     checks.check_limits,
     check_reuse_of_images,
-    check_guided_servers,
     check_options,
     checks.check_source,
 )
