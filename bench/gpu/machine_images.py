@@ -53,6 +53,9 @@ SYSTEM = (
 LARGE = ("libcudnn", "libnccl", "libcublas", "libcusolver", "libcusparse", "libcufft", "libnpp")
 """Libraries of the machine that torch brings along: not taken twice."""
 
+LINKED = ("libgcc.a", "libc_nonshared.a")
+"""Archives that gcc links into everything: all others are left out."""
+
 HEAVY = ("torch", "nvidia", "triton")
 """A layer each: they are packed side by side."""
 UNUSED = (
@@ -75,7 +78,8 @@ def system_entries() -> Iterator[Entry]:
             yield Entry(f"/{name}", link=str(top.readlink()))
             continue
         for entry in tree_entries(top, f"/{name}") if top.is_dir() else ():
-            large = entry.path.rpartition("/")[2].startswith(LARGE) or entry.path.endswith(".a")
+            file = entry.path.rpartition("/")[2]
+            large = file.startswith(LARGE) or (file.endswith(".a") and file not in LINKED)
             if entry.path in ACCOUNTS:
                 text = Path(entry.path).read_text() + ACCOUNTS[entry.path]
                 yield Entry(entry.path, content=text.encode())
@@ -189,6 +193,8 @@ def make_images(
     driver = {
         "LD_LIBRARY_PATH": f"{DRIVER}/lib64:/opt/tensorrt/lib",
         "PATH": f"{VARIABLES['PATH']}:{DRIVER}/bin:/opt/gcc/bin",
+        # The container toolkit writes the linker's cache anew; here it is the machine's.
+        "TRITON_LIBCUDA_PATH": f"{DRIVER}/lib64",
     }
     found = {
         one.name: compose(
@@ -203,8 +209,9 @@ def make_images(
     except Exception:  # noqa: BLE001 - the main job continues with the machine's layers
         traceback.print_exc()
         return found, {"error": traceback.format_exc()[-2000:]}
-    environment = {**config.environment, "LD_LIBRARY_PATH": driver["LD_LIBRARY_PATH"]}
-    environment["PATH"] += f":{DRIVER}/bin:/opt/gcc/bin"  # the container toolkit's and apt's part
+    # The container toolkit's and apt's part.
+    path = f"{config.environment['PATH']}:{DRIVER}/bin:/opt/gcc/bin"
+    environment = {**config.environment, **driver, "PATH": path}
     reference = f"{REGISTRY}/{RUNTIME.name}:{top.diff_id.rpartition(':')[2][:12]}"
     of_file = replace(config, environment=environment)
     found[RUNTIME.name] = build_image(reference, of_file, [*layers[:-1], top])

@@ -7,7 +7,8 @@ Each case is planned by the operator's code, built and served (tritonserver, gat
 them at the same time; then each is measured alone, while the others wait. `:cached` keeps features
 of images (`vision.featureCacheBytes`, 512 MiB), `:reuse` also keys and values of prompts
 (`engine.kvCache.reuse`). `:share50` gives the encoder 50 percent of the
-GPU's threads (`vision.threadPercentage`), where the plan chooses 25. `:disaggregated` has its
+GPU's threads (`vision.threadPercentage`), where the plan chooses 25. `:tensorrt` has a vision
+engine of TensorRT, which has to be there, in an engine of its own. `:disaggregated` has its
 encoder in a server of its own, on the machine's second GPU (`vision.placement: Disaggregated`): run
 it with CUDA_VISIBLE_DEVICES=0, the GPU of all other processes. Images are JPEGs of 336 x 336; a
 client keeps its connection.
@@ -67,6 +68,7 @@ CASES = ["1.3b", "7b", "1.3b:cached", "7b:cached"]
 CACHE_BYTES = 512 << 20
 DISAGGREGATED = "disaggregated"
 REUSE = "reuse"
+TENSORRT = "tensorrt"
 SHARE = "share"
 ENCODER_GPU = "1"
 SPEC: dict[str, Any] = {
@@ -178,11 +180,13 @@ def of_rates(pair: RealGateway, side: int, options: argparse.Namespace) -> dict[
     }
 
 
-def built(shape: str, work: Path, device: str) -> Site:
-    """Return the planned and built engine of a shape."""
+def built(engine: str, work: Path, device: str) -> Site:
+    """Return the planned and built engine of a shape; `:tensorrt`: of its vision engine."""
     where = "cuda" if device == "CUDA" else "cpu"
+    shape, _, way = engine.partition(":")
     checkpoint = made(work / "checkpoints", shape, device=where)
-    return make_site(work / "sites" / shape, checkpoint, device=device, spec=SPEC)
+    spec = {**SPEC, "vision": {"engine": "TensorRT"}} if way else SPEC
+    return make_site(work / "sites" / shape / way, checkpoint, device=device, spec=spec)
 
 
 def without_encoder(
@@ -232,7 +236,7 @@ def changes_of(way: str) -> dict[str, object]:
         share = int(way.removeprefix(SHARE))
         sharing = GpuSharing(mode="MPS", thread_percentage=share)
         return {"feature_cache_bytes": 0, "sharing": sharing}
-    return {"feature_cache_bytes": CACHE_BYTES if way else 0}
+    return {"feature_cache_bytes": CACHE_BYTES if way not in ("", TENSORRT) else 0}
 
 
 class Servers:
@@ -269,6 +273,10 @@ class Servers:
 
 def _shape(case: str) -> str:
     return case.partition(":")[0]
+
+
+def _engine(case: str) -> str:
+    return case if case.endswith(f":{TENSORRT}") else _shape(case)
 
 
 def tried(case: str, call: Callable[[], Any]) -> Any:
@@ -340,16 +348,18 @@ def main() -> None:
         ExitStack() as stack,
     ):
         work = options.work or Path(temporary)
-        shapes = sorted({_shape(case) for case in options.cases})
-        building = {shape: pool.submit(built, shape, work, options.device) for shape in shapes}
-        sites = {shape: tried(shape, site.result) for shape, site in building.items()}
+        for shape in sorted({_shape(case) for case in options.cases}):
+            made(work / "checkpoints", shape, device="cuda" if options.device == "CUDA" else "cpu")
+        engines = sorted({_engine(case) for case in options.cases})
+        building = {one: pool.submit(built, one, work, options.device) for one in engines}
+        sites = {one: tried(one, site.result) for one, site in building.items()}
         if options.build_only:
             return
         servers = Servers(stack, Path(temporary), work, options.device)
         starts = {
-            case: pool.submit(servers.start, case, sites[_shape(case)])
+            case: pool.submit(servers.start, case, sites[_engine(case)])
             for case in options.cases
-            if sites[_shape(case)] is not None
+            if sites[_engine(case)] is not None
         }
         pairs = {case: tried(case, start.result) for case, start in starts.items()}
         ready = {case: pair for case, pair in pairs.items() if pair is not None}

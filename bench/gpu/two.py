@@ -1,6 +1,7 @@
 """What does a second GPU of the same host give: ranks, an encoder's own card, a unit on each?
 
     python bench/gpu/two.py                       on a machine with two GPUs
+    python bench/gpu/two.py --backends VLLM --ways   of ranks alone: bytes, tokens a second
     python bench/gpu/two.py --device cpu --case toy --program .venv-vllm/bin/vllm   a rehearsal
 
 Everything is planned by the operator's code and started as processes, each with its own GPUs
@@ -61,6 +62,7 @@ from vllm import of_streams
 SIDES = {"toy": 56}
 TENSOR = {"engine": {"parallelism": {"tensor": 2}}, "runtime": {"gpu": {"count": 2}}}
 DISAGGREGATED = {"vision": {"placement": "Disaggregated", "engine": "Torch"}}
+WAYS = ("one", "other", "disaggregated")
 CLIENTS = 16
 """Of images, for each server, where images a second are counted."""
 
@@ -294,7 +296,8 @@ def of_vllm(
                 break
             kill_tree(ranks.process)
         yield "VLLM", "ranks_flags", list(more)
-        for name, gpu in (("one", GPUS[0]), ("other", GPUS[1]), ("disaggregated", GPUS[0])):
+        for name in options.ways:
+            gpu = GPUS[name == "other"]
             site = tried(name, sites["disaggregated" if name == "disaggregated" else "one"])
             if site is not None:
                 servers[name] = Vllm(stack, site, name, gpu, options)
@@ -309,7 +312,7 @@ def of_vllm(
         for key, value in of_ranks(servers, units, plan, options):
             yield "ranks", key, value
         kill_tree(ranks.process)
-        for key, value in of_units(units, options):
+        for key, value in of_units(units, options) if options.ways else ():
             yield "VLLM", key, value
         if "disaggregated" in units:
             yield "VLLM", "handed_over", tried("handed over", servers["disaggregated"].handed_over)
@@ -356,6 +359,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "two.json")
     parser.add_argument("--case", default="7b", help="of checkpoints.py")
     parser.add_argument("--backends", nargs="+", default=["VLLM", "Reference"])
+    parser.add_argument("--ways", nargs="*", default=WAYS, choices=WAYS, help="none: ranks alone")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--program", default="vllm")
     parser.add_argument("--flags", nargs="*", default=[], help="more of vLLM's, for rehearsals")
@@ -381,7 +385,7 @@ def main() -> None:
         sites = {
             name: building.submit(make_site, work / name, checkpoint, device="CUDA", spec=spec)
             for name, spec in specs.items()
-            if "VLLM" in options.backends
+            if "VLLM" in options.backends and (name == "one" or name in options.ways)
         }
         results: list[Iterator[tuple[str, str, Any]]] = []
         if sites:

@@ -3,31 +3,46 @@
     python bench/gpu/two_pods.py --images machine --pinned FOLDER --tensorrt FOLDER
     python bench/gpu/two_pods.py --shapes toy wide --gpu none     a rehearsal on the processor
 
-Backend Reference. Engines of all shapes are built side by side; then each shape has the cards for
-itself: first a model with two replicas, a card each, then one with `vision.placement:
-Disaggregated`, whose engine is the first one's. Each pod has to see one card, and no two the same.
+Backend Reference. One shape after the other, its engine's build included: builds side by side took
+twice as long, and disturb what is measured. Each has the cards for itself: first a model with two
+replicas, a card each, then one with `vision.placement: Disaggregated`, whose engine is the first
+one's. Each pod has to see one card, and no two the same. Pods must have the kernels of their GPU:
+one tries them before anything is installed. All logs of pods are kept (`--logs`).
 
 Measured as in two.py, one after the other: first texts of new images, images a second, the pauses
 of eight streams alone and beside four image clients; of one replica, of two replicas, and of a
 server with its encoder. Where encoding takes e and the prompt p on a card of its own, a second card
-gives at most (e + p) / max(e, p) times the images: both are measured, too. What fails is left out;
-the result is written after each measurement, so that a run may be cut off.
+gives at most (e + p) / max(e, p) times the images: both are measured, too. Answers of the two ways
+are compared token by token, with how close the two likeliest are where they part, and features of
+the encoder on all of its card with those of one that shares it. What fails is left out; the result
+is written after each measurement, so that a run may be cut off.
 """
 
 import argparse
+import base64
 import json
 import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 from checkpoints import PATCH, SHAPES
-from cluster_models import WHERE, answers, holds, on_gpu_by_pod, pods, serving_pods, until
+from cluster_models import (
+    WHERE,
+    Question,
+    answers,
+    holds,
+    on_gpu_by_pod,
+    pods,
+    serving_pods,
+    until,
+)
 from cluster_shapes import (
     checkpoints_made,
     equal,
@@ -54,12 +69,18 @@ from cluster_stages import (
 )
 from gpu_record import RESULTS, write
 from placed import Unit
-from two import answers_a_second, beside_images, first_texts, images_a_second, tried
+from sites import chat
+from two import ANSWER_TOKENS, answers_a_second, beside_images, first_texts, images_a_second, tried
+from two import compared as compared_tokens
 
 from mm_devcluster import cluster
-from mm_devcluster.demo import settings
+from mm_devcluster.demo import installation, settings
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target
+from mm_devcluster.errors import DevClusterError
+from mm_devcluster.images.catalogue import RUNTIME
+from mm_devcluster.paths import state_dir
+from mm_runtime.base.faults import NO_KERNELS
 from mm_runtime.serving.metrics.collected import COLLECTED_SECONDS
 
 DISAGGREGATED = "disaggregated"
@@ -77,20 +98,46 @@ SHARES = {"bigg": {"threadPercentage": 50}}
 PROMPTS = 2000
 """That are made to count them a second: more than are answered."""
 
+KERNELS = """
+import logging, torch
+from mm_runtime.reference_engine.fused.opening import open_kernels
+logging.basicConfig()
+raise SystemExit(open_kernels(torch.device("cuda")) is None)
+"""
+"""Run in a pod: fails with the compiler's words where a GPU has none."""
+
+KERNELS_SECONDS = 120
+
 ENCODING = """
-import glob, statistics, sys, time
+import base64, glob, json, os, statistics, sys, time
 from pathlib import Path
 import numpy as np
-from mm_runtime.serving.directory import EngineDirectory
-from mm_runtime.serving.encode.vision.load import load_encoder
 
 for file in glob.glob("/proc/[0-9]*/cmdline"):
     try:
         words = open(file).read().split(chr(0))
+        variables = dict(
+            one.partition("=")[::2]
+            for one in open(file.replace("cmdline", "environ")).read().split(chr(0))
+        )
     except OSError:
         continue
     if "--manifest" in words:
         root = Path(words[words.index("--manifest") + 1]).parent
+        serving = Path(words[words.index("--serving") + 1])
+    if "CUDA_MPS_PIPE_DIRECTORY" in variables:
+        os.environ |= {one: variables[one] for one in variables if one.startswith("CUDA_MPS_")}
+
+from mm_api.documents.serving_plan import ServingPlan
+from mm_runtime.serving.directory import EngineDirectory
+
+sharing = ServingPlan.from_json(serving.read_bytes()).sharing
+if "CUDA_MPS_PIPE_DIRECTORY" in os.environ and sharing:
+    os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(sharing.thread_percentage)
+
+import torch
+from mm_runtime.serving.encode.vision.load import load_encoder
+
 engine = EngineDirectory.open(root)
 encoder = load_encoder(engine, engine.vision, device=sys.argv[1], leave_as="bfloat16")
 side, taken = engine.vision.image_size, []
@@ -99,9 +146,16 @@ for _ in range(13):
     began = time.perf_counter()
     encoder.encode([pixels])
     taken.append(time.perf_counter() - began)
-print(statistics.median(taken[3:]) / 8)
+rows = torch.as_tensor(encoder.encode([pixels[:1]])[0].table).float()[::16].numpy()
+on_gpu = sys.argv[1] == "CUDA"
+print(json.dumps({
+    "seconds": statistics.median(taken[3:]) / 8,
+    "processors": torch.cuda.get_device_properties(0).multi_processor_count if on_gpu else 0,
+    "rows": base64.b64encode(rows.tobytes()).decode(),
+}))
 """
-"""Run in an encoder's pod: seconds of an image, of eight together, from host memory and back."""
+"""Run in a pod with an encoder, with its share of the card: seconds of an image, of eight together,
+from host memory and back; multiprocessors; a sixteenth of the features of one image, in float32."""
 
 
 class Record:
@@ -109,6 +163,7 @@ class Record:
 
     def __init__(self, options: argparse.Namespace, seconds: Seconds) -> None:
         self.shapes: dict[str, dict[str, Any]] = {}
+        options.logs.mkdir(parents=True, exist_ok=True)
         self._found: dict[str, Any] = {"seconds": seconds.taken, "shapes": self.shapes}
         self._out = options.out
 
@@ -184,6 +239,19 @@ class Bench:
             print(model, traceback.format_exc(), evidence_of(self.session, [model]), flush=True)
             return None
 
+    def keep_logs(self, when: str) -> None:
+        """Write the logs of all pods of models into files, and print what they warn of."""
+        for pod in pods(self.target, *WHERE):
+            name = pod["metadata"]["name"]
+            try:
+                text = self.target.call("logs", name, *WHERE, "--all-containers", "--prefix")
+            except DevClusterError as error:
+                text = str(error)
+            (self.options.logs / f"{when}-{name}.log").write_text(text)
+            lines = [one for one in text.splitlines() if "WARN" in one or "ERROR" in one]
+            print(name, *lines[:3], *lines[3:][-5:], sep="\n", flush=True)
+            assert not self.on_gpu or NO_KERNELS not in text, f"{name} has no kernels"
+
     def manifest(self, name: str, **more: Any) -> dict[str, Any]:
         """Return a model of the shape."""
         build = {"evaluation": self.options.evaluation}
@@ -204,15 +272,20 @@ def cards(target: Target, found: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     return {"seen_by_each": numbers, "different": different}
 
 
-def encoded_by(pod: Mapping[str, Any]) -> dict[str, float]:
-    """Return how many images were encoded by encoders, and by the server itself."""
+def sums(pod: Mapping[str, Any], counter: str, label: str) -> dict[str, float]:
+    """Return the sums of a counter of a pod by one of its labels."""
     found: dict[str, float] = {}
     for line in httpx.get(f"{url_of(pod)}/metrics", timeout=30).text.splitlines():
-        if line.startswith("mm_encoder_requests_total{"):
+        if line.startswith(f"{counter}{{"):
             labels, _, value = line.partition("} ")
-            by = labels.partition('by="')[2].partition('"')[0]
+            by = labels.partition(f'{label}="')[2].partition('"')[0]
             found[by] = found.get(by, 0.0) + float(value)
     return found
+
+
+def encoded_by(pod: Mapping[str, Any]) -> dict[str, float]:
+    """Return how many images were encoded by encoders, and by the server itself."""
+    return sums(pod, "mm_encoder_requests_total", "by")
 
 
 def compared(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,6 +308,75 @@ def _p50(unit: Mapping[str, Any]) -> float | None:
     return (unit.get("first_text_ms") or {}).get("p50")
 
 
+def try_kernels(session: Session) -> None:
+    """Run a pod of the runtime's image that computes with the kernels of a GPU.
+
+    Raises:
+        AssertionError: it has none; holds the compiler's words.
+    """
+    target, name = session.target, "kernels"
+    installation.make_namespace(target, settings.DEMO_NAMESPACE)
+    container = {
+        "name": name,
+        "image": session.images[RUNTIME.name].reference,
+        "command": ["python", "-c", KERNELS],
+        "env": [{"name": "TRITON_CACHE_DIR", "value": "/tmp/triton"}],  # noqa: S108
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    meta = {"name": name, "namespace": settings.DEMO_NAMESPACE}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    target.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    phase = ""
+
+    def ended() -> bool:
+        nonlocal phase
+        phase = target.document("pod", name, *WHERE)["status"].get("phase", "")
+        return phase in ("Succeeded", "Failed")
+
+    until("the end of a pod that tries kernels", ended, KERNELS_SECONDS)
+    said = target.call("logs", name, *WHERE)
+    target.call("delete", "pod", name, *WHERE, "--wait=false")
+    assert phase == "Succeeded", said[-3000:]
+
+
+def scored(url: str, model: str, queries: Sequence[Question]) -> list[list[dict[str, Any]]]:
+    """Return the tokens of answers at temperature 0, each with the two likeliest."""
+    found = []
+    for words, image in queries:
+        request = chat(url, model, words, [image], tokens=ANSWER_TOKENS)
+        body = request["json"] | {"logprobs": True, "top_logprobs": 2}
+        answer = httpx.post(request["url"], json=body, timeout=120)
+        answer.raise_for_status()
+        found.append(answer.json()["choices"][0]["logprobs"]["content"])
+    return found
+
+
+def encoding(bench: Bench, pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return seconds of an image in the encoder of a pod, its multiprocessors, and features."""
+    device = "CUDA" if bench.on_gpu else "CPU"
+    found: dict[str, Any] = json.loads(in_server(bench.target, pod, ENCODING, device))
+    found["rows"] = np.frombuffer(base64.b64decode(found["rows"]), dtype=np.float32)
+    return found
+
+
+def of_features(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how far features of two encoders are apart, and where they were made."""
+    mine, other = here["rows"], there["rows"]
+    return {
+        "processors": [here["processors"], there["processors"]],
+        "seconds": [here["seconds"], there["seconds"]],
+        "equal": round(float((mine == other).mean()), 4),
+        "distance": float(np.linalg.norm(mine - other) / np.linalg.norm(mine)),
+    }
+
+
 def prompts(bench: Bench) -> list[bytes]:
     """Return requests of text alone, with as many words as an image has features."""
     file = bench.options.checkpoints / bench.shape / "tokenizer.json"
@@ -255,8 +397,8 @@ def prompts(bench: Bench) -> list[bytes]:
     ]
 
 
-def measured(bench: Bench, name: str, unit: Unit) -> None:
-    """Note what one unit does."""
+def measured(bench: Bench, name: str, unit: Unit, pod: Mapping[str, Any]) -> None:
+    """Note what one unit does, and how many requests its pod refused meanwhile, by reason."""
     found: dict[str, Any] = {}
     side, options = bench.side, bench.options
 
@@ -267,13 +409,15 @@ def measured(bench: Bench, name: str, unit: Unit) -> None:
     taken("first_text_ms", lambda: first_texts({name: unit}, side, options.requests)[name])
     taken("images_a_second", lambda: images_a_second([unit], side, options))
     taken("streams", lambda: beside_images(unit, side, options))
+    taken("refused", lambda: sums(pod, "mm_requests_rejected_total", "reason"))
 
 
-def alike(bench: Bench) -> list[str]:
-    """Measure one of two replicas, and both; return the answers of the first."""
+def alike(bench: Bench) -> dict[str, Any]:
+    """Measure one of two replicas, and both; return answers and features of the first."""
     target, options = bench.target, bench.options
     with bench.seconds.of(f"{bench.shape}: Ready"):
         until("Ready", lambda: holds(target, bench.alike), options.timeout)
+    bench.keep_logs("ready")
     both = serving_pods(target, bench.alike)
     bench.add("planned", planned(target, bench.alike))
     if bench.on_gpu:
@@ -289,16 +433,18 @@ def alike(bench: Bench) -> list[str]:
             "other_replica_equal": equal(there["unary"], here["unary"]),
         },
     )
-    measured(bench, "one", units[0])
+    tokens = scored(units[0].url, bench.alike, queries)
+    measured(bench, "one", units[0], both[0])
     bench.try_to("two_units", lambda: images_a_second(units, bench.side, options))
     bench.try_to(
         "prompts_a_second", lambda: answers_a_second(units[:1], [prompts(bench)], options.seconds)
     )
-    return here["unary"]
+    features = tried("features of one", lambda: encoding(bench, both[0]))
+    return {"texts": here["unary"], "tokens": tokens, "features": features}
 
 
-def disaggregated(bench: Bench, first: list[str]) -> None:
-    """Measure a server beside its encoder; `first`: the answers of another server."""
+def disaggregated(bench: Bench, first: Mapping[str, Any]) -> None:
+    """Measure a server beside its encoder; `first`: what another server gave."""
     target, options, name = bench.target, bench.options, bench.encoder_elsewhere
     with bench.seconds.of(f"{bench.shape}: encoder and server Ready"):
         for condition in ("Ready", "EncodersReady"):
@@ -323,13 +469,17 @@ def disaggregated(bench: Bench, first: list[str]) -> None:
     before = encoded_by(server)
     texts = answers(unit.url, name, queries)["unary"]
     if first:
-        bench.add("answers_disaggregated_equal", equal(texts, first))
-    measured(bench, DISAGGREGATED, unit)
+        bench.add("answers_disaggregated_equal", equal(texts, first["texts"]))
+        tokens = scored(unit.url, name, queries)
+        bench.add("tokens_disaggregated", compared_tokens(first["tokens"], tokens))
+    measured(bench, DISAGGREGATED, unit, server)
     time.sleep(2 * COLLECTED_SECONDS)
     after = encoded_by(server)
     bench.add("encoded_by", {by: count - before.get(by, 0) for by, count in after.items()})
-    device = "CUDA" if bench.on_gpu else "CPU"
-    bench.try_to("encoding_seconds", lambda: float(in_server(target, encoder, ENCODING, device)))
+    features = tried("features of the encoder", lambda: encoding(bench, encoder))
+    bench.add("encoding_seconds", features and features["seconds"])
+    if features and first.get("features"):
+        bench.add("features", of_features(features, first["features"]))
 
 
 def of_shape(bench: Bench) -> None:
@@ -342,16 +492,20 @@ def of_shape(bench: Bench) -> None:
 
     taken = Seconds(f"{bench.shape}: ")
     bench.add("seconds", taken.taken)
-    follow(target, taken, bench.alike, bench.options.timeout, BUILT)
     target.apply(build(bench.alike, vision=bench.share, replicas=2))
+    follow(target, taken, bench.alike, bench.options.timeout, BUILT)
     tried("two pods", lambda: until("two pods that have a node", placed))
     # Their cards are theirs: pods of the next model wait until they are gone.
     resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "48Gi"}}
     vision = {"placement": "Disaggregated", "resources": resources}
     target.apply(build(bench.encoder_elsewhere, vision=vision))
-    texts = bench.evidently(bench.alike, lambda: alike(bench)) or []
+    disaggregated_too = Seconds(f"{bench.encoder_elsewhere}: ")
+    follow(target, disaggregated_too, bench.encoder_elsewhere, bench.options.timeout, BUILT)
+    first = bench.evidently(bench.alike, lambda: alike(bench)) or {}
+    tried("logs", lambda: bench.keep_logs("measured"))
     target.call("delete", "multimodalmodel", bench.alike, *WHERE, "--wait=false")
-    bench.evidently(bench.encoder_elsewhere, lambda: disaggregated(bench, texts))
+    bench.evidently(bench.encoder_elsewhere, lambda: disaggregated(bench, first))
+    tried("logs", lambda: bench.keep_logs(DISAGGREGATED))
     bench.try_to("compared", lambda: compared(bench.found))
     target.call("delete", "multimodalmodel", bench.encoder_elsewhere, *WHERE, "--wait=false")
 
@@ -375,13 +529,14 @@ def run(session: Session, options: argparse.Namespace, seconds: Seconds, record:
         try:
             with seconds.of("images"):
                 record.add("images", images(session, options))
+            if on_gpu:
+                with seconds.of("kernels in a pod"):
+                    try_kernels(session)
             install(session, seconds)
             with seconds.of("checkpoint"):
                 assert not writing.wait(options.timeout), "checkpoints.py failed"
                 put_into_claim(target, *(options.checkpoints / shape for shape in shapes))
             benches = [Bench(session, record, seconds, options, shape) for shape in shapes]
-            for one in benches:
-                target.apply(one.manifest(one.alike, vision=one.share, replicas=0))
             for one in benches:
                 one.evidently(one.alike, lambda: of_shape(one))  # noqa: B023
             with seconds.of("uninstall"):
@@ -406,6 +561,7 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--gpu", default="host", help="none, or as up --gpu has it")
     parser.add_argument("--shapes", nargs="+", default=["7b", "bigg"], help="of checkpoints.py")
+    parser.add_argument("--logs", type=Path, default=state_dir() / "logs", help="of the pods")
     parser.add_argument("--requests", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ENDS_WITHIN_SECONDS = 150
 """Longer than a request may take."""
 
+ATTEMPTS = 5
+"""Of a request that is refused with 503, each after as long as it says."""
+
 _GO, _STOP = "go", "stop"
 
 
@@ -126,9 +129,15 @@ async def _send(
         async def one() -> None:
             while not stopping.is_set():
                 await asyncio.sleep(max(0.0, next(due) - time.perf_counter()))
-                begin = time.perf_counter()
-                response = await http.post("/v1/chat/completions", content=next(bodies))
-                response.raise_for_status()
+                begin, body = time.perf_counter(), next(bodies)
+                for _ in range(ATTEMPTS):
+                    response = await http.post("/v1/chat/completions", content=body)
+                    if response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                        break
+                    print("refused:", response.text[:300], flush=True)
+                    await asyncio.sleep(float(response.headers.get("retry-after", 1)))
+                if response.is_error:
+                    raise RuntimeError(f"{response.status_code}: {response.text[:300]}")
                 now = time.perf_counter()
                 answered.append(Answered(now, now - begin))
 
