@@ -425,17 +425,15 @@ def alike(bench: Bench) -> dict[str, Any]:
         bench.try_to("cards_alike", lambda: cards(target, named))
     units = [Unit(url_of(one), bench.alike) for one in both]
     queries = questions(bench.shape)
-    here, there = (answers(unit.url, bench.alike, queries) for unit in units)
-    bench.add(
-        "answers_alike",
-        {
-            "streamed_equal_to_unary": equal(here["streamed"], here["unary"]),
-            "other_replica_equal": equal(there["unary"], here["unary"]),
-        },
-    )
+    here, *there = (answers(unit.url, bench.alike, queries) for unit in units)
+    same = {"streamed_equal_to_unary": equal(here["streamed"], here["unary"])}
+    for other in there:
+        same["other_replica_equal"] = equal(other["unary"], here["unary"])
+    bench.add("answers_alike", same)
     tokens = scored(units[0].url, bench.alike, queries)
     measured(bench, "one", units[0], both[0])
-    bench.try_to("two_units", lambda: images_a_second(units, bench.side, options))
+    if there:
+        bench.try_to("two_units", lambda: images_a_second(units, bench.side, options))
     bench.try_to(
         "prompts_a_second", lambda: answers_a_second(units[:1], [prompts(bench)], options.seconds)
     )
@@ -488,26 +486,29 @@ def of_shape(bench: Bench) -> None:
 
     def placed() -> bool:
         found = serving_pods(target, bench.alike)
-        return len([one for one in found if "nodeName" in one["spec"]]) == 2  # noqa: PLR2004
+        return len([one for one in found if "nodeName" in one["spec"]]) == int(bench.options.cards)
 
     taken = Seconds(f"{bench.shape}: ")
     bench.add("seconds", taken.taken)
-    target.apply(build(bench.alike, vision=bench.share, replicas=2))
+    target.apply(build(bench.alike, vision=bench.share, replicas=bench.options.cards))
     follow(target, taken, bench.alike, bench.options.timeout, BUILT)
     tried("two pods", lambda: until("two pods that have a node", placed))
-    # Their cards are theirs: pods of the next model wait until they are gone.
-    resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "48Gi"}}
-    vision = {"placement": "Disaggregated", "resources": resources}
-    target.apply(build(bench.encoder_elsewhere, vision=vision))
-    disaggregated_too = Seconds(f"{bench.encoder_elsewhere}: ")
-    follow(target, disaggregated_too, bench.encoder_elsewhere, bench.options.timeout, BUILT)
+    two = bench.options.cards > 1
+    if two:
+        # Their cards are theirs: pods of the next model wait until they are gone.
+        resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "48Gi"}}
+        vision = {"placement": "Disaggregated", "resources": resources}
+        target.apply(build(bench.encoder_elsewhere, vision=vision))
+        disaggregated_too = Seconds(f"{bench.encoder_elsewhere}: ")
+        follow(target, disaggregated_too, bench.encoder_elsewhere, bench.options.timeout, BUILT)
     first = bench.evidently(bench.alike, lambda: alike(bench)) or {}
     tried("logs", lambda: bench.keep_logs("measured"))
     target.call("delete", "multimodalmodel", bench.alike, *WHERE, "--wait=false")
-    bench.evidently(bench.encoder_elsewhere, lambda: disaggregated(bench, first))
-    tried("logs", lambda: bench.keep_logs(DISAGGREGATED))
+    if two:
+        bench.evidently(bench.encoder_elsewhere, lambda: disaggregated(bench, first))
+        tried("logs", lambda: bench.keep_logs(DISAGGREGATED))
+        target.call("delete", "multimodalmodel", bench.encoder_elsewhere, *WHERE, "--wait=false")
     bench.try_to("compared", lambda: compared(bench.found))
-    target.call("delete", "multimodalmodel", bench.encoder_elsewhere, *WHERE, "--wait=false")
 
     def gone() -> bool:
         names = [one["metadata"]["name"] for one in pods(target, *WHERE)]
@@ -561,6 +562,7 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--gpu", default="host", help="none, or as up --gpu has it")
     parser.add_argument("--shapes", nargs="+", default=["7b", "bigg"], help="of checkpoints.py")
+    parser.add_argument("--cards", type=int, default=2, help="1: what one card does, alone")
     parser.add_argument("--logs", type=Path, default=state_dir() / "logs", help="of the pods")
     parser.add_argument("--requests", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=2)
