@@ -15,8 +15,8 @@ from typing import Any, Final
 from generated_files import settle
 from gpu_cluster_results import cluster, shape
 from gpu_result_tables import table, verdict
-from gpu_serving_results import GOALS, one_pass, serving
-from gpu_two_results import pods, two
+from gpu_serving_results import GOALS, one_pass, serving, tensorrt_pauses
+from gpu_two_results import one_pod, pods, two
 from gpu_vllm_results import vllm
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -414,6 +414,15 @@ def _evaluation(result: dict[str, Any]) -> Iterator[str]:
     yield "file changed after the build, and its digest with it."
 
 
+def _energy(result: dict[str, Any]) -> Iterator[str]:
+    for one in result["gpus"].values():
+        yield f"In {result['seconds']} s with {result['answered']:,} answers of tiny-llava, beside"
+        yield "other work on the same GPU, Triton's counter `nv_energy_consumption`, which the"
+        yield f"board of costs reads, rose by {one['triton_joules']:,.0f} joules, and the driver's"
+        yield f"total energy (NVML) by {one['nvml_joules']:,.0f}: {one['ratio']:.3f} times. Triton"
+        yield "reads every two seconds."
+
+
 SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("answers", "The same answers as on the processor", _answers),
     ("evaluation", "Engines that answer like their checkpoint", _evaluation),
@@ -426,11 +435,14 @@ SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("choosing", "Sampling", _choosing),
     ("towers", "The vision encoder", _towers),
     ("tensorrt", "Vision encoders of TensorRT", _tensorrt),
+    ("serving_tensorrt", "Pauses beside images, by vision engine", tensorrt_pauses),
+    ("energy", "Energy", _energy),
     ("faults", "Processes that die, GPUs that fail", _faults),
 )
 TWO_SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("two", "Ranks, an encoder's own card, a unit on each", two),
     ("two_pods", "The same in pods of a cluster", pods),
+    ("one_pod", "One card in a pod", one_pod),
     ("serving_two_gpus", "The former engine, through Triton and the gateway", serving),
 )
 VLLM_SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (

@@ -64,6 +64,23 @@ def serving(result: dict[str, Any]) -> Iterator[str]:
     yield from _at_rates(result["cases"])
 
 
+def tensorrt_pauses(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the pauses of streams beside images by vision engine."""
+    cases = result["cases"]
+    yield from _beside_images(cases)
+    yield ""
+    yield "Eight streams of text, alone and beside four clients that send new images without"
+    yield "pause, by `vision.engine`: Torch, or `:tensorrt`. Both in one run, each alone while the"
+    yield "other waits; encoder and language model share the GPU through MPS."
+    yield ""
+    for name, one in cases.items():
+        if name.endswith(":tensorrt"):
+            torch = cases[name.partition(":")[0]]["beside_images"]["beside_images"]["p95_ms"]
+            ours = one["beside_images"]["beside_images"]["p95_ms"]
+            met = verdict(ours <= torch, "no longer than with Torch")
+            yield f"- {name}: p95 beside images {ours} ms, with Torch {torch} ms ({met})."
+
+
 def _at_rates(cases: dict[str, Any]) -> Iterator[str]:
     """Yield what streams see beside so many images a second, where that was measured."""
     rows = [

@@ -60,6 +60,48 @@ def pods(result: dict[str, Any]) -> Iterator[str]:
         yield f"It ended with: {result['error'].splitlines()[0]}"
 
 
+def one_pod(result: dict[str, Any]) -> Iterator[str]:
+    """Yield what a pod does that has one card, and what its answers and features depend on."""
+    yield "Backend Reference in a development cluster, with an image that the steps of"
+    yield "the file `runtime/Dockerfile.cuda` made; a pod tries the kernels of its GPU first. In the"
+    yield "table `kernels` is that pod; `python` in a server's is the bench's own encoder."
+    for shape, found in result["shapes"].items():
+        yield ""
+        yield f"Shape {shape}:"
+        yield ""
+        yield from _shape(found)
+        one, again = found["features"], found["features_again"]
+        all_of_it, share = one["processors"]
+        yield (
+            f"- Features of the encoder with {share} of the GPU's {all_of_it} multiprocessors "
+            f"(MPS, 25 %) beside those with all: {one['equal']:.0%} of the values have the same "
+            f"bits, the relative norm of the difference is {one['distance']:.1g}; with all, twice: "
+            f"{again['equal']:.0%}. Libraries choose their kernels by the multiprocessors."
+        )
+    turns = result["in_turns"]
+    tokens = turns["tokens_disaggregated"]
+    margins, places = sorted(tokens["margins_there"]), sorted(tokens["first_differences"])
+    refused = sum(turns["refused"].values())
+    yield ""
+    yield "The same card for pods in turns (`--gpu host,replicas=4`), one with all of the model and"
+    yield "two with server and encoder, until device time ended:"
+    yield ""
+    yield (
+        f"- Answers of 24 tokens: {turns['answers_disaggregated_equal']} equal; of "
+        f"{tokens['tokens']} tokens {tokens['equal']} of {tokens['answers']}. They part at token "
+        f"{', '.join(map(str, places))}, where the two likeliest are {margins[0]} to "
+        f"{margins[-1]} apart ({tokens['median_margin']:g} is the median of all tokens): near ties "
+        "of random weights, decided by that rounding. In float32 on the processor all are equal."
+    )
+    yield (
+        f"- {refused:.0f} requests were refused with 503: the gateway's own requests, by which it "
+        "measures work once nobody comes, filled the engine's batch and its queue when clients "
+        "came. They take no more than the batch since."
+    )
+    yield ""
+    yield from processes(result)
+
+
 def _shape(found: dict[str, Any]) -> Iterator[str]:
     if compared := found.get("compared"):
         rows = [[name, one["ratio"], one["goal"], _met(one)] for name, one in compared.items()]
@@ -76,7 +118,7 @@ def _shape(found: dict[str, Any]) -> Iterator[str]:
         )
     for name in ("one", "disaggregated"):
         one = found.get(name) or {"streams": None}
-        if all(one.values()):
+        if all(value for part, value in one.items() if part != "refused"):
             first, streams = one["first_text_ms"], one["streams"]
             said = [
                 f"- {name}: first text of a new image {first['p50']} ms (p95 {first['p95']}),",
@@ -90,11 +132,11 @@ def _shape(found: dict[str, Any]) -> Iterator[str]:
     if answered := found.get("answers_alike"):
         said = [
             f"- Equal answers: streamed and unary {answered['streamed_equal_to_unary']}, of the",
-            f"other replica {answered['other_replica_equal']}, with a disaggregated encoder",
-            f"{found.get('answers_disaggregated_equal', 'not compared')}.",
+            f"other replica {answered.get('other_replica_equal', 'not compared')}, with a",
+            f"disaggregated encoder {found.get('answers_disaggregated_equal', 'not compared')}.",
         ]
         yield " ".join(said)
-    if cards := found.get("cards_alike"):
+    if found.get("two_units") and (cards := found.get("cards_alike")):
         seen = found.get("cards_disaggregated") or {}
         yield (
             f"- Cards: {cards['different']} for two replicas, {seen.get('different', 'unknown')} "

@@ -303,7 +303,7 @@ def measure(
         stream = tried(case, lambda: of_one_stream(pair, side, options.answers))  # noqa: B023
         yield case, "one_stream", stream
     for case, (pair, _) in pairs.items():
-        site = sites[_shape(case)]
+        site = sites.get(case)
         if case == _shape(case) and site is not None:
             added = tried(case, lambda: of_added(pair, site, options.requests))  # noqa: B023
             yield case, "added_to_triton", added

@@ -125,7 +125,7 @@ for file in glob.glob("/proc/[0-9]*/cmdline"):
     if "--manifest" in words:
         root = Path(words[words.index("--manifest") + 1]).parent
         serving = Path(words[words.index("--serving") + 1])
-    if "CUDA_MPS_PIPE_DIRECTORY" in variables:
+    if "CUDA_MPS_PIPE_DIRECTORY" in variables and len(sys.argv) < 3:
         os.environ |= {one: variables[one] for one in variables if one.startswith("CUDA_MPS_")}
 
 from mm_api.documents.serving_plan import ServingPlan
@@ -358,10 +358,13 @@ def scored(url: str, model: str, queries: Sequence[Question]) -> list[list[dict[
     return found
 
 
-def encoding(bench: Bench, pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return seconds of an image in the encoder of a pod, its multiprocessors, and features."""
+def encoding(bench: Bench, pod: Mapping[str, Any], *more: str) -> dict[str, Any]:
+    """Return seconds of an image in the encoder of a pod, its multiprocessors, and features.
+
+    `more`: a word, whichever, gives it all of the card, without MPS.
+    """
     device = "CUDA" if bench.on_gpu else "CPU"
-    found: dict[str, Any] = json.loads(in_server(bench.target, pod, ENCODING, device))
+    found: dict[str, Any] = json.loads(in_server(bench.target, pod, ENCODING, device, *more))
     found["rows"] = np.frombuffer(base64.b64decode(found["rows"]), dtype=np.float32)
     return found
 
@@ -438,6 +441,14 @@ def alike(bench: Bench) -> dict[str, Any]:
         "prompts_a_second", lambda: answers_a_second(units[:1], [prompts(bench)], options.seconds)
     )
     features = tried("features of one", lambda: encoding(bench, both[0]))
+    if options.cards == 1 and features:
+        alone, again = (
+            tried("features without MPS", lambda: encoding(bench, both[0], "alone"))
+            for _ in range(2)
+        )
+        if alone and again:
+            bench.add("features", of_features(alone, features))
+            bench.add("features_again", of_features(alone, again))
     return {"texts": here["unary"], "tokens": tokens, "features": features}
 
 
@@ -493,8 +504,7 @@ def of_shape(bench: Bench) -> None:
     target.apply(build(bench.alike, vision=bench.share, replicas=bench.options.cards))
     follow(target, taken, bench.alike, bench.options.timeout, BUILT)
     tried("two pods", lambda: until("two pods that have a node", placed))
-    two = bench.options.cards > 1
-    if two:
+    if two := bench.options.cards > 1 or "replicas" in bench.options.gpu:
         # Their cards are theirs: pods of the next model wait until they are gone.
         resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "48Gi"}}
         vision = {"placement": "Disaggregated", "resources": resources}
@@ -562,7 +572,9 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--gpu", default="host", help="none, or as up --gpu has it")
     parser.add_argument("--shapes", nargs="+", default=["7b", "bigg"], help="of checkpoints.py")
-    parser.add_argument("--cards", type=int, default=2, help="1: what one card does, alone")
+    parser.add_argument(
+        "--cards", type=int, default=2, help="1: what one does, alone or with host,replicas=N"
+    )
     parser.add_argument("--logs", type=Path, default=state_dir() / "logs", help="of the pods")
     parser.add_argument("--requests", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=2)

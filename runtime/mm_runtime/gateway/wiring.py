@@ -186,7 +186,9 @@ def build_gateway(
     )
     service = ChatService(preparation, engine, admission)
     quiet = Quiet(admission.load)
-    work = WorkBenchmark(service, metrics, slots=plan.max_concurrency, quiet=quiet)
+    # Not the engine's queue as well: clients that come meanwhile would be refused.
+    together = min(plan.max_concurrency, directory.limits.max_batch_size)
+    work = WorkBenchmark(service, metrics, slots=together, quiet=quiet)
     warm_up = WarmUp(
         service,
         metrics,

@@ -137,9 +137,9 @@ def page(gateway: Gateway) -> str:
 
 
 async def test_a_ready_replica_measures(tmp_path: Path) -> None:
-    """All slots are busy, no request is counted, none is load, and the costs are in the metrics."""
+    """A batch is busy, none waits behind it, none is counted as load; the metrics have the costs."""
     engine = ScriptedEngine()
-    gateway = toy_gateway(tmp_path, engine)
+    gateway = toy_gateway(tmp_path, engine, max_concurrency=6)
     async with measuring(gateway) as task:
         await gateway.warm_up.first_ready()
         loads: list[int] = []
@@ -147,7 +147,7 @@ async def test_a_ready_replica_measures(tmp_path: Path) -> None:
         await task
     metrics = page(gateway)
 
-    assert engine.most_running == 2
+    assert engine.most_running == 4
     for unit in ("request", "image_token", "text_token", "output_token"):
         assert f'mm_work_seconds{{model="toy",unit="{unit}"}}' in metrics
     assert 'mm_requests_accepted_total{model="toy"} 0.0' in metrics
