@@ -63,8 +63,8 @@ def pods(result: dict[str, Any]) -> Iterator[str]:
 def one_pod(result: dict[str, Any]) -> Iterator[str]:
     """Yield what a pod does that has one card, and what its answers and features depend on."""
     yield "Backend Reference in a development cluster, with an image that the steps of"
-    yield "the file `runtime/Dockerfile.cuda` made; a pod tries the kernels of its GPU first. In the"
-    yield "table `kernels` is that pod; `python` in a server's is the bench's own encoder."
+    yield "the file `runtime/Dockerfile.cuda` made; a pod tries the kernels of its GPU first. In"
+    yield "the table `kernels` is that pod; `python` in a server's is the bench's own encoder."
     for shape, found in result["shapes"].items():
         yield ""
         yield f"Shape {shape}:"

@@ -137,7 +137,7 @@ def page(gateway: Gateway) -> str:
 
 
 async def test_a_ready_replica_measures(tmp_path: Path) -> None:
-    """A batch is busy, none waits behind it, none is counted as load; the metrics have the costs."""
+    """A batch is busy, none waits behind it or counts as load, and the metrics have the costs."""
     engine = ScriptedEngine()
     gateway = toy_gateway(tmp_path, engine, max_concurrency=6)
     async with measuring(gateway) as task:
