@@ -19,7 +19,6 @@ is written after each measurement, so that a run may be cut off.
 """
 
 import argparse
-import base64
 import json
 import random
 import sys
@@ -31,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 from checkpoints import PATCH, SHAPES
 from cluster_models import (
     WHERE,
@@ -47,7 +45,6 @@ from cluster_shapes import (
     checkpoints_made,
     equal,
     gpus_seen,
-    in_server,
     manifest,
     put_into_claim,
     questions,
@@ -68,17 +65,17 @@ from cluster_stages import (
     uninstalled,
 )
 from gpu_record import RESULTS, write
+from in_pods import encoding, of_features, try_kernels
 from placed import Unit
 from sites import chat
 from two import ANSWER_TOKENS, answers_a_second, beside_images, first_texts, images_a_second, tried
 from two import compared as compared_tokens
 
 from mm_devcluster import cluster
-from mm_devcluster.demo import installation, settings
+from mm_devcluster.demo import settings
 from mm_devcluster.demo.session import Session
 from mm_devcluster.demo.target import Target
 from mm_devcluster.errors import DevClusterError
-from mm_devcluster.images.catalogue import RUNTIME
 from mm_devcluster.paths import state_dir
 from mm_runtime.base.faults import NO_KERNELS
 from mm_runtime.serving.metrics.collected import COLLECTED_SECONDS
@@ -97,65 +94,6 @@ SHARES = {"bigg": {"threadPercentage": 50}}
 
 PROMPTS = 2000
 """That are made to count them a second: more than are answered."""
-
-KERNELS = """
-import logging, torch
-from mm_runtime.reference_engine.fused.opening import open_kernels
-logging.basicConfig()
-raise SystemExit(open_kernels(torch.device("cuda")) is None)
-"""
-"""Run in a pod: fails with the compiler's words where a GPU has none."""
-
-KERNELS_SECONDS = 120
-
-ENCODING = """
-import base64, glob, json, os, statistics, sys, time
-from pathlib import Path
-import numpy as np
-
-for file in glob.glob("/proc/[0-9]*/cmdline"):
-    try:
-        words = open(file).read().split(chr(0))
-        variables = dict(
-            one.partition("=")[::2]
-            for one in open(file.replace("cmdline", "environ")).read().split(chr(0))
-        )
-    except OSError:
-        continue
-    if "--manifest" in words:
-        root = Path(words[words.index("--manifest") + 1]).parent
-        serving = Path(words[words.index("--serving") + 1])
-    if "CUDA_MPS_PIPE_DIRECTORY" in variables and len(sys.argv) < 3:
-        os.environ |= {one: variables[one] for one in variables if one.startswith("CUDA_MPS_")}
-
-from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.serving.directory import EngineDirectory
-
-sharing = ServingPlan.from_json(serving.read_bytes()).sharing
-if "CUDA_MPS_PIPE_DIRECTORY" in os.environ and sharing:
-    os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(sharing.thread_percentage)
-
-import torch
-from mm_runtime.serving.encode.vision.load import load_encoder
-
-engine = EngineDirectory.open(root)
-encoder = load_encoder(engine, engine.vision, device=sys.argv[1], leave_as="bfloat16")
-side, taken = engine.vision.image_size, []
-pixels = np.random.default_rng(0).normal(size=(8, 3, side, side)).astype(np.float32)
-for _ in range(13):
-    began = time.perf_counter()
-    encoder.encode([pixels])
-    taken.append(time.perf_counter() - began)
-rows = torch.as_tensor(encoder.encode([pixels[:1]])[0].table).float()[::16].numpy()
-on_gpu = sys.argv[1] == "CUDA"
-print(json.dumps({
-    "seconds": statistics.median(taken[3:]) / 8,
-    "processors": torch.cuda.get_device_properties(0).multi_processor_count if on_gpu else 0,
-    "rows": base64.b64encode(rows.tobytes()).decode(),
-}))
-"""
-"""Run in a pod with an encoder, with its share of the card: seconds of an image, of eight together,
-from host memory and back; multiprocessors; a sixteenth of the features of one image, in float32."""
 
 
 class Record:
@@ -196,6 +134,11 @@ class Bench:
     def on_gpu(self) -> bool:
         """Whether the cluster has the machine's GPUs."""
         return bool(self.options.gpu != "none")
+
+    @property
+    def device(self) -> str:
+        """Where encoders compute."""
+        return "CUDA" if self.on_gpu else "CPU"
 
     @property
     def side(self) -> int:
@@ -308,44 +251,6 @@ def _p50(unit: Mapping[str, Any]) -> float | None:
     return (unit.get("first_text_ms") or {}).get("p50")
 
 
-def try_kernels(session: Session) -> None:
-    """Run a pod of the runtime's image that computes with the kernels of a GPU.
-
-    Raises:
-        AssertionError: it has none; holds the compiler's words.
-    """
-    target, name = session.target, "kernels"
-    installation.make_namespace(target, settings.DEMO_NAMESPACE)
-    container = {
-        "name": name,
-        "image": session.images[RUNTIME.name].reference,
-        "command": ["python", "-c", KERNELS],
-        "env": [{"name": "TRITON_CACHE_DIR", "value": "/tmp/triton"}],  # noqa: S108
-        "resources": {"limits": {"nvidia.com/gpu": "1"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
-    meta = {"name": name, "namespace": settings.DEMO_NAMESPACE}
-    spec = {"restartPolicy": "Never", "containers": [container]}
-    target.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    phase = ""
-
-    def ended() -> bool:
-        nonlocal phase
-        phase = target.document("pod", name, *WHERE)["status"].get("phase", "")
-        return phase in ("Succeeded", "Failed")
-
-    until("the end of a pod that tries kernels", ended, KERNELS_SECONDS)
-    said = target.call("logs", name, *WHERE)
-    target.call("delete", "pod", name, *WHERE, "--wait=false")
-    assert phase == "Succeeded", said[-3000:]
-
-
 def scored(url: str, model: str, queries: Sequence[Question]) -> list[list[dict[str, Any]]]:
     """Return the tokens of answers at temperature 0, each with the two likeliest."""
     found = []
@@ -356,28 +261,6 @@ def scored(url: str, model: str, queries: Sequence[Question]) -> list[list[dict[
         answer.raise_for_status()
         found.append(answer.json()["choices"][0]["logprobs"]["content"])
     return found
-
-
-def encoding(bench: Bench, pod: Mapping[str, Any], *more: str) -> dict[str, Any]:
-    """Return seconds of an image in the encoder of a pod, its multiprocessors, and features.
-
-    `more`: a word, whichever, gives it all of the card, without MPS.
-    """
-    device = "CUDA" if bench.on_gpu else "CPU"
-    found: dict[str, Any] = json.loads(in_server(bench.target, pod, ENCODING, device, *more))
-    found["rows"] = np.frombuffer(base64.b64decode(found["rows"]), dtype=np.float32)
-    return found
-
-
-def of_features(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how far features of two encoders are apart, and where they were made."""
-    mine, other = here["rows"], there["rows"]
-    return {
-        "processors": [here["processors"], there["processors"]],
-        "seconds": [here["seconds"], there["seconds"]],
-        "equal": round(float((mine == other).mean()), 4),
-        "distance": float(np.linalg.norm(mine - other) / np.linalg.norm(mine)),
-    }
 
 
 def prompts(bench: Bench) -> list[bytes]:
@@ -440,10 +323,10 @@ def alike(bench: Bench) -> dict[str, Any]:
     bench.try_to(
         "prompts_a_second", lambda: answers_a_second(units[:1], [prompts(bench)], options.seconds)
     )
-    features = tried("features of one", lambda: encoding(bench, both[0]))
+    features = tried("features of one", lambda: encoding(target, both[0], bench.device))
     if options.cards == 1 and features:
         alone, again = (
-            tried("features without MPS", lambda: encoding(bench, both[0], "alone"))
+            tried("features without MPS", lambda: encoding(target, both[0], bench.device, "alone"))
             for _ in range(2)
         )
         if alone and again:
@@ -485,7 +368,7 @@ def disaggregated(bench: Bench, first: Mapping[str, Any]) -> None:
     time.sleep(2 * COLLECTED_SECONDS)
     after = encoded_by(server)
     bench.add("encoded_by", {by: count - before.get(by, 0) for by, count in after.items()})
-    features = tried("features of the encoder", lambda: encoding(bench, encoder))
+    features = tried("features of the encoder", lambda: encoding(target, encoder, bench.device))
     bench.add("encoding_seconds", features and features["seconds"])
     if features and first.get("features"):
         bench.add("features", of_features(features, first["features"]))
