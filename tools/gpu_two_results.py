@@ -95,7 +95,7 @@ def one_pod(result: dict[str, Any]) -> Iterator[str]:
     )
     yield (
         f"- {refused:.0f} requests were refused with 503: the gateway's own requests, by which it "
-        "measures work once nobody comes, filled the engine's batch and its queue when clients "
+        "measures work while no client comes, filled the engine's batch and its queue when clients "
         "came. They take no more than the batch since."
     )
     yield ""

@@ -193,7 +193,7 @@ def make_images(
     driver = {
         "LD_LIBRARY_PATH": f"{DRIVER}/lib64:/opt/tensorrt/lib",
         "PATH": f"{VARIABLES['PATH']}:{DRIVER}/bin:/opt/gcc/bin",
-        # The container toolkit writes the linker's cache anew; here it is the machine's.
+        # The container toolkit writes the linker's cache again; here it is the machine's.
         "TRITON_LIBCUDA_PATH": f"{DRIVER}/lib64",
     }
     found = {
