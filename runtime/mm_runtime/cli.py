@@ -263,7 +263,8 @@ def _build(arguments: argparse.Namespace) -> int:
     from mm_runtime.doctor.image_check import image_failure  # noqa: PLC0415
     from mm_runtime.engine_build.build_paths import BuildPaths  # noqa: PLC0415
     from mm_runtime.engine_build.run import BuildOptions, build  # noqa: PLC0415
-    from mm_runtime.store.opening import opened_bucket  # noqa: PLC0415
+    from mm_runtime.store.directory import DirectoryStore  # noqa: PLC0415
+    from mm_runtime.store.opening import open_store  # noqa: PLC0415
 
     read = read_document(BuildPlan, arguments.plan, arguments.plan_sha256)
     adapters = dict(arguments.adapter)
@@ -272,8 +273,9 @@ def _build(arguments: argparse.Namespace) -> int:
         refused := image_failure(plan, arguments.source, arguments.store, *adapters.values())
     ):
         return _built(arguments, refused, ExitCode.PERMANENT)
-    bucket = opened_bucket(arguments.store)
-    directory = arguments.work if bucket else Path(arguments.store)
+    store = open_store(arguments.store)
+    is_bucket = not isinstance(store, DirectoryStore)
+    directory = arguments.work if is_bucket else Path(arguments.store)
     if directory is None:
         raise PermanentError(
             f"{arguments.store} is a bucket: name a directory to build in, --work."
@@ -295,10 +297,10 @@ def _build(arguments: argparse.Namespace) -> int:
         holder=arguments.holder,
     )
     with StopSignal() as stop:
-        if bucket:
+        if is_bucket:
             from mm_runtime.store.building import build_into  # noqa: PLC0415 (see module)
 
-            result, code = build_into(bucket, options, stop)
+            result, code = build_into(store, options, stop)
         else:
             result, code = build(options, stop)
         return _built(arguments, result, code)

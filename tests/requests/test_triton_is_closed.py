@@ -10,10 +10,10 @@ import pytest
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.triton_server.engine import TritonEngine
 from mm_runtime.base.grpc_channel import ENCODER_KEY, GRPC_KEY_PREFIX
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.encode.disaggregated.client import MODEL
 from support.encoder_pairs import KEY, disaggregated
 from support.served import Served, start_serving

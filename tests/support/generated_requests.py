@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api import parsing
-from mm_runtime.gateway.errors import InvalidRequestError
 from support.mutations import STRANGE, changed
 from support.schema_checks import Document, Schema, parts_at, steps_of
 

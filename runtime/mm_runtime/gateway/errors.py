@@ -1,44 +1,11 @@
-"""What can go wrong with a request behind the edge; all of it, for the modules of the gateway.
+"""What can go wrong with the engine behind the gateway; `mm_edge.errors` has everything else.
 
 The dataplane raises these without knowing HTTP; `mm_edge.errors` has the map to it.
 """
 
 from http import HTTPStatus
 
-from mm_edge.errors import (
-    BodyTimeoutError,
-    BodyTooLargeError,
-    DrainingError,
-    ErrorResponse,
-    GatewayError,
-    InvalidRequestError,
-    KeyLimitError,
-    NotAuthenticatedError,
-    OverloadedError,
-    RetryLaterError,
-    UnknownModelError,
-    error_response,
-)
-
-__all__ = [
-    "BodyTimeoutError",
-    "BodyTooLargeError",
-    "DrainingError",
-    "EngineFailedError",
-    "EngineTimeoutError",
-    "EngineUnavailableError",
-    "ErrorResponse",
-    "GatewayError",
-    "InvalidRequestError",
-    "KeyLimitError",
-    "NotAuthenticatedError",
-    "OverloadedError",
-    "RetryLaterError",
-    "UnknownModelError",
-    "engine_failed",
-    "engine_unavailable",
-    "error_response",
-]
+from mm_edge.errors import GatewayError, RetryLaterError
 
 
 class EngineUnavailableError(RetryLaterError):

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
@@ -29,7 +30,6 @@ from mm_runtime.gateway.backends.backend import Forms
 from mm_runtime.gateway.backends.engine import EngineRequest, Form
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
 from mm_runtime.gateway.backends.sampling import sampling_of
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.accepted import check_features, check_media, check_recordings
 from mm_runtime.gateway.media.audio import is_silent
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader

@@ -8,9 +8,8 @@ from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.run import BuildOptions, build, build_failure, built
 from mm_runtime.errors import EngineBusyError, EngineCorruptError, RuntimeCommandError
-from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.directory import DirectoryStore
-from mm_runtime.store.engines import copy_engine, parse_manifest, problems
+from mm_runtime.store.engines import EngineStore, copy_engine, parse_manifest, problems
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +18,7 @@ PUBLISH = "publish"
 
 
 def build_into(
-    store: BucketStore, options: BuildOptions, stop: StopSignal
+    store: EngineStore, options: BuildOptions, stop: StopSignal
 ) -> tuple[BuildResult, ExitCode]:
     """Build an engine into a bucket, or find it there; never raises for a build that failed.
 
@@ -49,7 +48,7 @@ def build_into(
     return published, ExitCode.OK
 
 
-def _reusable(store: BucketStore, fingerprint: str) -> bool:
+def _reusable(store: EngineStore, fingerprint: str) -> bool:
     if fingerprint not in store.fingerprints():
         return False
     try:
@@ -70,7 +69,7 @@ def _reusable(store: BucketStore, fingerprint: str) -> bool:
 
 
 def _result(
-    store: BucketStore, fingerprint: str, step_seconds: dict[str, float], *, reused: bool
+    store: EngineStore, fingerprint: str, step_seconds: dict[str, float], *, reused: bool
 ) -> BuildResult:
     content = store.manifest(fingerprint)
     manifest = parse_manifest(content, fingerprint, str(store))

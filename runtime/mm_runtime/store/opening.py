@@ -8,30 +8,17 @@ from mm_runtime.sources.address import BUCKET, parse_bucket
 from mm_runtime.store.directory import DirectoryStore
 
 if TYPE_CHECKING:
-    from mm_runtime.store.bucket import BucketStore
     from mm_runtime.store.engines import EngineStore
-
-
-def opened_bucket(text: str) -> "BucketStore | None":
-    """Return the store if it is a bucket, None if it is a directory; PermanentError: neither."""
-    if text.startswith(BUCKET):
-        return _bucket(text)
-    open_store(text)
-    return None
 
 
 def open_store(text: str) -> "EngineStore":
     """Return the store at a path or at `s3://BUCKET/PREFIX`; PermanentError: another scheme."""
     if text.startswith(BUCKET):
-        return _bucket(text)
+        from mm_runtime.store.bucket import BucketStore  # noqa: PLC0415 (see module)
+
+        return BucketStore(parse_bucket(text))
     if "://" in text:
         raise PermanentError(
             f"{text!r} is not a store; expected a directory or s3://BUCKET/PREFIX."
         )
     return DirectoryStore(Path(text))
-
-
-def _bucket(text: str) -> "BucketStore":
-    from mm_runtime.store.bucket import BucketStore  # noqa: PLC0415 (see module)
-
-    return BucketStore(parse_bucket(text))

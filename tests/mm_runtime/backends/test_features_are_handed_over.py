@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file
 
+from mm_edge.errors import GatewayError
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.vllm.client import VllmDialect
 from mm_runtime.backends.vllm.features import FILE, LEAVING_SECONDS, FeatureFolder, HandOver
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
-from mm_runtime.gateway.errors import GatewayError
 from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.images.normalisation import Bytes
 from mm_runtime.serving.encode.disaggregated.client import EncoderError, FallbackReason

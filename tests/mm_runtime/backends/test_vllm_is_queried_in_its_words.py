@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mm_edge.errors import GatewayError, InvalidRequestError
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.vllm.client import VllmDialect
 from mm_runtime.backends.vllm.forms import VllmForms
@@ -21,7 +22,7 @@ from mm_runtime.gateway.api.stated_form import (
 from mm_runtime.gateway.api.tool_dialects import HERMES, LLAMA, MISTRAL, ToolDialect
 from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import LIKELIEST, Ended, EngineRequest, Text
-from mm_runtime.gateway.errors import EngineFailedError, GatewayError, InvalidRequestError
+from mm_runtime.gateway.errors import EngineFailedError
 from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.gateway.media.audio import decode_audio, encode_wav
 from mm_runtime.gateway.media.frames import Video

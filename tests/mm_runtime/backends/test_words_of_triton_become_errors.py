@@ -2,13 +2,9 @@
 
 import pytest
 
+from mm_edge.errors import GatewayError, InvalidRequestError
 from mm_runtime.backends.triton_server.engine import reported_error
-from mm_runtime.gateway.errors import (
-    EngineFailedError,
-    EngineUnavailableError,
-    GatewayError,
-    InvalidRequestError,
-)
+from mm_runtime.gateway.errors import EngineFailedError, EngineUnavailableError
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.evaluation import EVALUATION_NAME, EvaluationReport
 from mm_api.documents.serving_plan import ServingPlan
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends import BACKENDS
 from mm_runtime.base.engine_python import VARIABLE
 from mm_runtime.cli import main
@@ -29,7 +30,6 @@ from mm_runtime.engine_build.commands.in_process import (
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.wiring import build_gateway
 from mm_runtime.serving.directory import EngineDirectory
 from support import damaged_engines

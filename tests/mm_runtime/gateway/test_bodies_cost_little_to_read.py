@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mm_edge.errors import InvalidRequestError
 from mm_edge.json_cost import MAX_ELEMENTS, MAX_ESCAPES, TEXT_BYTES, check_cost
 from mm_runtime.backends.reference import forms as reference_forms
 from mm_runtime.backends.reference.forms import ReferenceForms
@@ -28,7 +29,6 @@ from mm_runtime.gateway.api.parsing import parse_chat, parse_completion
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.backends.backend import Forms
 from mm_runtime.gateway.backends.forms import form_of
-from mm_runtime.gateway.errors import InvalidRequestError
 from support.cases import cases
 from support.gateways import MODEL, client_of, toy_gateway
 from support.images import data_url

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.pool import Decoders, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.image_cache import DecodedImageCache

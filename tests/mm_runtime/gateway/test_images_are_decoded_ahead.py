@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mm_edge.body_budget import BodyBudget
-from mm_runtime.gateway.errors import InvalidRequestError, OverloadedError
+from mm_edge.errors import InvalidRequestError, OverloadedError
 from mm_runtime.gateway.media import images
 from mm_runtime.gateway.media.decoding.pool import Decoders, Found, Run
 from mm_runtime.gateway.media.decoding.process import DecoderLimits

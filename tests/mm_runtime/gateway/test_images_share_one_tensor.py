@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.errors import InvalidRequestError
 
 GREEDY = Sampling(temperature=0, top_p=1, presence_penalty=None, frequency_penalty=None, seed=0)
 

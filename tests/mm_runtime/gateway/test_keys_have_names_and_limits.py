@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mm_api.documents.serving_plan import KeyLimitPlan
+from mm_edge.errors import InvalidRequestError, KeyLimitError
 from mm_edge.key_limits import Budget, KeyLimits
 from mm_edge.keys import MOST_KEYS, read_keys
 from mm_runtime.backends.triton_server.engine import TritonEngine
@@ -19,7 +20,6 @@ from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.admission.fair_queue import FairQueue, Ticket, Waiting
 from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
-from mm_runtime.gateway.errors import InvalidRequestError, KeyLimitError
 from mm_runtime.gateway.wiring import Gateway
 from support.cases import cases
 from support.eventually import eventually_async

@@ -9,9 +9,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.backends.engine import EngineRequest, Sampling
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits
 from mm_runtime.gateway.media.decoding.wire import (

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm_api.backends import BACKENDS, REFERENCE
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.parameters import (
@@ -20,7 +21,6 @@ from mm_runtime.gateway.api.parameters import (
 from mm_runtime.gateway.api.parsing import parse_chat, parse_completion
 from mm_runtime.gateway.api.responses import ResponsesRequest
 from mm_runtime.gateway.api.unused import INSTEAD
-from mm_runtime.gateway.errors import InvalidRequestError
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "parameters.md"
 QUESTION = {"model": "m", "messages": [{"role": "user", "content": "?"}]}

@@ -12,10 +12,11 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.openai_server.client import OpenAiServerEngine
 from mm_runtime.backends.vllm.client import VllmDialect
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
-from mm_runtime.gateway.errors import EngineUnavailableError, InvalidRequestError
+from mm_runtime.gateway.errors import EngineUnavailableError
 from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.gateway.media.decoding.jobs import image_job
 from mm_runtime.gateway.media.decoding.pool import Decoders

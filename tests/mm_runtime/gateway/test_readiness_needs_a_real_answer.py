@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError, engine_failed
+from mm_runtime.gateway.errors import EngineFailedError, engine_failed
 from mm_runtime.gateway.media.video import VideoLimits, read_video
 from mm_runtime.gateway.preparation import Preparation
 from mm_runtime.gateway.prompts.layout import PromptLayout

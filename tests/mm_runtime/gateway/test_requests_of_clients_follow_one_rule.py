@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
@@ -18,7 +19,6 @@ from mm_runtime.gateway.api.parsing import (
     parse_transcription,
 )
 from mm_runtime.gateway.api.unused import NOT_USED, OF_OTHER_SERVERS
-from mm_runtime.gateway.errors import InvalidRequestError
 from support import client_bodies, tool_templates
 from support.client_bodies import BODIES, CHAT, HISTORIES, NO_ARGUMENTS, RESPONSE, TEXT, Sent
 from support.gateways import MODEL, client_of, toy_gateway

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.triton_server.engine import reported_error
 from mm_runtime.backends.trtllm.forms import check_kept
-from mm_runtime.gateway.errors import EngineFailedError, InvalidRequestError
+from mm_runtime.gateway.errors import EngineFailedError
 
 TREE = {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.parsing import (
     parse_chat,
     parse_completion,
     parse_response,
     parse_transcription,
 )
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.http.openapi import openapi_document
 from support.generated_requests import form
 from support.schema_checks import Document

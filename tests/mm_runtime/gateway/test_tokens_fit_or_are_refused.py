@@ -2,13 +2,13 @@
 
 import pytest
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.admission.tokens import (
     ContextLimits,
     TokenBudget,
     budget_tokens,
     check_characters,
 )
-from mm_runtime.gateway.errors import InvalidRequestError
 from support.cases import cases
 
 LIMITS = ContextLimits(max_input_len=100, max_seq_len=120)

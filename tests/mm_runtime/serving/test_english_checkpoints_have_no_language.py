@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mm_api.documents.vllm_serve import VllmServe
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.vllm.client import open_vllm
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio_reader import AudioReader
 from mm_runtime.gateway.media.decoding.pool import Decoders
 from mm_runtime.gateway.media.decoding.process import DecoderLimits

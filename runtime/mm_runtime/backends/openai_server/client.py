@@ -15,16 +15,12 @@ from typing import Any, Protocol
 import aiohttp
 import pybase64
 
+from mm_edge.errors import GatewayError, InvalidRequestError
 from mm_runtime.backends.openai_server.body import ChatBody, MediaFile
 from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
-from mm_runtime.gateway.errors import (
-    GatewayError,
-    InvalidRequestError,
-    engine_failed,
-    engine_unavailable,
-)
+from mm_runtime.gateway.errors import engine_failed, engine_unavailable
 from mm_runtime.gateway.media.as_sent import AsSent, Check, held_bytes
 from mm_runtime.gateway.media.encoding_memory import EncodingMemory
 

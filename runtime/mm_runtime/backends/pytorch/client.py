@@ -8,6 +8,7 @@ from typing import Any
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.trtllm_serve import TrtllmServe
 from mm_api.gateway_memory import encoding_bytes
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.openai_server.body import (
     ChatBody,
     Files,
@@ -22,7 +23,6 @@ from mm_runtime.backends.trtllm.forms import JSON_SCHEMA, REGEX, forms_of_versio
 from mm_runtime.base.chat_template import Media, TemplateRefusedError, Tool, Turn
 from mm_runtime.gateway.backends.backend import Capabilities
 from mm_runtime.gateway.backends.engine import EngineRequest, Form
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.prompts.loading import load_turn_writer
 from mm_runtime.serving.directory import EngineDirectory
 

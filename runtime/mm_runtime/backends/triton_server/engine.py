@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.serving_plan import ServingPlan
+from mm_edge.errors import GatewayError, InvalidRequestError
 from mm_runtime.backends.triton_server.client import Tensor, TritonClient, tensor_of
 from mm_runtime.backends.triton_server.inputs import (
     build_inputs,
@@ -31,12 +32,7 @@ from mm_runtime.gateway.api.finish_reason import FinishReason
 from mm_runtime.gateway.api.scores import TokenScore
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.backends.token_text import Decode, TokenText
-from mm_runtime.gateway.errors import (
-    GatewayError,
-    InvalidRequestError,
-    engine_failed,
-    engine_unavailable,
-)
+from mm_runtime.gateway.errors import engine_failed, engine_unavailable
 from mm_runtime.repository.configs.gateway_inputs import GUIDE
 from mm_runtime.repository.configs.scored_ensemble import (
     LIKELIEST_IDS,

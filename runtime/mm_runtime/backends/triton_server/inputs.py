@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.triton_server.client import Tensor
 from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.frames import Video
 from mm_runtime.repository.configs.gateway_inputs import (
     BIAS_IDS,

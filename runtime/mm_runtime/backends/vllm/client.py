@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.documents.vllm_serve import FeatureFolder as FeatureFolderPlan
 from mm_api.gateway_memory import encoding_bytes
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.backends.openai_server.body import (
     ChatBody,
     Files,
@@ -29,7 +30,6 @@ from mm_runtime.backends.vllm.features import PARALLEL, FeatureFolder, HandOver
 from mm_runtime.base.chat_template import Media
 from mm_runtime.gateway.api.audio import TRANSLATE
 from mm_runtime.gateway.backends.engine import EngineRequest
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.gateway.media.audio import encode_wav
 from mm_runtime.gateway.media.frames import Video

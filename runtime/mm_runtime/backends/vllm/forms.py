@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.schema_size import least_size
 from mm_runtime.gateway.api.stated_form import (
     AnyObject,
@@ -19,7 +20,6 @@ from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function
 from mm_runtime.gateway.backends.engine import Form
 from mm_runtime.gateway.backends.forms import ANY_OBJECT, call_schema, check_bytes
-from mm_runtime.gateway.errors import InvalidRequestError
 
 
 class VllmForms:

@@ -7,7 +7,7 @@ nothing: seventy-two addresses of a slow host, again and again, kept all other c
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mm_runtime.gateway.errors import OverloadedError
+from mm_edge.errors import OverloadedError
 
 
 class Fetching:

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
+from mm_edge.errors import InvalidRequestError, OverloadedError
 from mm_runtime.gateway.admission.fair_queue import PLAIN, FairQueue, Ticket
-from mm_runtime.gateway.errors import InvalidRequestError, OverloadedError
 
 _RETRY_AFTER_SECONDS = 1
 """A place is free as soon as any request ends."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.serving.prompts.tokens import surely_exceeds
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel
 
 from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT, VLLM
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import (
     ChatRequest,
@@ -18,7 +19,6 @@ from mm_runtime.gateway.api.openai import (
     SampledRequest,
 )
 from mm_runtime.gateway.api.unused import NOT_USED, is_unused
-from mm_runtime.gateway.errors import InvalidRequestError
 
 _ALL, _NONE = frozenset[str](BACKENDS), frozenset[str]()
 _NOT_PYTORCH = _ALL - {PYTORCH.name}

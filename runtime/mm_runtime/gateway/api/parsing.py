@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from mm_edge.errors import InvalidRequestError
 from mm_edge.json_cost import check_cost
 from mm_edge.json_text import without_mark
 from mm_runtime.gateway.api.audio import TranscriptionRequest, TranslationRequest
@@ -23,7 +24,6 @@ from mm_runtime.gateway.api.responses import (
     places_of,
 )
 from mm_runtime.gateway.api.unused import INSTEAD, NOT_USED
-from mm_runtime.gateway.errors import InvalidRequestError
 
 _Request = TypeVar("_Request", bound=BaseModel)
 

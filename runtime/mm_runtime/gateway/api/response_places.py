@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_edge.errors import InvalidRequestError
 
 _MESSAGE = re.compile(r"messages\[(\d+)\]((?:\.\w+|\[\d+\])*)")
 _RENAMED = (

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, StrictBool, Tag
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.messages import MAX_MESSAGES, MAX_PARTS, RefusalPart
 from mm_runtime.gateway.api.openai import MAX_LABELS, MAX_TOKENS, ChatRequest, Unserved
 from mm_runtime.gateway.api.response_format import JsonFormat, NamedSchema, TextFormat
@@ -19,7 +20,6 @@ from mm_runtime.gateway.api.tools import (
 )
 from mm_runtime.gateway.api.unused import NOT_USED
 from mm_runtime.gateway.api.wire import JsonObject, Wire, form, null_is
-from mm_runtime.gateway.errors import InvalidRequestError
 
 _Label = Annotated[str, Field(max_length=256)]
 

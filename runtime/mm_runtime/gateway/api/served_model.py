@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from mm_api.contract import MODEL_ALIAS
 from mm_api.documents.model_facts import AudioFacts
 from mm_api.modalities import Modality, held
+from mm_edge.errors import UnknownModelError
 from mm_runtime.gateway.admission.tokens import ContextLimits
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
-from mm_runtime.gateway.errors import UnknownModelError
 
 
 @dataclass(frozen=True, slots=True)

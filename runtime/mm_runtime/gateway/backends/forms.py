@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.openai import ChatRequest, SampledRequest
 from mm_runtime.gateway.api.responses import ResponsesChat
 from mm_runtime.gateway.api.stated_form import stated_form
@@ -10,7 +11,6 @@ from mm_runtime.gateway.api.tool_dialects import ToolDialect
 from mm_runtime.gateway.api.tools import Function, NamedChoice
 from mm_runtime.gateway.backends.backend import Forms
 from mm_runtime.gateway.backends.engine import MAX_FORM_BYTES, Form
-from mm_runtime.gateway.errors import InvalidRequestError
 
 ANY_OBJECT = {"type": "object", "additionalProperties": True}
 """`json_object`: xgrammar's own grammar of JSON would allow lists, too."""

@@ -4,11 +4,11 @@ import secrets
 from dataclasses import replace
 from typing import Any
 
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import ChatRequest, CompletionRequest
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.backends.engine import Sampling
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.serving.sampling_table import OF_TOKENS
 
 

@@ -29,6 +29,13 @@ from mm_edge.body import (
 )
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
+from mm_edge.errors import (
+    ErrorResponse,
+    InvalidRequestError,
+    KeyLimitError,
+    RetryLaterError,
+    error_response,
+)
 from mm_edge.json_cost import is_soon_parsed
 from mm_edge.json_text import encode
 from mm_edge.key_limits import KeyClaim, KeyLimits
@@ -60,14 +67,7 @@ from mm_runtime.gateway.dataplane import (
     Finished,
     Piece,
 )
-from mm_runtime.gateway.errors import (
-    EngineTimeoutError,
-    ErrorResponse,
-    InvalidRequestError,
-    KeyLimitError,
-    RetryLaterError,
-    error_response,
-)
+from mm_runtime.gateway.errors import EngineTimeoutError
 from mm_runtime.gateway.http.record import ExchangeRecord
 from mm_runtime.gateway.http.reply import Reply
 from mm_runtime.gateway.metrics import GatewayMetrics

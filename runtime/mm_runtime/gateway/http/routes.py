@@ -15,14 +15,9 @@ from mm_api.contract import GATEWAY_EVALUATION, GATEWAY_LIVE, GATEWAY_READY, MET
 from mm_api.documents.evaluation import EvaluationReport
 from mm_edge.auth import BearerAuth
 from mm_edge.drain import Drain
+from mm_edge.errors import ErrorResponse, GatewayError, InvalidRequestError, error_response
 from mm_edge.request_log import note
 from mm_runtime.gateway.api.served_model import ServedModel
-from mm_runtime.gateway.errors import (
-    ErrorResponse,
-    GatewayError,
-    InvalidRequestError,
-    error_response,
-)
 from mm_runtime.gateway.http.docs_page import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint
 from mm_runtime.gateway.http.openapi import openapi_document

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from mm_api.families.family import MOST_RECORDINGS
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.served_model import ServedModel
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.images import ImageReference, VideoReference
 from mm_runtime.gateway.media.recordings import AudioReference
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.media.audio import Samples
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.gateway.media.decoding.jobs import AUDIO_SECONDS, audio_job

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_edge.body_budget import BodyBudget
+from mm_edge.errors import InvalidRequestError
 from mm_edge.tracing import span
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.as_sent import as_sent
 from mm_runtime.gateway.media.container import BadRecordingError
 from mm_runtime.gateway.media.decoding.jobs import (

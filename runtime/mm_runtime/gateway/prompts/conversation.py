@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mm_api.families.prompt import PromptStyle
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.base.chat_template import Call, Media, TemplateRefusedError, Tool, Turn
 from mm_runtime.gateway.api.messages import (
     THOUGHTS,
@@ -21,7 +22,6 @@ from mm_runtime.gateway.api.messages import (
 )
 from mm_runtime.gateway.api.openai import ChatRequest
 from mm_runtime.gateway.api.tool_dialects import ToolDialect
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.media.frame_choice import FrameChoice
 from mm_runtime.gateway.media.images import ImageReference, VideoReference
 from mm_runtime.gateway.media.recordings import AudioReference

@@ -6,7 +6,7 @@ The preprocessing model counts the same way, so what passes here fits there.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.processors.prepared import ImageProcessor, Size
 from mm_runtime.serving.prompts.questions import QuestionWriter

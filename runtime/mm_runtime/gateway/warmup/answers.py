@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_api.documents.evaluation import EvaluationPrompt
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.base.chat_template import Media, Turn
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest, Text
 from mm_runtime.gateway.dataplane import ChatService
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.warmup.agreement import Served
 from mm_runtime.images.sample import evaluation_images
 from mm_runtime.serving.preprocess.audio.tones import tone

@@ -12,7 +12,7 @@ from math import isqrt
 
 from PIL import Image
 
-from mm_runtime.gateway.errors import InvalidRequestError
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.media.video import FRAME_ROW
 from mm_runtime.gateway.preparation import AnyRequest, Preparation
 from mm_runtime.gateway.warmup.own_requests import PromptRequest, encoded, image_part, question

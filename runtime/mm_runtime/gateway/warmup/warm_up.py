@@ -16,9 +16,9 @@ from PIL import Image
 from mm_api.documents.evaluation import EvaluationReport
 from mm_api.documents.server_state import PROBLEM_CHARACTERS
 from mm_api.quoted_text import steady
+from mm_edge.errors import InvalidRequestError
 from mm_runtime.base.chat_template import Turn
 from mm_runtime.gateway.dataplane import ChatService
-from mm_runtime.gateway.errors import InvalidRequestError
 from mm_runtime.gateway.metrics import GatewayMetrics
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.preparation import AnyRequest
