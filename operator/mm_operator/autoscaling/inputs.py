@@ -9,7 +9,7 @@ from mm_operator.autoscaling.pressure import Pressure
 from mm_operator.autoscaling.queue import Queue
 
 _DIGITS = 3
-"""Significant digits: enough to follow a decision, few enough to be read."""
+"""Significant digits: enough to follow a decision; more would make every tick a write."""
 
 
 def problem_of(traffic: Traffic | None, problem: str) -> str:
@@ -60,7 +60,7 @@ def inputs_of(
     if traffic is not None:
         found |= _numbers(traffic)
     return {
-        name: _rounded(float(value))
+        name: rounded(float(value))
         for name, value in found.items()
         if value is not None and math.isfinite(value)
     }
@@ -90,5 +90,5 @@ def _numbers(traffic: Traffic) -> dict[str, float]:
     return numbers | {f"latency{name}Seconds": value for name, value in traffic.latencies.items()}
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")

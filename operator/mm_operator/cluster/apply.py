@@ -23,7 +23,7 @@ from mm_operator.cluster.client import Client
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
-from mm_operator.cluster.owners import DELAY_SECONDS, OwnerWriter, change_between, owners_in
+from mm_operator.cluster.owners import OwnerWriter, change_between, owners_in
 from mm_operator.cluster.ownership import is_in_sync, is_ours, why_taken
 from mm_operator.cluster.refusals import growth_refused, stage_error
 from mm_operator.cluster.resources import BY_KIND
@@ -67,10 +67,7 @@ class Applied:
 
 
 class Applier:
-    """Applies objects in rank order; the answers to our own writes go into the cache at once.
-
-    `owners_delay_seconds`: see `mm_operator.cluster.owners`; 0 writes owners at once.
-    """
+    """Applies objects in rank order; the answers to our own writes go into the cache at once."""
 
     def __init__(
         self,
@@ -79,19 +76,16 @@ class Applier:
         models: ModelCache,
         *,
         wake: Callable[[Key], None] = lambda _key: None,
-        owners_delay_seconds: float = DELAY_SECONDS,
     ) -> None:
         self._client = client
         self.cache = cache
         self._known: dict[Address, tuple[int, str]] = {}
-        self._together = owners_delay_seconds > 0
         self._owners = OwnerWriter(
             cache,
             models,
             same_content=self._same_content,
             send=lambda intent, version: self._send(intent, None, version),
             wake=wake,
-            delay_seconds=owners_delay_seconds,
         )
 
     def prepare(self, documents: Iterable[Mapping[str, Any]]) -> tuple[Prepared, ...]:
@@ -197,7 +191,7 @@ class Applier:
             if _has_its_owners(live, intent):
                 return False
             change = change_between(live, intent)
-            if intent.shared and self._together and self._owners.defer(item.address, change, live):
+            if intent.shared and self._owners.defer(item.address, change, live):
                 return False
         if live is not None and intent.shared:
             owners = change_between(live, intent).applied_to(owners_in(live))

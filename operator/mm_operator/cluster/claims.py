@@ -4,7 +4,7 @@ Each is read once and then every ten minutes.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any
 
@@ -36,9 +36,8 @@ class Attached(Enum):
 class ClaimModes:
     """Knows for each model which of its claims only one node, or only one pod, may attach."""
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._clock = clock
         self._known: dict[tuple[str, str], tuple[Attached, float]] = {}
         """By namespace and name: what was read last, and until when it is not read again."""
 
@@ -49,7 +48,7 @@ class ClaimModes:
         """
         for claim in record.claims:
             key = (record.key.namespace, claim)
-            if key in self._known and self._clock() < self._known[key][1]:
+            if key in self._known and time.monotonic() < self._known[key][1]:
                 continue
             found = await self._client.get(CLAIM, *key)
             bound = found is not None and bool((found.get("spec") or {}).get("volumeName"))
@@ -57,7 +56,7 @@ class ClaimModes:
             # One that is refused is soon created again, and the model waits for that.
             lasts = bound and attached is not Attached.BY_ONE_POD
             kept = _MAX_AGE_SECONDS if lasts else _UNBOUND_SECONDS
-            self._known[key] = attached, self._clock() + kept
+            self._known[key] = attached, time.monotonic() + kept
 
     def for_one_node(self, record: ModelRecord) -> tuple[str, ...]:
         return self._such(record, Attached.BY_ONE_NODE, Attached.BY_ONE_POD)

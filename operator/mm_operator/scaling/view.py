@@ -14,12 +14,10 @@ from mm_api.v1alpha1 import (
     WorkStatus,
 )
 from mm_operator.autoscaling import Decision, ScalingReason, Veto, WorkCost
+from mm_operator.autoscaling.inputs import rounded
 from mm_operator.model import ScalingView
 
 MOST_CHANGES = 10
-
-_SIGNIFICANT = 3
-"""Digits of a number in the status: more would make every tick a write."""
 
 _RECOMMENDING = (
     "status.scaling says what would be done; set autoscaling.mode to Enforce to have it done"
@@ -75,7 +73,7 @@ def make_view(
             current=decision.current,
             reason=str(decision.reason),
             message=decision.message,
-            inputs={name: rounded(value) for name, value in sorted(decision.inputs.items())},
+            inputs=dict(sorted(decision.inputs.items())),
             vetoes=[f"{one.veto}: {one.message}" for one in decision.vetoes],
             objectives=[
                 ObjectiveStatus(
@@ -133,10 +131,6 @@ def change(moment: float, before: int, after: int, reason: str) -> ScalingChange
 def moment_of(entry: ScalingChange) -> float:
     """Return when a change was, in Unix seconds."""
     return datetime.fromisoformat(entry.time).timestamp()
-
-
-def rounded(value: float) -> float:
-    return float(f"{value:.{_SIGNIFICANT}g}")
 
 
 def _condition(
