@@ -220,8 +220,9 @@ ROLLOUT: Final[dict[str, Advice]] = {
         "Wait, or end it with `mmctl rollout promote` or `abort`.",
     ),
     Reason.CANARY_ROLLED_BACK: Advice(
-        "The new revision was worse than the stable one, did not start, or had too few requests "
-        "by `spec.rollout.progressDeadline`. The stable one answers.",
+        "The new revision was worse than the stable one or answered otherwise (`AnswersDiffer`), "
+        "did not start, or had too few requests by `spec.rollout.progressDeadline`. The stable one "
+        "answers.",
         "Read `status.rollout`, then change the spec; `mmctl rollout promote` takes the revision "
         "all the same.",
     ),

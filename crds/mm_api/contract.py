@@ -31,6 +31,9 @@ GATEWAY_PORT: Final = 8080
 ROUTER_PORT: Final = 8080
 """The router's OpenAI endpoint for all models."""
 
+REPLAY_HEADER: Final = "x-multimodal-replay"
+"""Marks what the router sends once more, to compare revisions: clients come first."""
+
 MODEL_ALIAS: Final = "model"
 """What programs call the one model of DashInfer-VLM's server: at gateway and router, too, where
 there is one."""

@@ -26,6 +26,7 @@ from mm_router.hold import HoldLimits, Holds
 from mm_router.key_admission import KeyAdmission
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import read_form, read_json
+from mm_router.replays import Replays
 from mm_router.routes import Public, State
 from mm_router.settings import Settings
 from mm_router.upstream import Upstream
@@ -53,11 +54,13 @@ class Router:
     public: Public
     upstream: Upstream
     reader: Executor
+    replays: Replays
     keys: KeyAdmission | None
     tracer: Any
 
     async def close(self) -> None:
         """Close every connection to replicas, and the thread; send the last spans."""
+        await self.replays.close()
         await self.upstream.close()
         self.reader.shutdown()
         if self.tracer is not None:
@@ -72,6 +75,7 @@ def build_router(settings: Settings) -> Router:
     fleet, reader = Fleet(metrics, holds, time.monotonic), ThreadPoolExecutor(1, "bodies")
     bodies = BodyBudget(settings.body_memory_bytes)
     attempts = Attempts(fleet, holds, upstream, metrics)
+    replays = Replays(attempts, drain, reader, time.monotonic)
     limits = ForwardLimits(
         max_body_bytes=settings.max_body_bytes,
         upload=UploadLimits(_BODY_SECONDS),
@@ -88,6 +92,7 @@ def build_router(settings: Settings) -> Router:
         path: Forward(
             fleet=fleet,
             attempts=attempts,
+            replays=replays,
             drain=drain,
             bodies=bodies,
             metrics=metrics,
@@ -100,7 +105,7 @@ def build_router(settings: Settings) -> Router:
     }
     public = Public(forwards, lambda: fleet.catalog, drain)
     tracer = open_tracer("multimodal-router", metrics.count_dropped_spans)
-    return Router(fleet, holds, metrics, drain, public, upstream, reader, keys, tracer)
+    return Router(fleet, holds, metrics, drain, public, upstream, reader, replays, keys, tracer)
 
 
 def public_server(router: Router, settings: Settings) -> EdgeServer:

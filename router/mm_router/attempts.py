@@ -57,6 +57,7 @@ class Outgoing:
     headers: Mapping[str, str]
     body: bytes
     streams: bool = False
+    with_images: bool = False
 
     @property
     def label(self) -> str:
@@ -132,7 +133,7 @@ class Attempts:
         """Return the answer of one replica, or why another one may be tried: the visit is over."""
         event("sent", **{"server.address": visit.replica})
         try:
-            received = await self._send(visit.replica, request)
+            received = await self.send(visit.replica, request)
         except UnreachableError:
             visit.failed(Failure.UNREACHABLE)
             visit.end()
@@ -156,7 +157,12 @@ class Attempts:
             visit.prompt_done()
         return received
 
-    async def _send(self, replica: str, request: Outgoing) -> Received:
+    async def send(self, replica: str, request: Outgoing) -> Received:
+        """Send a request once; return its answer, to be closed.
+
+        Raises:
+            UnreachableError, BrokenError: there is none.
+        """
         answer = await self.upstream.send(replica, request.target, request.headers, request.body)
         try:
             return await receive_answer(answer)

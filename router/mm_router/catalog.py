@@ -18,14 +18,27 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class ReplayLimits:
+    """Chats of which modalities, how many in a minute, and the tokens of an answer."""
+
+    modalities: tuple[str, ...]
+    samples_per_minute: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class Canary:
-    """A new revision beside the stable one: its share in percent, and what is tolerated of it."""
+    """A new revision beside the stable one: its share in percent, and what is tolerated of it.
+
+    `replay`: None: nothing is replayed.
+    """
 
     revision: str
     step: int
     weight: int
     first_text: int = 0
     inter_token: int = 0
+    replay: ReplayLimits | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

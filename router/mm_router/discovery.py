@@ -13,7 +13,7 @@ from mm_api.modalities import MODALITIES
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import ENDPOINT_SLICE, MODEL
-from mm_router.catalog import Canary, Model
+from mm_router.catalog import Canary, Model, ReplayLimits
 from mm_router.demand import ModelSize
 from mm_router.fleet import Fleet, ReplicasKey
 
@@ -167,7 +167,15 @@ def _canary(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Canary | None
         weight=rollout["weight"],
         first_text=analysis.get("firstTextIncreasePercent") or 0,
         inter_token=analysis.get("interTokenIncreasePercent") or 0,
+        replay=_replay(analysis.get("answers")),
     )
+
+
+def _replay(answers: Mapping[str, Any] | None) -> ReplayLimits | None:
+    if not answers:
+        return None
+    named = ("samplesPerMinute", "maxTokens")
+    return ReplayLimits(tuple(answers["modalities"]), *(answers[one] for one in named))
 
 
 def _obstacle(conditions: Mapping[str, Mapping[str, Any]]) -> str:

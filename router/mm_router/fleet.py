@@ -72,10 +72,16 @@ class Fleet:
         """Return whose replicas may answer a request: the revision of its key, then the other."""
         if model.canary is None:
             return (model.key,)
-        canary = (*model.key, model.canary.revision[:REVISION_DIGITS])
         own = version_of(affinity or next(self._turns).to_bytes(16), model)
-        ways = (canary, model.key) if own is Version.CANARY else (model.key, canary)
+        ways = self.revisions(model)
+        ways = ways[::-1] if own is Version.CANARY else ways
         return tuple(sorted(ways, key=lambda way: not self._takes(way)))
+
+    def revisions(self, model: Model) -> tuple[ReplicasKey, ...]:
+        """Return whose replicas there are: those of the stable revision first."""
+        canary = model.canary
+        beside = ((*model.key, canary.revision[:REVISION_DIGITS]),) if canary else ()
+        return model.key, *beside
 
     def set_replicas(self, model: ReplicasKey, addresses: Collection[str]) -> None:
         """Take the addresses of a model's ready replicas; requests under way stay counted."""

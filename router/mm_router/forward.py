@@ -26,6 +26,7 @@ from mm_router.fleet import Fleet
 from mm_router.metrics import RouterMetrics
 from mm_router.reading import Reading
 from mm_router.relay import Course, pass_on
+from mm_router.replays import Replays
 from mm_router.upstream import BrokenError, passed_on
 from mm_router.versions import Answered, Version
 
@@ -67,6 +68,7 @@ class Forward:
 
     fleet: Fleet
     attempts: Attempts
+    replays: Replays
     drain: Drain
     bodies: BodyBudget
     metrics: RouterMetrics
@@ -145,6 +147,7 @@ class Forward:
             target=scope["path"] + (f"?{query}" if query else ""),
             headers=headers,
             streams=reading.streams,
+            with_images=bool(reading.demand.images),
             body=body if target.served == reading.model else reading.named(target.served),
         )
 
@@ -161,6 +164,7 @@ class Forward:
                 comment = response.comment if request.streams else None
                 sent = time.monotonic()
                 visit, received = await self.attempts.reach(request, comment)
+                self.replays.offer(request, visit.version, received.status)
                 # Nothing is sent again from here on.
                 model = request.model if request.model.canary else None
                 size = request.streams, request.work.tokens.bit_length()

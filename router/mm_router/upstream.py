@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import aiohttp
 
+from mm_api.contract import REPLAY_HEADER
+
 _CONNECT_SECONDS = 2.0
 """Within a cluster a connection takes a millisecond; SYN is sent again after 1 s."""
 
@@ -32,8 +34,8 @@ _HOP_BY_HOP = frozenset(
 )
 """RFC 9110, 7.6.1; `expect` was met when the body was read."""
 
-_OWN = frozenset({"content-length", "date", "host"})
-"""Written for each connection."""
+_OWN = frozenset({"content-length", "date", "host", REPLAY_HEADER})
+"""Written for each connection; only the router itself replays."""
 
 
 class UnreachableError(Exception):

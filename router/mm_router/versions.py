@@ -28,6 +28,13 @@ class Version(StrEnum):
     CANARY = "canary"
 
 
+class RequestKind(StrEnum):
+    """What a replayed chat holds; the label of a metric."""
+
+    TEXT = "text"
+    IMAGE = "image"
+
+
 def version_of(key: bytes, model: Model) -> Version:
     """Return the revision that a key belongs to."""
     if model.canary is None:
@@ -100,6 +107,14 @@ class Evidence:
             return
         line = stage.waiting.setdefault((version, answered.size), deque(maxlen=_WAITING))
         line.append(answered)
+
+    def replayed(
+        self, model: tuple[str, str], canary: Canary, kind: RequestKind, *, differs: bool
+    ) -> None:
+        """Take the answers of both revisions to one request, where the step is still the same."""
+        stage = self._stages.get(model)
+        if stage is not None and stage.canary == canary:
+            stage.count(f"{kind}_answers", canary=differs, stable=False)
 
     def report(self) -> dict[str, CanaryEvidence]:
         """Return what the operator reads, by namespace and name of the model."""

@@ -79,21 +79,6 @@ async def test_turns_of_a_chat_go_to_one_replica(tmp_path: Path) -> None:
     assert router.count("mm_router_placements_total", model="blue/toy", by="affinity") == 36
 
 
-async def test_requests_without_a_key_are_spread(tmp_path: Path) -> None:
-    engines = [ScriptedEngine() for _ in range(2)]
-    async with routed(tmp_path, *engines) as (router, _), httpx.AsyncClient(timeout=60) as client:
-        for _ in range(4):
-            answer = await client.post(
-                f"{router.url}/v1/audio/transcriptions",
-                data={"model": MODEL},
-                files={"file": ("a.wav", b"RIFF")},
-            )
-            assert answer.status_code == 400, answer.text
-
-        assert router.count("mm_router_placements_total", model="blue/toy", by="affinity") == 0
-        assert router.count("mm_router_placements_total", model="blue/toy", by="load") == 4
-
-
 async def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
     engine = ScriptedEngine(gate=asyncio.Event())
     async with (

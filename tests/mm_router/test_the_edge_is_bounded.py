@@ -19,7 +19,6 @@ from mm_router.upstream import passed_on
 from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, serve, toy_gateway
-from support.raw_http import say
 from support.routers import RunningRouter, address_of, route
 from support.scripted_engine import ScriptedEngine
 
@@ -36,52 +35,6 @@ async def routed(
         route({TOY: [address_of(gateway)]}, settings) as router,
     ):
         yield router
-
-
-@cases(
-    "message status",
-    {
-        "tls": (b"\x16\x03\x01\x02\x00\r\n\r\n", 400),
-        "two-lengths": (
-            (
-                b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n"
-                b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n"
-            ),
-            400,
-        ),
-        "long-path": (b"GET /" + b"x" * 40_000, 414),
-    },
-)
-async def test_what_is_no_http_is_refused(message: bytes, status: int) -> None:
-    async with route({}) as router:
-        answer = await say(router.port, message)
-
-    assert (answer.status, answer.error["type"]) == (status, "invalid_request_error")
-
-
-async def test_idle_connections_make_room() -> None:
-    async with route({}, Settings(max_connections=2)) as router:
-        idle = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(2)]
-        async with httpx.AsyncClient(timeout=60) as client:
-            async with asyncio.timeout(60):
-                while (answer := await client.get(f"{router.url}/v1/models")).is_error:  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)  # until they have been idle for a round trip
-
-        assert answer.json() == {"object": "list", "data": []}
-        assert await idle[0][0].read() == b""
-        for _, writer in idle:
-            writer.close()
-
-
-async def test_large_bodies_are_passed_on(tmp_path: Path) -> None:
-    body = BODY | {"messages": [{"role": "user", "content": "word " * 300_000}]}
-    async with (
-        routed(tmp_path, ScriptedEngine()) as router,
-        httpx.AsyncClient(timeout=60) as client,
-    ):
-        answer = await client.post(f"{router.url}/v1/chat/completions", json=body)
-
-    assert answer.json()["error"]["code"] == "context_length_exceeded"
 
 
 async def test_bodies_share_the_memory(tmp_path: Path) -> None:

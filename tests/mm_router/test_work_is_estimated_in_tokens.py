@@ -3,8 +3,6 @@
 import asyncio
 import base64
 import io
-from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -217,20 +215,6 @@ def test_every_request_weighs_something(
     assert work.tokens < 1 << 40
 
 
-@given(st.text(max_size=400), st.text(max_size=400), st.integers(1, 2000))
-def test_more_is_more(short: str, more: str, tokens: int) -> None:
-    def weight(text: str, images: int, longest: int) -> int:
-        parts = [{"type": "image_url", "image_url": {"url": "https://x"}}] * images
-        content = [{"type": "text", "text": text}, *parts]
-        request = {"messages": [{"content": content}], "max_tokens": longest}
-        return demand_of(request).work(UNPLANNED).tokens
-
-    base = weight(short, 1, tokens)
-    assert weight(short + more, 1, tokens) >= base
-    assert weight(short, 2, tokens) > base
-    assert weight(short, 1, tokens + 1) == base + 1
-
-
 def test_a_form_weighs_as_much_as_its_audio() -> None:
     head = b'--b\r\nContent-Disposition: form-data; name="'
     body = head + b'model"\r\n\r\nw\r\n' + head + b'file"\r\n\r\n' + b"0" * 50_000 + b"\r\n--b--"
@@ -243,7 +227,6 @@ def test_a_form_weighs_as_much_as_its_audio() -> None:
 TOY = Model("blue", MODEL)
 SECONDS = 60
 
-WORD = "word" * 75
 LONG = "word" * (FREE - 96)
 """One token of the toy's; by its length almost as many as are a replica's load. The toy takes no
 longer text."""
@@ -252,43 +235,6 @@ longer text."""
 def body(prompt: str, **parameters: Any) -> dict[str, Any]:
     """Return a request with the key that all have here: their first characters are the same."""
     return {"model": MODEL, "prompt": prompt, "max_tokens": 8, **parameters}
-
-
-def _run(engines: list[ScriptedEngine], count: int) -> bool:
-    return sum(one.running for one in engines) == count
-
-
-async def test_short_requests_go_around_a_long_one(tmp_path: Path) -> None:
-    """The first replica of their key has a long prompt: the other one answers, all of them."""
-    engines = [ScriptedEngine(gate=asyncio.Event()) for _ in range(2)]
-    async with AsyncExitStack() as stack:
-        addresses = []
-        for number, engine in enumerate(engines):
-            gateway = toy_gateway(tmp_path / str(number), engine, max_concurrency=16)
-            addresses.append(address_of(await stack.enter_async_context(serve(gateway))))
-        router = await stack.enter_async_context(route({TOY: addresses}))
-        client = await stack.enter_async_context(
-            httpx.AsyncClient(base_url=router.url, timeout=SECONDS)
-        )
-        async with asyncio.TaskGroup() as sending:
-            tasks = []
-            sent = [body(LONG, max_tokens=100), *[body(WORD)] * 4]
-            for count, one in enumerate(sent, 1):
-                request = client.post("/v1/completions", json=one)
-                tasks.append(sending.create_task(request))
-                await eventually_async(partial(_run, engines, count))
-                if count == 1:
-                    engines.sort(key=lambda one: one.running)
-            counts = [one.running for one in engines]
-            outstanding = router.count("mm_router_outstanding_tokens", model="blue/toy")
-            for engine in engines:
-                assert engine.gate is not None
-                engine.gate.set()
-
-        assert [task.result().status_code for task in tasks] == [200] * 5
-        assert counts == [4, 1]
-        assert outstanding > FREE
-        assert router.count("mm_router_outstanding_tokens", model="blue/toy") == 0
 
 
 async def test_a_prompt_is_done_with_the_first_token(tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ class CanaryEvidence(Document):
     errors: Pairs = Field(default=Pairs())
     first_text: Pairs = Field(default=Pairs())
     inter_token: Pairs = Field(default=Pairs())
+    text_answers: Pairs | None = Field(
+        default=None,
+        description="Chats that were replayed on both; worse: they were answered otherwise. "
+        "Absent: none was, as of an older router.",
+    )
+    image_answers: Pairs | None = Field(default=None, description="The same of chats with images.")
 
 
 class RouterState(Document):

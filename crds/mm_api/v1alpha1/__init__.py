@@ -12,7 +12,7 @@ from mm_api.v1alpha1.model import ModelSource
 from mm_api.v1alpha1.plan_status import MemoryStatus, PlanStatus
 from mm_api.v1alpha1.pod import Gpu, Resources, RuntimeGpu, Scheduling, TopologySpread, UserIds
 from mm_api.v1alpha1.resource import MultimodalModelSpec
-from mm_api.v1alpha1.rollout import CanarySpec, CanaryStep, RolloutSpec
+from mm_api.v1alpha1.rollout import CanaryAnswers, CanarySpec, CanaryStep, RolloutSpec
 from mm_api.v1alpha1.runtime import Peer, TritonSpec
 from mm_api.v1alpha1.status import (
     BuildStatus,

@@ -28,6 +28,42 @@ class CanaryStep(ApiModel):
     )
 
 
+class CanaryAnswers(ApiModel):
+    """Chats that the stable revision answered are sent once more to both, at temperature 0.
+
+    Beside clients, whose requests come first, and without their keys. Nothing of them is stored.
+    """
+
+    agreement_percent: int = Field(
+        default=90,
+        ge=60,
+        le=99,
+        description="Of 100 chats, so many must have the same text of both revisions. The new one "
+        "goes back once it is known that fewer have, and passes once it is known that less than "
+        "twice as many differ as this tolerates.",
+    )
+    modalities: Annotated[list[Literal["text", "image"]], Field(min_length=1, max_length=2)] = (
+        Field(
+            default=["text", "image"],
+            description="Chats without images and chats with images are compared apart; a step "
+            "passes once each of these has. image does not count where the model reads none.",
+        )
+    )
+    samples_per_minute: int = Field(
+        default=30,
+        ge=1,
+        le=600,
+        description="At most so many chats of each modality are replayed by each router.",
+    )
+    max_tokens: int = Field(
+        default=32,
+        ge=1,
+        le=256,
+        description="Longest answer. The longer, the more of them differ after two tokens that "
+        "are nearly as likely as each other.",
+    )
+
+
 class CanaryAnalysis(ApiModel):
     """What the new revision must not do worse than the stable one.
 
@@ -50,6 +86,10 @@ class CanaryAnalysis(ApiModel):
         default=None,
         description="By how much longer the time between two events of a stream may be. Absent: "
         "not compared. Without streams a step never passes.",
+    )
+    answers: CanaryAnswers | None = Field(
+        default=None,
+        description="Replays chats of users and compares the answers. Absent: nothing is replayed.",
     )
 
 

@@ -148,6 +148,13 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             field="vision.autoscaling",
         ),
         Rule(
+            cel="!has(self.gateway.authSecretRef) || !has(self.rollout.canary) || "
+            "!has(self.rollout.canary.analysis.answers)",
+            message="replays carry no key, which gateway.authSecretRef requires: keep keys at the "
+            "router (router.authSecretRef of the chart), or remove answers",
+            field="rollout.canary.analysis.answers",
+        ),
+        Rule(
             cel="self.rollout.strategy != 'Canary' || self.vision.placement == 'Colocated'",
             message="strategy Canary does not try encoders in pods of their own: set "
             "vision.placement to Colocated, or strategy to Rolling",

@@ -96,8 +96,12 @@ RolloutPhase = Literal["Progressing", "Promoting", "Promoted", "RolledBack"]
 class ComparisonStatus(ApiModel):
     """One comparison of a canary's step with the stable revision, in pairs of requests."""
 
-    name: Short = Field(description="Errors, FirstText or InterToken.")
-    worse: int = Field(ge=0, description="Pairs in which the new revision was worse.")
+    name: Short = Field(
+        description="Errors, FirstText, InterToken; of replayed chats TextAnswers, ImageAnswers."
+    )
+    worse: int = Field(
+        ge=0, description="Pairs in which the new revision was worse, or answered otherwise."
+    )
     better: int = Field(ge=0, description="Pairs in which the stable revision was.")
     equal: int = Field(ge=0, description="Other pairs.")
     verdict: Literal["Open", "Passed", "Worse"] = Field(

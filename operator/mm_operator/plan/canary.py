@@ -12,6 +12,7 @@ from math import ceil
 
 from mm_api.documents.router_state import CanaryEvidence, Pairs
 from mm_api.v1alpha1 import (
+    CanaryAnswers,
     CanarySpec,
     CanaryStep,
     ComparisonStatus,
@@ -28,7 +29,8 @@ class CanarySeen:
     """What there is to know about the pods of a new revision.
 
     `failed`: reason and sentence of what another try does not change. `waits`: why pods are not
-    ready, as far as known. `command`: of `mmctl rollout`, unread.
+    ready, as far as known. `command`: of `mmctl rollout`, unread. `modalities`: that the model
+    reads.
     """
 
     revision: str
@@ -39,6 +41,7 @@ class CanarySeen:
     failed: tuple[str, str] | None = None
     waits: str = ""
     command: str = ""
+    modalities: Sequence[str] = ("text", "image")
 
 
 def decide_canary(
@@ -103,7 +106,18 @@ def comparisons(spec: CanarySpec, known: RolloutStatus, seen: CanarySeen) -> lis
     if analysis.inter_token_increase_percent is not None:
         pairs = sum((one.inter_token for one in found), none)
         compared.append(Comparison("InterToken", pairs, LATENCY_MARGIN))
+    if analysis.answers is not None:
+        tolerated = 1 - analysis.answers.agreement_percent / 100
+        for modality in replayed(analysis.answers, seen.modalities):
+            of_it = (getattr(one, f"{modality}_answers") or none for one in found)
+            name = f"{modality.capitalize()}Answers"
+            compared.append(Comparison(name, sum(of_it, none), 2 * tolerated, tolerated))
     return compared
+
+
+def replayed(answers: CanaryAnswers, modalities: Sequence[str]) -> list[str]:
+    """Return what is to be compared of a model that reads so many modalities."""
+    return [one for one in answers.modalities if one in modalities]
 
 
 def _commanded(known: RolloutStatus, seen: CanarySeen) -> RolloutStatus | None:
@@ -146,7 +160,7 @@ def _judged(
     still_open = [_OPEN[one.name] for one in compared if one.verdict == "Open"]
     step = _step(spec, known.step)
     if still_open:
-        text = f"too few requests of both revisions to compare {' and '.join(still_open)}"
+        text = f"too few requests of both revisions to compare {', '.join(still_open)}"
         if late:
             return _back(known, seen, "ProgressDeadlineExceeded", text)
         return known.model_copy(update={"reason": "Analyzing", "message": text})
@@ -163,13 +177,23 @@ _WORSE = {
     "Errors": ("ErrorsIncreased", "answered with an error"),
     "FirstText": ("FirstTextSlower", "began its answer later than is tolerated"),
     "InterToken": ("InterTokenSlower", "wrote its answer more slowly than is tolerated"),
+    "TextAnswers": ("AnswersDiffer", "without images"),
+    "ImageAnswers": ("AnswersDiffer", "with images"),
 }
-_OPEN = {"Errors": "errors", "FirstText": "the first text", "InterToken": "times between events"}
+_OPEN = {
+    "Errors": "errors",
+    "FirstText": "the first text",
+    "InterToken": "times between events",
+    "TextAnswers": "answers without images",
+    "ImageAnswers": "answers with images",
+}
 
 
 def _worse(one: Comparison) -> str:
     pairs, what = one.pairs, _WORSE[one.name][1]
     count = pairs.worse + pairs.better + pairs.equal
+    if _WORSE[one.name][0] == "AnswersDiffer":
+        return f"answers differ: {pairs.worse} of {count} {what}"
     better = f", and the stable one alone in {pairs.better}" if one.name == "Errors" else ""
     return f"in {pairs.worse} of {count} pairs of requests the new revision {what}{better}"
 

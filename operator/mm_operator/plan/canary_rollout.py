@@ -6,7 +6,7 @@ from mm_api.conditions import Reason
 from mm_api.sentences import joined
 from mm_api.v1alpha1 import CanarySpec, MultimodalModelSpec, RolloutStatus
 from mm_operator.model import CanaryDecision, PodState, RolloutDecision, Snapshot, Step
-from mm_operator.plan.canary import CanarySeen, decide_canary, finish_canary
+from mm_operator.plan.canary import CanarySeen, decide_canary, finish_canary, replayed
 from mm_operator.plan.records import understood
 from mm_operator.plan.rollout_progress import first_obstacle
 
@@ -26,13 +26,37 @@ def is_under_way(snapshot: Snapshot, revision: str) -> bool:
     return before is not None and before.revision == revision
 
 
-def canary_of(
-    snapshot: Snapshot, spec: MultimodalModelSpec, canary: CanarySpec, revision: str
-) -> CanaryDecision | None:
-    """Return what becomes of a revision that the stable pods do not have; None: no router."""
+def unsupported(snapshot: Snapshot, canary: CanarySpec) -> str:
+    """Return why there can be no canary; empty: there can."""
     if not snapshot.settings.routed:
+        return _NO_ROUTER
+    answers, reads = canary.analysis.answers, _modalities(snapshot)
+    if answers is None or replayed(answers, reads):
+        return ""
+    return (
+        f"rollout.canary.analysis.answers compares chats with {' and '.join(answers.modalities)}, "
+        f"and the model reads {' and '.join(reads)} alone: change answers.modalities, or remove "
+        "answers"
+    )
+
+
+def _modalities(snapshot: Snapshot) -> tuple[str, ...]:
+    plan = snapshot.status.get("plan") or {}
+    return tuple(plan.get("inputModalities") or ("text", "image"))
+
+
+def canary_of(
+    snapshot: Snapshot, spec: MultimodalModelSpec, canary: CanarySpec, revision: str, engine: str
+) -> CanaryDecision | None:
+    """Return what becomes of a revision that the stable pods do not have; None: `unsupported`.
+
+    `engine`: the fingerprint of its own.
+    """
+    if unsupported(snapshot, canary):
         return None
     before, seen = recorded_rollout(snapshot), _seen(snapshot, spec, revision)
+    if seen.failed is None and (difference := _difference(snapshot, revision, engine)):
+        seen = replace(seen, failed=(Reason.EVALUATION_FAILED, difference))
     return decide_canary(canary, spec.rollout.progress_deadline, before, seen)
 
 
@@ -45,10 +69,12 @@ def finished_canary(
     return finish_canary(spec.rollout.canary, before, seen, complete=complete)
 
 
-def beside_a_canary(followed: RolloutDecision, canary: CanaryDecision | None) -> RolloutDecision:
+def beside_a_canary(
+    followed: RolloutDecision, canary: CanaryDecision | None, problem: str
+) -> RolloutDecision:
     """Return the rollout of the stable pods, which stay, with what is said of the canary."""
     if canary is None:
-        step, reason, text = Step.FAILED, Reason.NOT_SUPPORTED, _NO_ROUTER
+        step, reason, text = Step.FAILED, Reason.NOT_SUPPORTED, problem
     elif canary.status.phase == "RolledBack":
         status = canary.status
         step, reason = Step.FAILED, Reason.CANARY_ROLLED_BACK
@@ -81,7 +107,17 @@ def _seen(snapshot: Snapshot, spec: MultimodalModelSpec, revision: str) -> Canar
         failed=_failed(live),
         waits=obstacle[1] if obstacle else "",
         command=snapshot.command,
+        modalities=_modalities(snapshot),
     )
+
+
+def _difference(snapshot: Snapshot, revision: str, engine: str) -> str:
+    """Return how a pod's answers differ from its checkpoint's; empty: not, as far as known."""
+    if all(pod.serving_hash != revision for pod in snapshot.observed.canary_pods):
+        return ""
+    reports = (one.evaluation for one in snapshot.servers)
+    problems = (one.problem for one in reports if one and one.fingerprint == engine)
+    return next(filter(None, problems), None) or ""
 
 
 def _failed(pods: list[PodState]) -> tuple[str, str] | None:

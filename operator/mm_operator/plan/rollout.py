@@ -18,6 +18,7 @@ from mm_operator.plan.canary_rollout import (
     canary_of,
     finished_canary,
     is_under_way,
+    unsupported,
 )
 from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.engine_plan import WantedEngine
@@ -115,10 +116,12 @@ def _with_an_engine(
         if waiting and not is_under_way(snapshot, revision):
             return _waiting(_follow(snapshot, spec, deployment, held=True), waiting)
         if spec.rollout.canary is not None and spec.replicas:
-            canary = canary_of(snapshot, spec, spec.rollout.canary, revision)
+            engine = wanted.plan.build_plan.fingerprint
+            canary = canary_of(snapshot, spec, spec.rollout.canary, revision, engine)
             if canary is None or not canary.replaces:
                 followed = _follow(snapshot, spec, deployment, held=True)
-                return beside_a_canary(followed, canary)
+                problem = unsupported(snapshot, spec.rollout.canary)
+                return beside_a_canary(followed, canary, problem)
             started = replace(started, canary=canary)
         return replace(started, by_turns=by_turns(snapshot, spec, deployment))
     followed = _follow(snapshot, spec, deployment, held=False)

@@ -28,15 +28,20 @@ _BETS = (0.25, 0.5, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One comparison of a step; `margin`: the mean of pairs that must not pass, above 0."""
+    """One comparison of a step; `margin`: the mean of pairs that must not pass, above 0.
+
+    `tolerated`: the mean up to which a version is not worse, below the margin; where it is above 0
+    no pair is -1.
+    """
 
     name: str
     pairs: Pairs
     margin: float
+    tolerated: float = 0.0
 
     @property
     def verdict(self) -> Verdict:
-        if self._grown(sign=1, centre=0.0) >= 1 / FALSE_ALARM:
+        if self._grown(sign=1, centre=self.tolerated) >= 1 / FALSE_ALARM:
             return "Worse"
         return "Passed" if self._grown(sign=-1, centre=self.margin) >= 1 / FALSE_PASS else "Open"
 
@@ -44,7 +49,7 @@ class Comparison:
         """Return what 1 becomes that was bet on means above (or below) the centre, pair by pair."""
         counts = ((1, self.pairs.worse), (-1, self.pairs.better), (0, self.pairs.equal))
         logs = [
-            sum(count * log(1 + sign * bet * (value - centre)) for value, count in counts)
+            sum(count * log(1 + sign * bet * (value - centre)) for value, count in counts if count)
             for bet in _BETS
         ]
         # Far above what decides, and far from what a float holds.

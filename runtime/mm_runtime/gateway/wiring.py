@@ -134,7 +134,7 @@ def build_gateway(
         chat_prompt = load_chat_prompt(directory, codec, written_by_server=by_server)
     known = _served_model(directory, serving, chat_prompt.dialect if chat_prompt else None)
     model = replace(known, calls_missing=capabilities.calls_missing)
-    metrics = GatewayMetrics(model.name)
+    metrics, unseen = GatewayMetrics(model.name), GatewayMetrics(model.name)
     admission = Admission(
         max_concurrency=plan.max_concurrency,
         max_queue_size=plan.max_queue_size,
@@ -216,6 +216,7 @@ def build_gateway(
         path: Endpoint(
             service=service,
             metrics=metrics,
+            unseen=unseen,
             auth=auth,
             key_limits=key_limits,
             drain=drain,

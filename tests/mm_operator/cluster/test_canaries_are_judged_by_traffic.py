@@ -5,9 +5,8 @@ gateway, and makes them ready.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ import httpx
 import pytest
 
 from mm_ctl.cli import main
-from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from support.absent_kubelet import get, pods
-from support.cases import cases
 from support.eventually import eventually, eventually_async
 from support.gateways import MODEL
 from support.model_documents import document
@@ -32,18 +29,6 @@ USERS = 3
 """Fewer than a gateway takes at a time: one more would be refused by either version."""
 
 ANALYSIS = {"firstTextIncreasePercent": 50, "errorIncreasePercent": 20}
-
-
-@dataclass
-class SlowEngine(ScriptedEngine):
-    """Waits before its first token."""
-
-    seconds: float = 0.0
-
-    async def generate(self, request: EngineRequest) -> AsyncGenerator[Text | Ended, None]:
-        await asyncio.sleep(self.seconds)
-        async for one in super().generate(request):
-            yield one
 
 
 def version(team: str, deadline: str = "30m", **last_step: Any) -> dict[str, Any]:
@@ -134,16 +119,8 @@ async def test_a_good_version_is_promoted_without_a_failed_request(
         assert names == {MODEL}
 
 
-@cases(
-    "engine reason",
-    {
-        "errs": (ScriptedEngine(error=RuntimeError("no")), "ErrorsIncreased"),
-        "slow": (SlowEngine(seconds=0.4), "FirstTextSlower"),
-    },
-)
-async def test_a_bad_version_goes_back(
-    api: Api, tmp_path: Path, engine: ScriptedEngine, reason: str
-) -> None:
+async def test_a_bad_version_goes_back(api: Api, tmp_path: Path) -> None:
+    reason, engine = "ErrorsIncreased", ScriptedEngine(error=RuntimeError("no"))
     async with canary_site(api, tmp_path, engine) as site:
         async with users(site) as statuses:
             await site.apply("second")

@@ -7,10 +7,13 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mm_api.documents.evaluation import EvaluationReport, FirstDifference
 from mm_api.documents.router_state import CanaryEvidence, Pairs
+from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import CanarySpec, RolloutStatus
-from mm_operator.model import CanaryDecision
+from mm_operator.model import CanaryDecision, Observed, PodState
 from mm_operator.plan.canary import CanarySeen, decide_canary, finish_canary
+from mm_operator.plan.canary_rollout import canary_of, unsupported
 from mm_operator.plan.sequential_test import (
     FALSE_ALARM,
     FALSE_PASS,
@@ -18,15 +21,23 @@ from mm_operator.plan.sequential_test import (
     Comparison,
 )
 from support.cases import cases
+from support.models import snapshot_of, spec_of
 
 BEGAN = datetime(2026, 11, 30, tzinfo=UTC)
 SPEC = CanarySpec.model_validate(
     {
         "steps": [{"weight": 10, "pause": "5m"}, {"weight": 50}],
-        "analysis": {"firstTextIncreasePercent": 25, "interTokenIncreasePercent": 25},
+        "analysis": {
+            "firstTextIncreasePercent": 25,
+            "interTokenIncreasePercent": 25,
+            "answers": {},
+        },
     }
 )
-GOOD = {name: Pairs(better=200, equal=200) for name in ("errors", "first_text", "inter_token")}
+GOOD = {
+    name: Pairs(better=200, equal=200)
+    for name in ("errors", "first_text", "inter_token", "text_answers", "image_answers")
+}
 SEEN = CanarySeen("new", replicas=4, available=4, now=BEGAN)
 
 
@@ -95,6 +106,8 @@ ENDED = replace(SEEN, failed=("PodsCrashing", "it was restarted"))
         "errs": (SEEN, {"errors": Pairs(worse=30, equal=70)}, "ErrorsIncreased"),
         "slow": (SEEN, {"first_text": Pairs(worse=40, better=5)}, "FirstTextSlower"),
         "slow to write": (SEEN, {"inter_token": Pairs(worse=40, better=5)}, "InterTokenSlower"),
+        "answers otherwise": (SEEN, {"text_answers": Pairs(worse=14, equal=26)}, "AnswersDiffer"),
+        "is blind": (SEEN, {"image_answers": Pairs(worse=14, equal=26)}, "AnswersDiffer"),
         "restarted": (ENDED, {}, "PodsCrashing"),
         "aborted": (replace(SEEN, command="abort new"), {}, "Aborted"),
     },
@@ -121,6 +134,57 @@ def test_too_little_traffic_holds_until_the_deadline() -> None:
     assert life.status is not None
     assert life.status.reason == "ProgressDeadlineExceeded"
     assert "too few requests" in life.status.message
+
+
+@cases(
+    "modalities pairs phase",
+    {
+        "few": (("text", "image"), {"image_answers": Pairs(equal=20)}, "Progressing"),
+        "none": (("text", "image"), {"text_answers": Pairs()}, "Progressing"),
+        "reads no images": (("text",), {"image_answers": Pairs()}, "Promoting"),
+        "as many as are tolerated": (("text",), {"text_answers": Pairs(worse=9, equal=81)}, ""),
+    },
+)
+def test_answers_pass_once_enough_are_alike(
+    modalities: tuple[str, ...], pairs: dict[str, Pairs], phase: str
+) -> None:
+    """Below the deadline nothing else moves; between the bounds it neither passes nor goes back."""
+    life = Life()
+    life.in_a_step()
+    seen = replace(SEEN, modalities=modalities)
+    for _ in range(6):
+        status = life.decide(seen, after=301, **pairs).status
+    assert status.phase == (phase or "Progressing")
+    if phase == "Progressing":
+        assert "too few requests" in status.message
+
+
+def test_a_revision_unlike_its_checkpoint_gets_no_chat() -> None:
+    """Its pods say so and are not Ready; the same of another engine does not count."""
+    first = FirstDifference(prompt="a", token=1, expected="b", answered="c", distance=9, bound=1)
+    report = EvaluationReport(
+        fingerprint="ab" * 32,
+        prompts=1,
+        tokens=1,
+        agreed=0,
+        near_ties=0,
+        failed_prompts=1,
+        first_difference=first,
+    )
+    snapshot = snapshot_of(
+        observed=Observed(canary_pods=(PodState("new", "Running", ready=False),)),
+        servers=(ServerState(evaluation=report),),
+        status={"rollout": Life().decide().status.model_dump(by_alias=True)},
+    )
+    found = [canary_of(snapshot, spec_of(), SPEC, "new", one * 32) for one in ("cd", "ab")]
+    states = [(one.status.phase, one.status.weight, one.status.reason) for one in found if one]
+    assert states == [("Progressing", 0, "PodsStarting"), ("RolledBack", 0, "EvaluationFailed")]
+
+
+def test_a_model_without_chats_has_no_answers_to_compare() -> None:
+    snapshot = snapshot_of(status={"plan": {"inputModalities": ["audio"]}})
+    assert canary_of(snapshot, spec_of(), SPEC, "new", "") is None
+    assert "and the model reads audio alone" in unsupported(snapshot, SPEC)
 
 
 def test_evidence_of_another_step_does_not_count() -> None:
@@ -182,16 +246,19 @@ def test_no_step_is_passed_without_proof(
 
 
 @cases(
-    "worse better margin verdict",
+    "worse better bounds verdict",
     {
-        "of equal versions few are called worse": (0.3, 0.3, 0.5, "Worse"),
-        "of equally failing ones, too": (0.05, 0.05, 0.05, "Worse"),
-        "of versions that err more few pass": (0.1, 0.05, 0.05, "Passed"),
-        "of slow versions few pass": (0.75, 0.25, 0.5, "Passed"),
+        "of equal versions few are called worse": (0.3, 0.3, (0.5, 0), "Worse"),
+        "of equally failing ones, too": (0.05, 0.05, (0.05, 0), "Worse"),
+        "of versions that differ as tolerated few": (0.1, 0, (0.2, 0.1), "Worse"),
+        "of those that may differ much": (0.4, 0, (0.8, 0.4), "Worse"),
+        "of versions that err more few pass": (0.1, 0.05, (0.05, 0), "Passed"),
+        "of slow versions few pass": (0.75, 0.25, (0.5, 0), "Passed"),
+        "of versions that differ twice as often few": (0.2, 0, (0.2, 0.1), "Passed"),
     },
 )
 def test_errors_of_the_test_are_as_rare_as_stated(
-    worse: float, better: float, margin: float, verdict: str
+    worse: float, better: float, bounds: tuple[float, float], verdict: str
 ) -> None:
     """Looked at after every pair, in 400 canaries of 300 pairs each."""
     rate = FALSE_ALARM if verdict == "Worse" else FALSE_PASS
@@ -203,7 +270,7 @@ def test_errors_of_the_test_are_as_rare_as_stated(
             drawn = rng.random()
             kind = "worse" if drawn < worse else "better" if drawn < worse + better else "equal"
             counts[kind] += 1
-            if Comparison("x", Pairs(**counts), margin).verdict == verdict:
+            if Comparison("x", Pairs(**counts), *bounds).verdict == verdict:
                 wrong += 1
                 break
     # Three standard deviations above the stated rate.

@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 
+from mm_api.contract import REPLAY_HEADER
 from mm_runtime.gateway.admission.fair_queue import Ticket
 from mm_runtime.gateway.admission.slots import Admission
 from support.eventually import eventually_async
@@ -45,6 +47,31 @@ async def test_a_full_queue_answers_429_and_the_rest_is_served(tmp_path: Path) -
     assert f'mm_requests_running{{model="{MODEL}"}} 2.0' in busy
     assert f'mm_requests_waiting{{model="{MODEL}"}} 1.0' in busy
     assert f'mm_requests_rejected_total{{model="{MODEL}",reason="queue_full"}} 1.0' in busy
+
+
+async def test_a_replay_gives_way(tmp_path: Path) -> None:
+    """It takes a free slot at most, ends when a client waits for that, and counts nowhere."""
+    gate = asyncio.Event()
+    engine, replay = ScriptedEngine(gate=gate), {REPLAY_HEADER: "1"}
+    async with (
+        serve(toy_gateway(tmp_path, engine, max_concurrency=1, max_queue_size=1)) as running,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
+        post = partial(client.post, "/v1/chat/completions", json=QUESTION)
+        first = asyncio.create_task(post(headers=replay))
+        await eventually_async(lambda: engine.running == 1)
+        user = asyncio.create_task(post())
+        displaced = await first
+        await eventually_async(lambda: (engine.cancelled, len(engine.requests)) == (1, 2))
+        refused = await post(headers=replay)
+        gate.set()
+        assert (await user).status_code == 200
+        assert (await post(headers=replay)).status_code == 200
+        metrics = (await client.get("/metrics")).text
+    assert [one.status_code for one in (displaced, refused)] == [429, 429]
+    assert f'mm_requests_total{{code="200",model="{MODEL}"}} 1.0' in metrics
+    assert 'code="429"' not in metrics
+    assert "mm_requests_rejected_total{" not in metrics
 
 
 async def test_bodies_that_never_end_hold_no_place(tmp_path: Path) -> None:

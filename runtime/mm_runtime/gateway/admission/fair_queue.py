@@ -7,6 +7,7 @@ by no more than a share. Within a key the order is that of arrival.
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -21,13 +22,15 @@ class Ticket:
     """What decides when a request is next.
 
     `tokens`: of prompt, features and longest answer; 0: not counted. `counted`: whether it belongs
-    to the load that others go by.
+    to the load that others go by. `displaced`: called once another request waits for its slot;
+    None: it keeps it.
     """
 
     key: str = ""
     weight: int = 1
     tokens: int = 0
     counted: bool = True
+    displaced: Callable[[], None] | None = None
 
 
 PLAIN = Ticket()

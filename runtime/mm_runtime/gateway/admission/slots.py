@@ -51,6 +51,8 @@ class Admission:
         self._clock = clock
         self.queue: FairQueue[asyncio.Future[None]] = FairQueue()
         self.load = Load()
+        self._displaced: list[Callable[[], None]] = []
+        """Ends a request that has its slot as long as no other waits for one."""
 
     @property
     def inside(self) -> int:
@@ -66,6 +68,16 @@ class Admission:
                 reason="queue_full",
                 code="rate_limit_exceeded",
             )
+
+    @staticmethod
+    def gives_way() -> OverloadedError:
+        """Return the refusal of a replay beside requests of clients that wait."""
+        return OverloadedError(
+            "A replay gives way to requests of clients.",
+            retry_after_seconds=_RETRY_AFTER_SECONDS,
+            reason="replay",
+            code="rate_limit_exceeded",
+        )
 
     @contextmanager
     def admit(self, places: int = 1, param: str = "n") -> Iterator[None]:
@@ -96,26 +108,34 @@ class Admission:
     async def slot(self, ticket: Ticket = PLAIN) -> AsyncIterator[float]:
         """Wait for a slot, hold it, and yield the seconds waited.
 
-        A ticket that counts needs a place.
+        A ticket that counts needs a place. One that can be displaced does not wait.
 
         Raises:
-            OverloadedError: requests that wait have too many tokens.
+            OverloadedError: requests that wait have too many tokens, or this one may not wait.
         """
         enqueued = self._clock()
         await self._take(ticket)
         started = self._clock()
         if ticket.counted:
             self._move(+1)
+        if ticket.displaced:
+            self._displaced.append(ticket.displaced)
         try:
             yield started - enqueued
         finally:
+            if ticket.displaced in self._displaced:
+                self._displaced.remove(ticket.displaced)
             if ticket.counted:
                 self._move(-1)
             self._give()
 
     async def _take(self, ticket: Ticket) -> None:
         if not self._free:
+            if ticket.displaced:
+                raise self.gives_way()
             self._refuse_too_much(ticket)
+            if self._displaced:
+                self._displaced.pop()()
             await self._wait(ticket)
             return
         self._free -= 1

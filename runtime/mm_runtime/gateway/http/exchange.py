@@ -19,7 +19,8 @@ from uuid import uuid4
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from mm_edge.auth import BearerAuth
+from mm_api.contract import REPLAY_HEADER
+from mm_edge.auth import NO_KEY, BearerAuth
 from mm_edge.body import (
     ClientGoneError,
     UploadLimits,
@@ -126,11 +127,12 @@ def shapes_of(
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """What one request holds while it is answered."""
+    """What one request holds while it is answered; `replay`: until a client's waits."""
 
     body: BodyClaim
     fetching: FetchClaim
     key: KeyClaim
+    replay: bool = False
 
 
 class Endpoint:
@@ -141,6 +143,7 @@ class Endpoint:
         *,
         service: ChatService,
         metrics: GatewayMetrics,
+        unseen: GatewayMetrics,
         auth: BearerAuth,
         key_limits: KeyLimits,
         drain: Drain,
@@ -150,9 +153,13 @@ class Endpoint:
         parse: Callable[[bytes, str], AnyRequest],
         parser: Executor,
     ) -> None:
-        """Connect the parts; `parse` reads a body of a content type, large ones in `parser`."""
+        """Connect the parts; `parse` reads a body of a content type, large ones in `parser`.
+
+        `unseen`: counts replays, which no client sent; the router shows how many there are.
+        """
         self._service = service
         self._metrics = metrics
+        self._unseen = unseen
         self._auth = auth
         self._key_limits = key_limits
         self._drain = drain
@@ -212,6 +219,12 @@ class Endpoint:
     ) -> None:
         name = self._auth.check(headers.get("authorization"))
         _refuse_priority(headers)
+        # With keys it would be a way around their limits.
+        replay = name == NO_KEY and REPLAY_HEADER in headers
+        if replay:
+            record.replays(self._unseen)
+            if self._service.admission.load.waiting:
+                raise self._service.admission.gives_way()
         # Refused now where it would be refused later, before its body takes memory.
         self._service.admission.check()
         with self._key_limits.inside(name) as key, self._bodies.claim() as claim:
@@ -233,7 +246,7 @@ class Endpoint:
                     request.prompts * request.choices, "n" if request.prompts == 1 else "prompt"
                 ),
             ):
-                claims = _Claims(claim, fetching, key)
+                claims = _Claims(claim, fetching, key, replay)
                 work = self._answer(request, claims, reply, record)
                 del request
                 await until_disconnect(work, receive, lambda: reply.complete)
@@ -249,7 +262,7 @@ class Endpoint:
         left = limit - record.elapsed
         places = places_of(request.original) if isinstance(request, ResponsesChat) else None
         try:
-            async with asyncio.timeout(left), self._kept_alive(request, reply):
+            async with asyncio.timeout(left) as time_left, self._kept_alive(request, reply):
                 with span("preprocess"):
                     prepared = await self._service.preparation.prepare(request, claims.key.name)
                 with closing(prepared):
@@ -266,7 +279,7 @@ class Endpoint:
                     claims.body.grow(prepared.held_bytes)
                     claims.key.reserve(prepared.most_tokens)
                     record.prepared(prepared, model)
-                    prepared = prepared.with_each(lambda chat: _queued(chat, claims))
+                    prepared = prepared.with_each(lambda chat: _queued(chat, claims, time_left))
                     answer = self._service.answer(prepared, request_id=record.request_id)
                     async with aclosing(_watched(answer, record, claims.key)) as events:
                         if streamed:
@@ -278,6 +291,8 @@ class Endpoint:
                 rename(error, places)
             raise
         except TimeoutError:
+            if claims.replay:
+                raise self._service.admission.gives_way() from None
             raise EngineTimeoutError(
                 f"The request was not finished within {limit:g} seconds.", code="timeout"
             ) from None
@@ -300,7 +315,7 @@ class Endpoint:
         record.status = response.status
         if isinstance(error, KeyLimitError):
             self._metrics.count_key_rejected(error.key, error.reason)
-        elif isinstance(error, RetryLaterError):
+        elif isinstance(error, RetryLaterError) and not record.replay:
             self._metrics.count_rejected(error.reason)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # Refusals are not logged: their messages can hold what the client wrote.
@@ -309,10 +324,17 @@ class Endpoint:
         return response
 
 
-def _queued(chat: PreparedChat, claims: _Claims) -> PreparedChat:
+def _queued(chat: PreparedChat, claims: _Claims, time_left: asyncio.Timeout) -> PreparedChat:
     tokens = chat.budget.most_tokens(1)
     ticket = Ticket(key=claims.key.name, weight=claims.key.weight, tokens=tokens)
+    if claims.replay:
+        ticket = replace(ticket, displaced=lambda: _end(time_left))
     return replace(chat, ticket=ticket)
+
+
+def _end(time_left: asyncio.Timeout) -> None:
+    if not time_left.expired():
+        time_left.reschedule(asyncio.get_running_loop().time())
 
 
 def _refuse_priority(headers: Headers) -> None:

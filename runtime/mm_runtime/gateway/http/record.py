@@ -29,6 +29,7 @@ class ExchangeRecord:
         self._prompt_tokens = 0
         self._used_tokens = 0
         self._closed = False
+        self.replay = False
 
     @property
     def elapsed(self) -> float:
@@ -37,6 +38,10 @@ class ExchangeRecord:
     @property
     def tokens(self) -> int:
         return self._used_tokens + self._generated
+
+    def replays(self, unseen: GatewayMetrics) -> None:
+        """Note that no client sent it; `unseen` counts it, which is never scraped."""
+        self.replay, self._metrics = True, unseen
 
     def let_in(self, key: str) -> None:
         """Note whose request it is, by the name of its token; empty: none is required."""
@@ -98,6 +103,7 @@ class ExchangeRecord:
             "images": self._images,
             "prompt_tokens": self._prompt_tokens,
             "output_tokens": self._generated,
+            **({"replay": True} if self.replay else {}),
         }
 
     def _tokens(self, now: float, piece: Piece) -> None:
