@@ -33,6 +33,7 @@ PYTHON_MODELS = (
     tensorrt_llm_bls,
 )
 MODELS = (ensemble, *PYTHON_MODELS)
+MODEL_NAMES = tuple(module.NAME for module in MODELS)
 ENCODER_MODELS = (vision_encoder,)
 """What a pod serves that only encodes images."""
 

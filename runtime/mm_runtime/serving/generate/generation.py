@@ -158,6 +158,9 @@ _WRITERS: Mapping[str, Callable[[Piece, Sequence[int]], NDArray[Any]]] = {
 }
 """Output -> what makes it of a piece and the tokens before it."""
 
+ANSWERS = frozenset(_WRITERS)
+"""Every output that this engine makes."""
+
 
 def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
     """Return the output tensors of several answers, the shorter ones padded."""
