@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf import json_format  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from support.http_servers import served_in_threads
@@ -48,10 +48,12 @@ def otlp_receiver() -> Iterator[Receiver]:
 
 
 def _request(kind: str, body: bytes) -> ExportTraceServiceRequest:
+    request = ExportTraceServiceRequest()
     if kind == "application/x-protobuf":
-        return ExportTraceServiceRequest.FromString(body)
-    found = json.loads(body, object_hook=_in_base64)
-    return json_format.ParseDict(found, ExportTraceServiceRequest())
+        request.ParseFromString(body)
+    else:
+        json_format.ParseDict(json.loads(body, object_hook=_in_base64), request)
+    return request
 
 
 def _in_base64(found: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mm_edge.tracing import span
 from mm_runtime.gateway.media.as_sent import AsSent
 from mm_runtime.serving.encode.disaggregated.client import EncoderError
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncodingClient
@@ -192,8 +193,8 @@ class HandOver:
     def _encode(self, key: str, image: NDArray[np.uint8], salt: str) -> None:
         try:
             inputs = self._inputs(image) | {"cache_salt": np.array([[salt.encode()]], np.object_)}
-            with self._free:
-                table = self.encoders.encode(inputs)[TABLE][0]
+            with self._free, span("encode") as part:
+                table = self.encoders.encode(inputs, part.headers if part else ())[TABLE][0]
         except (EncoderError, RequestError) as error:
             logger.warning("vLLM encodes an image itself: %s", error)
             return

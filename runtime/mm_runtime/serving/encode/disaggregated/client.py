@@ -31,6 +31,7 @@ EXPECTED_IDENTITY, OWN_IDENTITY = "expected_identity", "VISION_IDENTITY"
 OTHER_ENGINE = "another vision engine"
 """Part of what an encoder says to a request that expects features of another engine."""
 
+Headers = tuple[tuple[str, str], ...]
 _PIXELS = (BYTES_TO_ENCODE, "IMAGE", "pixel_values")
 
 
@@ -77,9 +78,9 @@ class EncoderChannel:
         self._call: Any = self._channel.unary_unary(_INFER)
         self._metadata = ((f"{GRPC_KEY_PREFIX}{ENCODER_KEY}", key),) if key else ()
 
-    def infer(self, message: bytes, seconds: float) -> bytes:
+    def infer(self, message: bytes, seconds: float, trace: Headers = ()) -> bytes:
         """Return the answer to a request, or raise grpc.RpcError: there was none in that time."""
-        answer: bytes = self._call(message, timeout=seconds, metadata=self._metadata)
+        answer: bytes = self._call(message, timeout=seconds, metadata=(*self._metadata, *trace))
         return answer
 
     def close(self) -> None:
@@ -116,8 +117,8 @@ class EncoderClient:
         self._messages = messages
         self._backoff = Backoff()
 
-    def encode(self, inputs: Tensors) -> Outputs:
-        """Return the features of one request, checked.
+    def encode(self, inputs: Tensors, trace: Headers = ()) -> Outputs:
+        """Return the features of one request, checked; `trace`: headers that continue one.
 
         Raises:
             EncoderError: no encoder answered in time with features of the same engine.
@@ -132,7 +133,7 @@ class EncoderClient:
                 last = EncoderError(FallbackReason.ABSENT, "every encoder failed a moment ago")
                 continue
             try:
-                answer = self._infer(encoder, inputs, deadline)
+                answer = self._infer(encoder, inputs, deadline, trace)
             except EncoderError as error:
                 logger.warning("vision encoder %s (%s): %s", encoder, error.why, error)
                 if error.why is FallbackReason.FAILED:  # at this request: all others would as well
@@ -150,9 +151,9 @@ class EncoderClient:
             return encoders
         return order(digest({name: inputs[name] for name in _PIXELS if name in inputs}), encoders)
 
-    def _infer(self, encoder: str, inputs: Tensors, deadline: float) -> Outputs:
+    def _infer(self, encoder: str, inputs: Tensors, deadline: float, trace: Headers) -> Outputs:
         try:
-            answer = self._sent(self._channel(encoder), inputs, deadline)
+            answer = self._sent(self._channel(encoder), inputs, deadline, trace)
         except grpc.RpcError as error:
             message, why = error.details() or "", _CODES.get(error.code(), FallbackReason.FAILED)
             why = FallbackReason.MISMATCH if OTHER_ENGINE in message else why
@@ -172,11 +173,13 @@ class EncoderClient:
         except InvalidResponseError as error:
             raise EncoderError(FallbackReason.INVALID, str(error)) from error
 
-    def _sent(self, channel: EncoderChannel, inputs: Tensors, deadline: float) -> bytes:
+    def _sent(
+        self, channel: EncoderChannel, inputs: Tensors, deadline: float, trace: Headers
+    ) -> bytes:
         identity = np.array([[self._identity.encode()]], dtype=np.object_)
         named = {**inputs, EXPECTED_IDENTITY: identity}
         message = self._messages.request_of(MODEL, named, self._outputs)
-        return channel.infer(message, max(0.0, deadline - time.monotonic()))
+        return channel.infer(message, max(0.0, deadline - time.monotonic()), trace)
 
     def _channel(self, encoder: str) -> EncoderChannel:
         channel = self._channels.get(encoder)

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 class EncodingClient(Protocol):
     """Gets the features of one request from somewhere else."""
 
-    def encode(self, inputs: Tensors) -> Outputs:
+    def encode(self, inputs: Tensors, trace: tuple[tuple[str, str], ...] = ()) -> Outputs:
         """Return the features of one request; raises EncoderError where no encoder answered."""
 
 
