@@ -37,7 +37,7 @@ class Encoders:
         self.error: Exception | None = None
         self.seen: list[Any] = []
 
-    def encode(self, inputs: Any) -> Any:
+    def encode(self, inputs: Any, _trace: object) -> Any:
         self.seen.append(inputs)
         if self.error is not None:
             raise self.error
