@@ -17,11 +17,8 @@ UPSTREAM = ("triton_backend/all_models", "all_models")
 def layout(options: str, serving_plan: Path, port: int, root: Path) -> dict[str, str]:
     """Return path -> content of the repository.
 
-    Args:
-        options: fields of upstream's LlmArgs, and its `triton_config`.
-        serving_plan: as the model reaches it.
-        port: of the gateway's door.
-        root: TensorRT-LLM's folder in this image.
+    `options`: fields of upstream's LlmArgs, and its `triton_config`. `serving_plan`: as the model
+    reaches it. `port`: of the gateway's door. `root`: TensorRT-LLM's folder in this image.
     """
     models = Path(__file__).parent / "models"
     files = _upstreams(root) or {

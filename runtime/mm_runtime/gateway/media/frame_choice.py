@@ -27,11 +27,8 @@ class FrameChoice:
         Of a rate that varies, those that a player shows at evenly spread times: one that is
         shown for long is chosen more than once.
 
-        Args:
-            count: frames of the video.
-            seconds: its length; None: it does not say.
-            most: frames that the model has room for.
-            times: seconds before each frame; empty: the rate is constant.
+        `count`: frames of the video. `seconds`: its length; None: it does not say. `most`: frames
+        that the model has room for. `times`: seconds before each; empty: the rate is constant.
 
         Raises:
             BadImageError: `fps` of a video that has no times.

@@ -130,14 +130,8 @@ def pipeline_model(
 ) -> ModelConfig:
     """Return the configuration of a model that runs the steps, with this one's queue.
 
-    Args:
-        values: of the repository.
-        name: of the model.
-        inputs: of its clients.
-        outputs: of its clients.
-        names: tensor of its clients -> tensor of the steps, where they differ.
-        defaults: tensor of the steps -> what it is where a request has none.
-        parameters: override those of every Python model.
+    `names`: tensor of its clients -> tensor of the steps, where they differ. `defaults`: tensor of
+    the steps -> what it is where a request has none. `parameters`: override those of every model.
     """
     own: dict[str, str | bool] = {
         "tensorrt_llm_model_name": tensorrt_llm.NAME,

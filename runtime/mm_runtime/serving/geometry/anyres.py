@@ -50,12 +50,8 @@ def unpadded(size: Size, rows: int, columns: int) -> tuple[slice, slice]:
 def grid_shape(size: Size, grid: Size, *, tile: int, side: int, limit: int | None) -> Size:
     """Return rows and columns of the features of a grid, padding cut off and scaled down.
 
-    Args:
-        size: of the image.
-        grid: resolution that `best_grid` chose.
-        tile: pixels of a tile's side.
-        side: patches along a side of one tile.
-        limit: n of anyres_max_n; None: grids are not scaled down.
+    `size`: of the image. `grid`: resolution that `best_grid` chose. `tile`: pixels of a tile's
+    side. `side`: patches along it. `limit`: n of anyres_max_n; None: grids are not scaled down.
     """
     down, across = unpadded(size, grid[0] // tile * side, grid[1] // tile * side)
     rows, columns = down.stop - down.start, across.stop - across.start

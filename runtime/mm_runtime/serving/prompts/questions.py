@@ -42,11 +42,8 @@ class PromptQuestions:
     ) -> Question:
         """Return the ids of a request; one past the vocabulary stands for a row of the table.
 
-        Args:
-            text: of the user, or a complete prompt.
-            decoder_text: what an encoder-decoder's answer starts with.
-            rows: that each image or video becomes.
-            video: they are those of a video.
+        `text`: of the user, or a complete prompt. `decoder_text`: what an encoder-decoder's answer
+        starts with. `rows`: that each image becomes; `video`: they are those of a video.
 
         Raises:
             RequestError: placeholders and images disagree in number.
