@@ -21,7 +21,7 @@ _DEFINITIONS = ("$defs", "definitions")
 def form_of(request: SampledRequest, dialect: ToolDialect | None, forms: Forms) -> Form | None:
     """Return the form; None: any text.
 
-    `dialect`: in which the model writes calls of tools, where it knows some. `forms`: of the server.
+    `dialect`: in which the model writes calls of tools, where it knows some.
 
     Raises:
         InvalidRequestError: the schema is too large, or the server does not keep such a form.
