@@ -69,6 +69,10 @@ _GRAPH_LAYER_BYTES = 640 << 10
 """Memory of the driver for each layer of a captured step. With the workspaces these took 131 MiB
 for 4 layers in 12 graphs and 314 for 24 in 15 (H100), where this makes 158 and 353."""
 
+_ENCODER_REST_BYTES = 384 << 20
+"""What an encoder in a pod of its own held on an H200 beyond every other term, rounded up: 305 MiB
+(`bench/gpu/two_pods.py`, shape 7b). In one pod the language model's terms are as much too large."""
+
 _SPLIT_ROWS = 132 * 64
 """Rows of a part times splits of their keys, whose float32 sums are kept
 (`mm_runtime.reference_engine.fused.attention`)."""
@@ -170,7 +174,7 @@ def encoder_of(target: Target, limits: Limits, dtype: str, pools: Pools) -> Enco
         planned,
         vision_bytes=_vision_weights(target, dtype) + _vision_activations(target, batch, dtype),
         # Its server holds a pool, and its one model computes.
-        context_bytes=SERVER_BYTES + PROCESS_BYTES,
+        context_bytes=SERVER_BYTES + PROCESS_BYTES + _ENCODER_REST_BYTES,
     )
 
 
