@@ -21,8 +21,8 @@ NMT = replace(
     checkpoint=replace(
         bart.BART.checkpoint,
         tokenizer=Tokenizer(
-            refusal="FairSeq's dictionaries stand for words that Moses and BPE codes have made,"
-            " which no server here does: add a tokenizer.json that does both."
+            refusal="Name FairSeq's archive as spec.model.source.archive, of which it is made, or"
+            " add one: dictionaries stand for words that Moses and BPE codes have made."
         ),
     ),
     dtypes=("float32", "float16", "bfloat16"),
@@ -30,5 +30,5 @@ NMT = replace(
     text=replace(bart.BART.text, position_offset=None, embedding_norm=False, adapters=False),
     decoder_input_tokens=1,
     trtllm=replace(bart.BART.trtllm, converter=""),
-    notes=("FairSeq's own layout (model.pt) is refused: docs/decisions/20261130-nmt-is-fsmt.md",),
+    notes=("FairSeq's archive is converted: docs/decisions/20261130-fairseq-is-converted.md",),
 )

@@ -65,6 +65,24 @@ class S3Source(ApiModel):
     )
 
 
+class ArchiveSource(ApiModel):
+    """An archive with a checkpoint in one folder, behind an address that needs no credentials.
+
+    It may hold FairSeq's own layout, which is converted to the one that transformers reads.
+    """
+
+    url: Annotated[str, Field(pattern=r"^https://[^\s?#@]+\.tar\.(bz2|gz)$", max_length=1024)] = (
+        Field(
+            description="Address of a .tar.bz2 or .tar.gz, without credentials and query, for "
+            "example https://models.example.org/wmt14.en-fr.tar.bz2."
+        )
+    )
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", max_length=64)] = Field(
+        description="Digest of the archive: the output of sha256sum. An archive with another one "
+        "is not unpacked."
+    )
+
+
 class ModelSource(ApiModel):
     """Where the checkpoint comes from: exactly one of the fields."""
 
@@ -75,6 +93,9 @@ class ModelSource(ApiModel):
         default=None, description="Read from a volume in the model's namespace."
     )
     s3: S3Source | None = Field(default=None, description="Fetched from an S3 bucket.")
+    archive: ArchiveSource | None = Field(
+        default=None, description="Unpacked from an archive behind an HTTPS address."
+    )
 
 
 class ModelSpec(ApiModel):

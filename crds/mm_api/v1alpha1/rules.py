@@ -164,8 +164,8 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     ModelSource: (
         Rule(
             cel="(has(self.huggingFace) ? 1 : 0) + (has(self.persistentVolumeClaim) ? 1 : 0) + "
-            "(has(self.s3) ? 1 : 0) == 1",
-            message="set exactly one of huggingFace, persistentVolumeClaim and s3",
+            "(has(self.s3) ? 1 : 0) + (has(self.archive) ? 1 : 0) == 1",
+            message="set exactly one of huggingFace, persistentVolumeClaim, s3 and archive",
         ),
     ),
     PersistentVolumeClaimSource: (_no_dot_dot("path"),),

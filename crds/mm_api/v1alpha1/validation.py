@@ -139,7 +139,7 @@ def _message(detail: ErrorDetails) -> str:
             close = get_close_matches(name, sorted(_wire_names()), n=1)
             advice = f"did you mean {close[0]}?" if close else "remove it"
             if detail["loc"][:-1] == ("spec", "model", "source"):
-                advice = "set huggingFace, persistentVolumeClaim or s3; unpack archives into one"
+                advice = "set huggingFace, persistentVolumeClaim, s3 or archive"
             elif places := sorted(_places(name)):
                 advice = f"it belongs to {' or '.join(places)}"
             text = f"unknown field: {advice}"

@@ -33,7 +33,7 @@ from mm_operator.plan.engine.tables import gpu_names, gpu_of
 from mm_operator.settings import BUILDER_VERSION
 from mm_runtime.errors import PermanentError
 from mm_runtime.inspect.checkpoint import InspectOptions
-from mm_runtime.sources.address import BucketAddress, HubAddress, parse_address
+from mm_runtime.sources.address import ArchiveAddress, BucketAddress, HubAddress, parse_address
 
 WRITTEN, DOES_NOT_FIT = 0, 3
 NO_GPU = "none"
@@ -45,7 +45,11 @@ _GIB = 1 << 30
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add = parser.add_argument
-    add("place", help="hf://ORG/NAME[@REVISION], s3://BUCKET/PREFIX, or a folder on this machine")
+    add(
+        "place",
+        help="hf://ORG/NAME[@REVISION], s3://BUCKET/PREFIX, https://ARCHIVE#sha256=DIGEST, or a "
+        "folder on this machine",
+    )
     add("--facts", type=Path, help="small files of the checkpoint: read instead of the place")
     add("--gpu", help=f"{', '.join(gpu_names())} or {NO_GPU}; default: the cluster's nodes say")
     add(
@@ -108,7 +112,10 @@ def _source(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
             source = {"huggingFace": {"repo": last, "revision": revision}}
         case BucketAddress(bucket, prefix):
             last = prefix or bucket
-            source = {"s3": {"uri": str(address)}}
+            source = {"s3": {"bucket": bucket, "prefix": prefix}}
+        case ArchiveAddress(url, sha256):
+            last = url.rpartition(".tar.")[0]
+            source = {"archive": {"url": url, "sha256": sha256}}
         case folder:
             last = folder.resolve().name
             source = {"persistentVolumeClaim": {"claimName": options.claim, "path": last}}

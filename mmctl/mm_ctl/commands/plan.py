@@ -53,7 +53,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--checkpoint",
         metavar="PLACE",
-        help="the checkpoint: a folder, hf://ORG/NAME@REVISION or s3://BUCKET/PREFIX; it is "
+        help="the checkpoint: a folder, hf://ORG/NAME@REVISION, s3://BUCKET/PREFIX or "
+        "https://ARCHIVE#sha256=DIGEST; it is "
         "inspected as in the cluster, and of weights the headers are read",
     )
     parser.add_argument("--gpu", help=f"the GPU: {', '.join(gpu_names())}, or its product label")

@@ -25,6 +25,9 @@ _REQUESTS = {"cpu": "100m", "memory": f"{PROCESS_BYTES >> 20}Mi"}
 _MEMORY_LIMIT = "1Gi"
 """Digests are read in pieces and only headers are parsed: a hostile file must not take the node."""
 
+_ARCHIVE_MEMORY_LIMIT = "4Gi"
+"""Weights of FairSeq's layout are read to be converted: 1.8 GB for those of wmt14.en-fr."""
+
 
 def build_inspect_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -> Manifest | None:
     """Return the Job when an inspection must start."""
@@ -65,7 +68,11 @@ def _pod(snapshot: Snapshot, spec: MultimodalModelSpec) -> Manifest:
         limit_seconds=LIMIT_SECONDS,
         arguments=arguments,
         environment=sources.source_environment(spec, spec.network.over(snapshot.settings.network)),
-        resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),
+        resources=pod.small(
+            _REQUESTS,
+            _ARCHIVE_MEMORY_LIMIT if spec.model.source.archive else _MEMORY_LIMIT,
+            beside=spec.build.resources,
+        ),
         mounts=volumes.inspect_mounts(spec),
         attached=volumes.source_volumes(spec),
     )

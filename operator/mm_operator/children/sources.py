@@ -8,7 +8,7 @@ from mm_api.contract import Flag
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
 from mm_api.v1alpha1.network import NetworkSpec
-from mm_operator.addresses import adapter_addresses, bucket_address, source_directory
+from mm_operator.addresses import adapter_addresses, remote_address, source_directory
 from mm_operator.children.metadata import Manifest
 from mm_operator.plan import adapters
 
@@ -23,12 +23,8 @@ def source_argument(spec: MultimodalModelSpec, commit: str | None = None) -> str
     `commit`: what the revision stood for when it was inspected; a build fetches that.
     """
     source = spec.model.source
-    if source.hugging_face:
-        return f"hf://{source.hugging_face.repo}@{commit or source.hugging_face.revision}"
-    if source.s3:
-        return bucket_address(source.s3)
     claim = source.persistent_volume_claim
-    return source_directory(claim.path if claim else "")
+    return remote_address(source, commit) or source_directory(claim.path if claim else "")
 
 
 def adapter_arguments(spec: MultimodalModelSpec) -> list[str]:

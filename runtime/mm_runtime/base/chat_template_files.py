@@ -92,6 +92,10 @@ def _first(files: Mapping[str, Path], *names: str) -> FoundTemplate | None:
     return None if file is None else FoundTemplate(file.read_text(encoding="utf-8"), file.name)
 
 
+DICTIONARY_SIZE = "fairseq_dictionary_size"
+"""Key of tokenizer_config.json: tokens from this id on are unknown words to FairSeq."""
+
+
 def special_tokens(folder: Path) -> dict[str, str]:
     """Return the tokens that templates know by name, of a folder of a tokenizer's files.
 

@@ -8,7 +8,7 @@ from mm_runtime.doctor.need import Need
 from mm_runtime.doctor.report import DoctorReport, Finding, Outcome
 from mm_runtime.launch.mps import CONTROL
 from mm_runtime.settings import ROOT_VARIABLE
-from mm_runtime.sources.address import BUCKET, HUB
+from mm_runtime.sources.address import ARCHIVE, BUCKET, HUB
 
 OLDEST, NEWEST = (3, 11), (3, 13)
 """Versions of Python that the project supports."""
@@ -93,7 +93,7 @@ def _packages(need: Need, found: Found, image: str) -> Iterator[Finding]:
         tensorrt += ", and runtime/Dockerfile.cuda has none: add it (docs/design/serving.md)"
     trtllm = need.builds_engines or (need.serves and need.backend.uses_trtllm)
     for name, packages, needed, why in (
-        ("httpx2", own, need.reads(HUB), "sources of the Hub are read with it"),
+        ("httpx2", own, need.reads(HUB) or need.reads(ARCHIVE), "sources are fetched with it"),
         ("huggingface_hub", own, need.reads(HUB), "sources of the Hub are read with it"),
         ("obstore", own, need.reads(BUCKET), "buckets are read with it"),
         ("torch", engine, computes, "weights are read with it"),

@@ -37,7 +37,7 @@ def add_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="append",
         default=[],
         metavar="SOURCE",
-        help="a source or store, hf://... or s3://...; may be given several times",
+        help="a source or store, hf://..., s3://... or https://...; may be given several times",
     )
     command.add_argument("-o", "--output", choices=("text", "json"), default="text")
     command.set_defaults(command=_doctor)

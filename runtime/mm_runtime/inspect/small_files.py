@@ -64,12 +64,13 @@ def read_config(source: Path) -> JsonObject:
     """Return config.json, or refuse with `ConfigMissing` or `ConfigInvalid`."""
     path = source / "config.json"
     if not path.is_file():
-        fairseq = " model.pt is FairSeq's own layout, which no backend here reads: convert it into"
-        fairseq += " transformers' (FSMT)." if (source / "model.pt").is_file() else ""
+        advice = "point the source at the directory that holds config.json"
+        if (source / "model.pt").is_file():
+            advice = "name FairSeq's archive, of which model.pt is, as spec.model.source.archive"
         raise InspectRefusedError(
             InspectReason.CONFIG_MISSING,
             f"{path} does not exist; {source} holds: {listing(source)}. Expected a Hugging Face"
-            f" checkpoint: point the source at the directory that holds config.json.{fairseq}",
+            f" checkpoint: {advice}.",
         )
     return read_object(path, InspectReason.CONFIG_INVALID)
 

@@ -1,4 +1,4 @@
-"""Inspecting a source by its address: a directory, the Hub, a bucket."""
+"""Inspecting a source by its address: a directory, the Hub, a bucket, an archive."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,7 +30,9 @@ def inspect_source(
     """
     with (
         with_reasons(InspectReason.SOURCE_NOT_FOUND),
-        checked_out(parse_address(text), environment) as checkout,
+        checked_out(
+            parse_address(text), environment, allow_pickle=options.allow_pickle
+        ) as checkout,
     ):
         try:
             facts = inspect(checkout.directory, options)

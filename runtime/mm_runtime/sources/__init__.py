@@ -1,4 +1,4 @@
-"""Checkpoints wherever they lie: a directory, the Hugging Face Hub, an S3 bucket.
+"""Checkpoints wherever they lie: a directory, the Hugging Face Hub, an S3 bucket, an archive.
 
 Belongs here: addresses, listing, ranged reads, downloads that continue where they stopped, the
 identity of a checkpoint, and errors as messages. Must not: know what a checkpoint means (inspect

@@ -9,8 +9,10 @@ from mm_runtime.errors import PermanentError
 
 HUB = "hf://"
 BUCKET = "s3://"
+ARCHIVE = "https://"
 
 _REPOSITORY = re.compile(r"[-._a-zA-Z0-9]+(/[-._a-zA-Z0-9]+)?")
+_ARCHIVE = re.compile(r"(https://[^\s?#@]+\.tar\.(?:bz2|gz))#sha256=([0-9a-f]{64})")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -44,11 +46,24 @@ class BucketAddress:
         return f"{BUCKET}{self.bucket}/{self.prefix}".rstrip("/")
 
 
-Address: TypeAlias = Path | HubAddress | BucketAddress
+@dataclass(frozen=True, slots=True)
+class ArchiveAddress:
+    """An archive behind a URL, and its digest in hex digits."""
+
+    url: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+Address: TypeAlias = Path | HubAddress | BucketAddress | ArchiveAddress
 
 
 def parse_address(text: str) -> Address:
-    """Return the address a text names: a path, `hf://REPO@REVISION` or `s3://BUCKET/PREFIX`.
+    """Return the address that a text names.
+
+    It is a path, `hf://REPO@REVISION`, `s3://BUCKET/PREFIX` or `https://ARCHIVE#sha256=DIGEST`.
 
     Raises:
         PermanentError: it begins like one of them and is none.
@@ -63,10 +78,17 @@ def parse_address(text: str) -> Address:
         return HubAddress(repository, revision or "main")
     if text.startswith(BUCKET):
         return parse_bucket(text)
+    if archive := _ARCHIVE.fullmatch(text):
+        return ArchiveAddress(*archive.groups())
+    if text.startswith(ARCHIVE):
+        raise PermanentError(
+            f"{text!r} names no archive; expected https://HOST/NAME.tar.bz2#sha256=DIGEST, or"
+            " .tar.gz, without credentials and query."
+        )
     if "://" in text:
         raise PermanentError(
-            f"{text!r} has an unknown scheme; expected a directory, hf://OWNER/NAME@REVISION or"
-            " s3://BUCKET/PREFIX."
+            f"{text!r} has an unknown scheme; expected a directory, hf://OWNER/NAME@REVISION,"
+            " s3://BUCKET/PREFIX or https://ARCHIVE#sha256=DIGEST."
         )
     return Path(text)
 

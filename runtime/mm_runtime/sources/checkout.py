@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_runtime.sources.address import Address, BucketAddress, HubAddress
+from mm_runtime.sources.address import Address, ArchiveAddress, BucketAddress, HubAddress
 from mm_runtime.sources.mirror import wanted_files, write_mirror
 from mm_runtime.sources.remote import RemoteSource
 
@@ -27,9 +27,9 @@ class Checkout:
 
 @contextmanager
 def checked_out(
-    address: Address, environment: Mapping[str, str] | None = None
+    address: Address, environment: Mapping[str, str] | None = None, *, allow_pickle: bool = False
 ) -> Iterator[Checkout]:
-    """Give a directory for a source; a hollow one goes at the end.
+    """Give a directory for a source; a hollow one, or an archive's, goes at the end.
 
     Raises:
         SourceNotFoundError: the remote source, or its revision, does not exist.
@@ -40,12 +40,25 @@ def checked_out(
     if isinstance(address, Path):
         yield Checkout(address)
         return
+    if isinstance(address, ArchiveAddress):
+        with open_archive(address, allow_pickle=allow_pickle) as folder:
+            yield Checkout(folder, shown=str(address))
+        return
     source = open_remote(address, variables)
     with tempfile.TemporaryDirectory(prefix="source-") as scratch:
         directory = Path(scratch) / "checkpoint"
         directory.mkdir()
         write_mirror(source, wanted_files(source), directory)
         yield Checkout(directory, source.commit, str(address))
+
+
+@contextmanager
+def open_archive(address: ArchiveAddress, *, allow_pickle: bool) -> Iterator[Path]:
+    """Give the folder with an archive's checkpoint; it goes at the end."""
+    from mm_runtime.sources.archive import unpack  # noqa: PLC0415 (a client, as below)
+
+    with tempfile.TemporaryDirectory(prefix="source-") as scratch:
+        yield unpack(address, Path(scratch), allow_pickle=allow_pickle)
 
 
 def open_remote(

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from mm_runtime.base.containment import open_contained
 from mm_runtime.base.resumable_file import PIECE_BYTES, ResumableFile
 from mm_runtime.errors import SourceNotFoundError, SourceUnavailableError
-from mm_runtime.sources.address import Address, HubAddress
-from mm_runtime.sources.checkout import open_remote
+from mm_runtime.sources.address import Address, ArchiveAddress, HubAddress
+from mm_runtime.sources.checkout import open_archive, open_remote
 from mm_runtime.sources.identity import files_digest, source_files
 from mm_runtime.sources.mirror import wanted_files, write_hollow, write_mirror
 from mm_runtime.sources.remote import RemoteFile, RemoteSource
@@ -104,7 +104,9 @@ Origin: TypeAlias = DirectoryOrigin | RemoteOrigin
 
 
 @contextmanager
-def opened(address: Address, environment: Mapping[str, str] | None = None) -> Iterator[Origin]:
+def opened(
+    address: Address, environment: Mapping[str, str] | None = None, *, allow_pickle: bool = False
+) -> Iterator[Origin]:
     """Give the origin at an address.
 
     Raises:
@@ -115,6 +117,10 @@ def opened(address: Address, environment: Mapping[str, str] | None = None) -> It
     variables = os.environ if environment is None else environment
     if isinstance(address, Path):
         yield DirectoryOrigin(_listed(address))
+        return
+    if isinstance(address, ArchiveAddress):
+        with open_archive(address, allow_pickle=allow_pickle) as folder:
+            yield DirectoryOrigin(_listed(folder))
         return
     source = open_remote(address, variables)
     wanted = wanted_files(source)

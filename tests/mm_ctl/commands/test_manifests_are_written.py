@@ -15,6 +15,8 @@ WRITTEN = {
     "fewer requests": ("llava", [NAME, "--gpu", "l4-24gb"]),
     "more GPUs": ("mistral3", [NAME, "--gpu", "l4-24gb", "--name", "own"]),
     "folder, processors": ("t5", ["./my-t5", "--gpu", "none", "--claim", "models"]),
+    "bucket": ("t5", ["s3://models/t5", "--gpu", "none"]),
+    "archive": ("nmt", [f"https://a.org/wmt.tar.gz#sha256={'0' * 64}", "--gpu", "none"]),
     "too large": ("qwen2-5-vl", [NAME, "--gpu", "t4-16gb"]),
     "unknown GPU": ("qwen2-5-vl", [NAME, "--gpu", "h900"]),
     "no repository": ("qwen2-5-vl", ["hf://"]),

@@ -171,7 +171,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "heads-of-the-tower": (configured(vision_config={"num_attention_heads": 3}), "3 attention"),
     "fairseqs-layout": (
         lambda s: (s / "config.json").rename(s / "model.pt"),
-        "model.pt is FairSeq's own layout, which no backend here reads",
+        "name FairSeq's archive, of which model.pt is, as spec.model.source.archive",
     ),
 }
 

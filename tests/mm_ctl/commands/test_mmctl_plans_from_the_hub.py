@@ -9,10 +9,9 @@ import pytest
 
 from mm_ctl.cli import main
 from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint
-from mm_ctl.documents import UsageError
 from mm_runtime.inspect.checkpoint import InspectOptions
 from support.cases import cases
-from support.hollow_checkpoint import LLAVA_CONFIG, write_checkpoint
+from support.hollow_checkpoint import write_checkpoint
 from support.hub_server import COMMIT, REPOSITORY, Hub, serving_hub
 from support.model_documents import document
 
@@ -80,35 +79,3 @@ def test_the_environments_mirror_comes_first(hub: Hub) -> None:
     )
 
     assert found.family == "llava"
-
-
-@cases(
-    "address words",
-    {
-        "no-address": ("hf://a/b/c", "expected hf://OWNER/NAME@REVISION"),
-        "repository": ("hf://acme/other", "does not exist on"),
-        "revision": (f"hf://{REPOSITORY}@v9", "has no revision 'v9'"),
-    },
-)
-def test_what_is_not_there_is_reported(hub: Hub, address: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        facts_of_checkpoint(address, InspectOptions(), environment=hub.environment)
-
-
-def test_gated_repositories_are_reported(hub: Hub) -> None:
-    hub.gated = True
-    with pytest.raises(UsageError, match="accept its terms on the Hub"):
-        facts_of_checkpoint(ADDRESS, InspectOptions(), environment=hub.environment)
-
-
-def test_refusals_name_the_repository(tmp_path: Path) -> None:
-    """Not the folder that it was read into, which is gone by then."""
-    folder = write_checkpoint(
-        tmp_path / "x", {**LLAVA_CONFIG, "model_type": "z", "architectures": ["Z"]}
-    )
-    with (
-        serving_hub(folder) as server,
-        pytest.raises(UsageError, match="no known family") as caught,
-    ):
-        facts_of_checkpoint(ADDRESS, InspectOptions(), environment=server.environment)
-    assert str(caught.value).startswith(f"{ADDRESS}: ")

@@ -18,12 +18,11 @@ import pytest
 from mm_api.contract import TIME_LIMIT_VARIABLE, ExitCode
 from mm_api.documents.build_result import BuildReason, BuildResult
 from mm_api.documents.model_facts import ModelFacts
-from mm_runtime.base import manifest as manifests
 from mm_runtime.base.durable import sha256
 from mm_runtime.cli import main
 from mm_runtime.engine_build.build_paths import BuildPaths
 from mm_runtime.engine_build.commands import fetch
-from mm_runtime.errors import InspectInterruptedError, SourceChangedError, StoreNotWritableError
+from mm_runtime.errors import InspectInterruptedError, SourceChangedError
 from mm_runtime.inspect.checkpoint import InspectOptions, inspect
 from mm_runtime.inspect.source import inspect_source
 from mm_runtime.sources.address import BucketAddress, HubAddress
@@ -223,19 +222,6 @@ def run(
     return code, BuildResult.from_json(message.read_text()), paths
 
 
-def test_build_fetches_from_the_hub(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = inspect_source(PINNED, InspectOptions(), hub.environment)
-    code, _, paths = run(tmp_path, PINNED, facts, hub.environment, monkeypatch)
-    assert code == ExitCode.OK
-    manifest = manifests.read(paths.manifest)
-    fetched = {Path(file.path).name: file.sha256 for file in manifest.files}
-    expected = sha256(hub.directory / WEIGHTS)
-    assert expected == fetched[WEIGHTS]
-    assert "README.md" not in fetched
-
-
 @pytest.mark.s3
 def test_build_fetches_from_a_bucket(
     s3: S3Server, large_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -353,14 +339,3 @@ def test_changed_bucket_is_found_before_the_download(
     assert result.failure is not None
     assert (code, result.failure.reason) == (ExitCode.SOURCE_CHANGED, BuildReason.SOURCE_CHANGED)
     assert list(paths.work.rglob(WEIGHTS)) == []
-
-
-def test_space_is_checked_before_the_download(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fetch, "free_bytes", lambda _: 1000)
-    with opened(HubAddress(REPOSITORY, COMMIT), hub.environment) as origin:
-        copies = {name: tmp_path / name for name in origin.sizes}
-        with pytest.raises(StoreNotWritableError, match="has 1000 bytes free"):
-            fetch._copy_all(origin, copies)
-    assert [path for _, path, _ in hub.requests if path.endswith(".safetensors")] == []

@@ -65,12 +65,6 @@ def test_bucket_gives_the_facts_of_the_directory(s3: S3Server, large_checkpoint:
     assert inspect(large_checkpoint, InspectOptions()) == facts
 
 
-def test_token_opens_a_private_repository(small_hub: Hub) -> None:
-    small_hub.token = TOKEN
-    facts = inspect_source(SOURCE, InspectOptions(), small_hub.environment)
-    assert facts.source_revision == COMMIT
-
-
 @cases(
     "environment words",
     {
@@ -211,12 +205,3 @@ def test_other_formats_stay_on_the_hub(small_hub: Hub) -> None:
     facts = inspect_source(SOURCE, InspectOptions(), small_hub.environment)
     requested = [path for _, path, _ in small_hub.requests if "consolidated" in path]
     assert (plain.source_digest, []) == (facts.source_digest, requested)
-
-
-def test_parts_in_folders_count(small_hub: Hub) -> None:
-    part = small_hub.directory / "llm"
-    part.mkdir()
-    (part / "config.json").write_text("{}")
-    facts = inspect_source(SOURCE, InspectOptions(), small_hub.environment)
-    assert inspect(small_hub.directory, InspectOptions()).source_digest == facts.source_digest
-    assert any(path.endswith("/llm/config.json") for _, path, _ in small_hub.requests)

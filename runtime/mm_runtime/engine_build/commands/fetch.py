@@ -29,7 +29,8 @@ def fetch(context: StepContext) -> None:
     Raises:
         WeightsUnusableError: a weight is not finite.
     """
-    with opened(parse_address(context.source)) as origin:
+    allowed = context.plan.allow_pickle
+    with opened(parse_address(context.source), allow_pickle=allowed) as origin:
         _fetch(context, origin)
 
 

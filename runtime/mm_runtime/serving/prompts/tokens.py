@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from mm_runtime.base.chat_template_files import special_tokens
+from mm_runtime.base.chat_template_files import DICTIONARY_SIZE, read_object, special_tokens
 from mm_runtime.serving.prompts.spelling import Spelled, Speller
 
 TOKENIZER = "tokenizer.json"
@@ -47,6 +47,8 @@ class TextCodec:
         pad_id = self.id_of(pad_token) if pad_token else None
         self.pad_id = end_id if pad_id is None else pad_id
         self._speller = Speller(self._tokenizer)
+        self._words = int(read_object(folder / TOKENIZER_CONFIG).get(DICTIONARY_SIZE, 0))
+        self._unknown = self.id_of("<unk>") or 0
 
     @property
     def size(self) -> int:
@@ -81,13 +83,15 @@ class TextCodec:
     def encode_prompt(self, prompt: str) -> list[int]:
         """Return the ids of a complete prompt, begin token included exactly once."""
         begins = self.begin_token is not None and prompt.startswith(self.begin_token)
-        ids: list[int] = self._tokenizer.encode(prompt, add_special_tokens=not begins).ids
-        return ids
+        return self._encode(prompt, special=not begins)
 
     def encode_word(self, word: str) -> list[int]:
         """Return the ids of a stop or bad word, no special tokens added."""
-        ids: list[int] = self._tokenizer.encode(word, add_special_tokens=False).ids
-        return ids
+        return self._encode(word, special=False)
+
+    def _encode(self, text: str, *, special: bool) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special).ids
+        return [self._unknown if one >= self._words else one for one in ids] if self._words else ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids; special tokens are left out."""
