@@ -126,9 +126,11 @@ RUN packages=$("$ENGINE_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("
 ENV {_ENVIRONMENT} \\
     MM_ENGINE_PYTHON=${{ENGINE_PYTHON}}
 USER {USER}:{USER}
-# The image is checked while it is built; GPU and driver are the node's.
+# The image is checked while it is built; GPU and driver are the node's. Answers of checkpoints need
+# transformers 4.48; builds in an image with an older one skip them and say so.
 RUN {RUNTIME.entrypoint} doctor --for inspect --address hf:// --address s3:// \\
- && "$MM_ENGINE_PYTHON" -c 'import mm_runtime.engine_build.commands.checkpoint_answers'
+ && "$MM_ENGINE_PYTHON" -c 'import transformers; hasattr(transformers, "AttentionInterface") \\
+    and __import__("mm_runtime.engine_build.commands.checkpoint_answers")'
 ENTRYPOINT ["{VENV}/bin/{RUNTIME.entrypoint}"]
 """
 
