@@ -43,13 +43,18 @@ def rules(table: Iterable[Permission]) -> Iterator[str]:
 def roles() -> str:
     """Return the file of rules: one named template for each role."""
     keda = ["{{- if .Values.keda.enabled }}", *rules(permissions.KEDA), "{{- end }}"]
+    groups = [
+        "{{- if .Values.leaderWorkerSet.enabled }}",
+        *rules(permissions.GROUPS),
+        "{{- end }}",
+    ]
     routers = [
         "{{- if .Values.router.enabled }}",
         *rules(permissions.ROUTER_ADDRESSES),
         "{{- end }}",
     ]
     parts = {
-        "modelRules": [*rules(permissions.MODEL_NAMESPACES), *keda],
+        "modelRules": [*rules(permissions.MODEL_NAMESPACES), *keda, *groups],
         "singleNamespaceRules": rules(permissions.SINGLE_NAMESPACE),
         "ownNamespaceRules": [*rules(permissions.OWN_NAMESPACE), *routers],
         "clusterRules": rules(permissions.CLUSTER),

@@ -147,6 +147,13 @@ DEFINITION: tuple[Permission, ...] = (
 KEDA: tuple[Permission, ...] = (Permission("keda.sh", "scaledobjects", _CHILD, "Engine KEDA."),)
 """Beside `MODEL_NAMESPACES`, where KEDA is in the cluster."""
 
+GROUPS: tuple[Permission, ...] = (
+    Permission(
+        "leaderworkerset.x-k8s.io", "leaderworkersets", _CHILD, "Replicas of several nodes."
+    ),
+)
+"""The same, where LeaderWorkerSet is in the cluster."""
+
 OWN_NAMESPACE: tuple[Permission, ...] = (
     Permission(
         "coordination.k8s.io",

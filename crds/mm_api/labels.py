@@ -93,6 +93,7 @@ class Component:
     BUILD = "build"
     SERVER = "server"
     CANARY = "canary"
+    WORKER = "worker"
     ENCODER = "encoder"
     TRITON = "triton"
     STORE = "store"

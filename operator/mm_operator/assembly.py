@@ -116,6 +116,7 @@ class Operator:
             self._namespaces,
             namespaces=settings.namespaces,
             keda=settings.keda,
+            groups=settings.leader_worker_set,
             minor=await minor_version(api),
             resync_seconds=settings.resync_seconds,
             after_resync=lambda: self._resynced(diagnostics, applier),
@@ -232,6 +233,7 @@ class Operator:
             claims=claims,
             settings=settings.planning,
             claims_missing=self._cache_sync.claims_missing,
+            groups_missing=self._cache_sync.groups_missing,
             warm_up_problem=self._servers.warm_up_problem,
         )
         reconciler = Reconciler(

@@ -25,11 +25,22 @@ _DIGEST_DIGITS = 8
 _HASH_DIGITS = 10
 _KEY_DIGITS = 16
 _SHARED_DIGITS = 32
+_GROUP_LENGTH = 30
 
 
 def deployment(model: str) -> str:
     """Return the name of the model's Deployment, Service and budget; pods begin with it."""
     return model
+
+
+def group(model: str) -> str:
+    """Return the name of the LeaderWorkerSet of replicas of several nodes, and of its own Service.
+
+    It is short: names of its pods and of their revisions begin with it. With a digest it is no
+    other model's by accident.
+    """
+    digest = sha256(model.encode()).hexdigest()[:_DIGEST_DIGITS]
+    return f"{model[:_GROUP_LENGTH].rstrip('-')}-{digest}-nodes"
 
 
 def encoders(model: str) -> str:

@@ -79,6 +79,7 @@ class Settings:
     keda: bool = False
     keda_authentication: str = ""
     keda_auth_modes: str = ""
+    leader_worker_set: bool = False
     scaling_interval_seconds: float = 15.0
     """Between two evaluations of the autoscaler; HPA's period, and a usual scrape interval."""
 
@@ -282,6 +283,11 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="ClusterTriggerAuthentication by which KEDA reads the Prometheus named here",
     )
     flag("keda-auth-modes", metavar="MODES", help="what it holds: bearer, basic, tls")
+    run.add_argument(
+        "--leader-worker-set",
+        action="store_true",
+        help="LeaderWorkerSet is in the cluster: engine.parallelism.nodes works",
+    )
     flag("scaling-interval-seconds", type=float)
     flag("router-service", metavar="NAME", help="Service of routers that hold requests")
     flag(

@@ -98,6 +98,7 @@ EXHAUSTIVE: dict[str, Any] = {
         "insecureSkipVerify": True,
     },
     "autoscaling": {"intervalSeconds": 30},
+    "leaderWorkerSet": {"enabled": True},
     "keda": {
         "enabled": True,
         "clusterTriggerAuthentication": "prometheus",

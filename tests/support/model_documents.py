@@ -96,7 +96,7 @@ UNSUPPORTED_VALUES: Mapping[str, object] = {
     "engine.guidedDecoding": "Off",
     "vision.gpu": {"count": 0},
     "model.family": "gemma3",
-    **{f"engine.parallelism.{name}": 2 for name in ("tensor", "pipeline", "expert")},
+    **{f"engine.parallelism.{name}": 2 for name in ("tensor", "pipeline", "expert", "nodes")},
     "engine.quantization": "FP8",
     "engine.kvCache.freeGpuMemoryFraction": "0.85",
     "engine.kvCache.crossFraction": "0.5",

@@ -36,6 +36,12 @@ class VllmServe(Document):
     version: str = Field(description="Of vLLM; the serving image must have it.")
     tensor_parallel: int = Field(default=1, ge=1)
     pipeline_parallel: int = Field(default=1, ge=1)
+    nodes: int | None = Field(
+        default=None,
+        ge=2,
+        description="Pods of a replica: others than the first have the same command with "
+        "--headless. None: one.",
+    )
     port: int = Field(ge=1, le=65535)
     argv: list[str] = Field(min_length=1)
     environment: dict[str, str] = Field(

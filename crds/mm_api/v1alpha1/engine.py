@@ -63,6 +63,13 @@ class Parallelism(ApiModel):
         description="Of the GPUs that split every layer, how many share its experts among them; "
         "each expert is split over the others. Of models without experts it is 1.",
     )
+    nodes: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="Pods of a replica, each with an equal part of its GPUs, where one node has "
+        "too few; a LeaderWorkerSet keeps them together. Backend VLLM only. It cannot change.",
+    )
 
 
 class KvCache(ApiModel):

@@ -13,7 +13,7 @@ from mm_api.public_hosts import ENDS_IN_A_NUMBER, IPV4, NEVER_PUBLIC, PRIVATE_DO
 from mm_api.v1alpha1 import duration
 from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective, PrometheusSpec
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
-from mm_api.v1alpha1.engine import EngineSpec
+from mm_api.v1alpha1.engine import EngineSpec, Parallelism
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.model import ModelSource, PersistentVolumeClaimSource, S3Source
 from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES
@@ -160,6 +160,20 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             "vision.placement to Colocated, or strategy to Rolling",
             field="rollout.strategy",
         ),
+        Rule(
+            cel="self.engine.parallelism.nodes == 1 || (self.rollout.strategy == 'Rolling' && "
+            "!has(self.runtime.gpu.slot))",
+            message="replicas of several nodes are replaced one by one: set rollout.strategy to "
+            "Rolling (where no GPUs are free, with maxSurge 0 and maxUnavailable 1), and remove "
+            "runtime.gpu.slot",
+            field="engine.parallelism.nodes",
+        ),
+        Rule(
+            cel="self.engine.parallelism.nodes == 1 || self.vision.placement == 'Colocated'",
+            message="features of encoders in pods of their own reach one node alone: set "
+            "vision.placement to Colocated, or nodes to 1",
+            field="engine.parallelism.nodes",
+        ),
     ),
     ModelSource: (
         Rule(
@@ -198,6 +212,20 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             message="maxVideoFrames needs maxImagesPerRequest above 0: frames are encoded as "
             "images are, and 0 builds no vision engine; raise it, or remove maxVideoFrames",
             field="maxVideoFrames",
+        ),
+    ),
+    Parallelism: (
+        Rule(
+            cel="self.tensor * self.pipeline % self.nodes == 0",
+            message="nodes must divide tensor x pipeline, the number of GPUs of a replica: each "
+            "node has an equal part of them",
+            field="nodes",
+        ),
+        Rule(
+            cel="self.nodes == oldSelf.nodes",
+            message="nodes cannot change: other objects make the pods; delete the model and apply "
+            "it again, or make another one beside it",
+            field="nodes",
         ),
     ),
     StoreSpec: (

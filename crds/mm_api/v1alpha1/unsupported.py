@@ -84,6 +84,13 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
         1,
         more=", or use backend PyTorch",
     ),
+    _row(
+        _OTHERS,
+        "engine.parallelism.nodes",
+        "a replica on several nodes is",
+        1,
+        more=", or use backend VLLM",
+    ),
     _row(_REFERENCE, "engine.quantization", "quantization is"),
     _row(
         (*_VLLM, *_PYTORCH),

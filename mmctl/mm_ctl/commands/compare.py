@@ -96,7 +96,10 @@ def _memory_bytes(model: Mapping[str, Any]) -> int:
 
 def obstacle(model: Mapping[str, Any]) -> tuple[str, int] | None:
     """Return why a model cannot be compared, and the exit code; None: it can."""
-    backend = MultimodalModelSpec.model_validate(model["spec"]).engine.traits
+    engine = MultimodalModelSpec.model_validate(model["spec"]).engine
+    if engine.parallelism.nodes > 1:
+        return "replicas of several nodes are not compared in this version", FAILED
+    backend = engine.traits
     if backend.builds_engines:
         return (
             f"an engine of backend {backend.name} holds no checkpoint: its pods compare it with "

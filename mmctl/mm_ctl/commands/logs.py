@@ -13,7 +13,7 @@ from mm_ctl.documents import UsageError
 NOT_THERE = 1
 COMPONENTS = (
     *(Component.INSPECT, Component.BUILD, Component.SERVER),
-    *(Component.CANARY, Component.ENCODER),
+    *(Component.WORKER, Component.CANARY, Component.ENCODER),
 )
 _OF_STAGE = {"Planned": Component.INSPECT, "EngineBuilt": Component.BUILD}
 

@@ -55,6 +55,8 @@ def _title(planned: ModelPlan) -> str:
         parts.append(f"TensorRT-LLM {planned.trtllm_version}")
     if planned.gpu is not None:
         parts.append(f"{planned.ranks} x {planned.gpu.product}")
+    if planned.vllm is not None and planned.vllm.nodes:
+        parts.append(f"{planned.vllm.nodes} nodes")
     if planned.dtype:
         parts.append(planned.dtype)
     return f"{planned.model}: {', '.join(parts)}"

@@ -1,4 +1,7 @@
-"""The serving pods: one Deployment per model, its pod template recorded with its revision."""
+"""The serving pods: one Deployment per model, its pod template recorded with its revision.
+
+Of replicas of several nodes it is a LeaderWorkerSet.
+"""
 
 from typing import Any
 
@@ -8,6 +11,7 @@ from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.children import containers, hardware, pull
+from mm_operator.children.group import serving_group
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.serving_pod import (
     ServingPod,
@@ -30,6 +34,8 @@ def build_deployment(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) 
     template = pod_template(snapshot, spec, plan)
     if template is None:
         return None
+    if spec.engine.parallelism.nodes > 1:
+        return serving_group(snapshot, spec, template, plan.rollout)
     return serving_deployment(
         snapshot,
         spec,

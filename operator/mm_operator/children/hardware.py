@@ -16,13 +16,14 @@ _BUILD_BYTES = 1 << 30
 
 
 def planned_gpu(spec: MultimodalModelSpec, engine: EnginePlan | None) -> RuntimeGpu:
-    """Return the GPUs of a pod: one for each rank, of the product that was planned for.
+    """Return the GPUs of a pod: one for each of its ranks, of the product that was planned for.
 
     An engine runs on no other product, wherever the scheduler would find room.
     """
     if engine is None or not engine.memory.per_gpu:
         return spec.runtime.gpu
-    return _of(spec.runtime.gpu, spec, engine, len(engine.memory.per_gpu))
+    ranks = len(engine.memory.per_gpu) // spec.engine.parallelism.nodes
+    return _of(spec.runtime.gpu, spec, engine, ranks)
 
 
 def encoder_gpu(spec: MultimodalModelSpec, engine: EnginePlan) -> RuntimeGpu:

@@ -128,7 +128,7 @@ def serving_deployment(
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": own_metadata(
-            snapshot, name=name, component=component, annotations=_marks(rollout)
+            snapshot, name=name, component=component, annotations=rollout_marks(rollout)
         ),
         "spec": {
             "replicas": replicas,
@@ -141,7 +141,7 @@ def serving_deployment(
     }
 
 
-def _marks(rollout: RolloutDecision) -> dict[str, str] | None:
+def rollout_marks(rollout: RolloutDecision) -> dict[str, str] | None:
     """Return what is remembered of a rollout: what began it."""
     marks = {
         labels.SPEC_DIGEST: rollout.spec_digest,
@@ -151,14 +151,12 @@ def _marks(rollout: RolloutDecision) -> dict[str, str] | None:
 
 
 def _strategy(rollout: RolloutSpec) -> Manifest:
-    """Return how the Deployment controller replaces pods; without a word none is missing."""
     if rollout.strategy == "Recreate":
         return {"type": "Recreate"}
+    return {"type": "RollingUpdate", "rollingUpdate": rolling_update(rollout)}
+
+
+def rolling_update(rollout: RolloutSpec) -> Manifest:
+    """Return how a controller replaces pods one by one; without a word none is missing."""
     surge, missing = rollout.max_surge, rollout.max_unavailable
-    return {
-        "type": "RollingUpdate",
-        "rollingUpdate": {
-            "maxUnavailable": missing or 0,
-            "maxSurge": 1 if surge is None else surge,
-        },
-    }
+    return {"maxUnavailable": missing or 0, "maxSurge": 1 if surge is None else surge}

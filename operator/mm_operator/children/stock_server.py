@@ -1,5 +1,7 @@
 """The server's container where its image is a stock one, with nothing of ours in it."""
 
+from typing import Final
+
 from mm_api.contract import CONFIG_MOUNT, WORK_MOUNT
 from mm_api.documents.vllm_serve import VllmServe
 from mm_operator.children.containers import FEATURES
@@ -13,6 +15,13 @@ _CHECK = "import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/health'
 _START_PERIOD, _LIVE_PERIOD, _LIVE_FAILURES = 5, 30, 4
 """A check starts Python, so it is made less often than that of a page. vLLM's /health answers while
 steps run; it fails for good when the engine's process is gone."""
+
+
+_ADDRESS: Final = {
+    "name": "VLLM_HOST_IP",
+    "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
+}
+"""Where other pods of a group reach this one: vLLM would look for a route to the internet."""
 
 
 def stock_server(
@@ -37,6 +46,7 @@ def stock_server(
         "env": [
             *server["env"],
             *({"name": name, "value": value} for name, value in serve.environment.items()),
+            *([_ADDRESS] if serve.nodes else []),
         ],
         "startupProbe": check | starting,
         "livenessProbe": check | living,

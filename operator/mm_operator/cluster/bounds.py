@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, JOB, POD
+from mm_operator.cluster.resources import CONFIG, DEPLOYMENT, GROUP, JOB, POD
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ anyway; what the models of a namespace share has one for each of them, 400 kB fo
 
 _PAYLOAD = ("data", "binaryData", "spec", "status")
 
-LIST_PAGE = {CONFIG.kind: 25, DEPLOYMENT.kind: 50, JOB.kind: 50, POD.kind: 100}
+LIST_PAGE = {CONFIG.kind: 25, DEPLOYMENT.kind: 50, JOB.kind: 50, GROUP.kind: 25, POD.kind: 100}
 """Objects of one answer to a list: 25 MB of ConfigMaps at the most. Of ours a page is some 300 kB,
 which are parsed in 5 ms; nothing else runs meanwhile."""
 

@@ -20,6 +20,7 @@ from mm_operator.cluster.nodes import NodeCache
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import (
     DEVICE_CHILDREN,
+    GROUP_CHILDREN,
     KEDA_CHILDREN,
     LEASE,
     MODEL,
@@ -82,7 +83,7 @@ model that was deleted in between never comes."""
 
 def most_watches(namespaces: int) -> int:
     """Return the streams of the caches at the most; 0 namespaces: one stream a kind, for all."""
-    kinds = len((*WATCHED, LEASE, *KEDA_CHILDREN, *DEVICE_CHILDREN))
+    kinds = len((*WATCHED, LEASE, *KEDA_CHILDREN, *GROUP_CHILDREN, *DEVICE_CHILDREN))
     return kinds * max(namespaces, 1) + len((NODE,))
 
 
@@ -92,8 +93,8 @@ class CacheSync:
     Models come from kopf alone; their metadata is listed at the start, to know when the cache is
     complete, and at each resync, because kopf reports no deletion that happened while its watch was
     down. Reflectors fill the others. `nodes`: None: they are not read. `namespaces`: empty: all.
-    `keda`: its kinds may not be installed, which is no reason to wait. `minor`: of Kubernetes; 0:
-    unknown.
+    `keda`, `groups`: their kinds may not be installed, which is no reason to wait. `minor`: of
+    Kubernetes; 0: unknown.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class CacheSync:
         *,
         namespaces: Sequence[str],
         keda: bool = False,
+        groups: bool = False,
         minor: int = 0,
         resync_seconds: float,
         after_resync: Callable[[], None],
@@ -120,8 +122,9 @@ class CacheSync:
         self._listed = asyncio.Event()
         self._problem = "models are not listed yet"
         keda_kinds = KEDA_CHILDREN if keda else ()
+        group_kinds = GROUP_CHILDREN if groups else ()
         device_kinds = DEVICE_CHILDREN if minor >= _DEVICES_SINCE else ()
-        self._children = (*WATCHED, *keda_kinds, *device_kinds)
+        self._children = (*WATCHED, *keda_kinds, *group_kinds, *device_kinds)
         self._reflectors = [
             *self._watching(WATCHED),
             *(
@@ -149,6 +152,7 @@ class CacheSync:
             if sink is not None
         ]
         self._keda = self._watching(keda_kinds)
+        self._groups = self._watching(group_kinds)
         self._devices = self._watching(device_kinds)
 
     def _watching(self, resources: Sequence[Resource]) -> list[Reflector]:
@@ -164,7 +168,7 @@ class CacheSync:
         await self._listed.wait()
         for reflector in self._reflectors:
             await reflector.synced.wait()
-        for optional in (*self._nodes, *self._keda, *self._devices):
+        for optional in (*self._nodes, *self._keda, *self._groups, *self._devices):
             await optional.answered.wait()
 
     async def caught_up(self) -> None:
@@ -247,19 +251,26 @@ class CacheSync:
 
     def keda_missing(self) -> str:
         """Return why KEDA's objects cannot be read; empty while they can."""
-        missing = [one for one in self._keda if one.missing or not one.synced.is_set()]
-        return missing[0].problem if missing else ""
+        return _missing(self._keda)
+
+    def groups_missing(self) -> str:
+        """Return why LeaderWorkerSets cannot be made; empty while they can."""
+        if not self._groups:
+            return "the operator is not configured for it"
+        missing = _missing(self._groups)
+        return f"its objects cannot be read ({missing})" if missing else ""
 
     def claims_missing(self) -> str:
         """Return why claims for devices cannot be made; empty while they can."""
         if not self._devices:
             return f"the API server is older than Kubernetes 1.{_DEVICES_SINCE}"
-        missing = [one for one in self._devices if one.missing or not one.synced.is_set()]
-        return f"resource.k8s.io/v1 cannot be used: {missing[0].problem}" if missing else ""
+        missing = _missing(self._devices)
+        return f"resource.k8s.io/v1 cannot be used: {missing}" if missing else ""
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for reflector in (*self._reflectors, *self._nodes, *self._keda, *self._devices):
+            optional = (*self._nodes, *self._keda, *self._groups, *self._devices)
+            for reflector in (*self._reflectors, *optional):
                 group.create_task(reflector.run(), name=f"watch {reflector.name}")
             group.create_task(self._resync(), name="resync")
 
@@ -288,3 +299,8 @@ class CacheSync:
                 return True
             await asyncio.sleep(_FEED_SECONDS)
         return False
+
+
+def _missing(reflectors: Sequence[Reflector]) -> str:
+    missing = [one for one in reflectors if one.missing or not one.synced.is_set()]
+    return missing[0].problem if missing else ""

@@ -1,13 +1,14 @@
 """From Deployment, claim and ConfigMap to the records the planner reads. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mm_api import labels
 from mm_api.quoted_text import steady
 from mm_operator.cluster.pods import condition, quoted, text_of
-from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner
+from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner, PodState
 from mm_operator.plan.starts import probe_seconds
 
 _DIGEST_LIMIT = 512
@@ -48,6 +49,45 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         by_turns=bool(digest) and marks.get(labels.BY_TURNS) == digest,
         was_complete=progressing.get("reason") == "NewReplicaSetAvailable",
         template=spec["template"],
+    )
+
+
+def group_state(item: Mapping[str, Any]) -> DeploymentState | None:
+    """Return a LeaderWorkerSet as a Deployment of its leaders; None as for a Deployment.
+
+    It has no observed generation: `with_pods` adds what pods say instead.
+    """
+    if "spec" not in item:
+        return None
+    spec, status = item["spec"], item.get("status") or {}
+    ready, found = status.get("readyReplicas", 0), condition(status, "Available")
+    complete = [{"type": "Progressing", "reason": "NewReplicaSetAvailable"}]
+    return deployment_state(
+        {
+            "metadata": item["metadata"],
+            "spec": {
+                "replicas": spec.get("replicas", 1),
+                "template": spec["leaderWorkerTemplate"]["leaderTemplate"],
+            },
+            "status": {
+                **status,
+                "observedGeneration": item["metadata"].get("generation", 0),
+                "availableReplicas": ready,
+                "conditions": complete if found.get("status") == "True" else [],
+            },
+        }
+    )
+
+
+def with_pods(state: DeploymentState, pods: Sequence[PodState]) -> DeploymentState:
+    """Return a state of groups without what its counters say of a former template or pod."""
+    ready = sum(pod.ready and not pod.terminating for pod in pods)
+    updated = sum(pod.serving_hash == state.serving_hash for pod in pods)
+    return replace(
+        state,
+        ready=min(state.ready, ready),
+        available=min(state.available, ready),
+        updated=min(state.updated, updated),
     )
 
 

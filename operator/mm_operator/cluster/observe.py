@@ -17,7 +17,13 @@ from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.cluster.cache import Cache, Cached
 from mm_operator.cluster.claims import ClaimModes
-from mm_operator.cluster.deployments import claim_state, config_state, deployment_state
+from mm_operator.cluster.deployments import (
+    claim_state,
+    config_state,
+    deployment_state,
+    group_state,
+    with_pods,
+)
 from mm_operator.cluster.jobs import job_state
 from mm_operator.cluster.models import ModelCache, ModelRecord
 from mm_operator.cluster.nodes import NodeCache
@@ -29,6 +35,8 @@ from mm_operator.cluster.resources import (
     CONFIG,
     DEPLOYMENT,
     DEVICE_CHILDREN,
+    GROUP,
+    GROUP_CHILDREN,
     JOB,
     KEDA_CHILDREN,
     POD,
@@ -55,7 +63,7 @@ _REMEMBERED_SPECS = 256
 """About 12 kB each, and 0.3 ms to make: those of the models that change at this time."""
 
 _CHILD_KINDS = frozenset(
-    resource.kind for resource in (*CHILDREN, *KEDA_CHILDREN, *DEVICE_CHILDREN)
+    resource.kind for resource in (*CHILDREN, *KEDA_CHILDREN, *GROUP_CHILDREN, *DEVICE_CHILDREN)
 )
 
 
@@ -70,6 +78,7 @@ class Observer:
     claims: ClaimModes
     settings: PlanSettings
     claims_missing: Callable[[], str] = lambda: ""
+    groups_missing: Callable[[], str] = lambda: ""
     warm_up_problem: Callable[[str], str] = lambda _pod_uid: ""
     _leavers: dict[str, tuple[Hashable, frozenset[str]]] = field(default_factory=dict, init=False)
 
@@ -105,6 +114,7 @@ class Observer:
             store_leavers=self._store_leavers(key.namespace),
             gpu_nodes=self.nodes.gpus(),
             claims_missing=self.claims_missing(),
+            groups_missing=self.groups_missing(),
             claims_of_one_node={
                 claim: self.models.claim_holders(key.namespace, claim)
                 for claim in self.claims.for_one_node(record)
@@ -160,6 +170,11 @@ class Observer:
             if not item.job:
                 pods.setdefault(item.component, []).append(self._pod(item))
         store = self.cache.find(CLAIM.kind, record.key.namespace, names.STORE_CLAIM)
+        serving = _deployment(deployments.get(labels.Component.SERVER))
+        leaders = tuple(pods.get(labels.Component.SERVER, ()))
+        for item in own.get(GROUP.kind, ()):
+            found = item.once(group_state)
+            serving = with_pods(found, leaders) if found else None
         return Observed(
             configs={item.name: item.once(config_state) for item in own.get(CONFIG.kind, ())},
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
@@ -168,8 +183,9 @@ class Observer:
             sweepers=_Lookup(lambda store: self._sweeper(store, record.key.namespace)),
             stored=_Lookup(self.stored),
             store=store.once(claim_state) if store else None,
-            deployment=_deployment(deployments.get(labels.Component.SERVER)),
-            pods=tuple(pods.get(labels.Component.SERVER, ())),
+            deployment=serving,
+            pods=leaders,
+            worker_pods=tuple(pods.get(labels.Component.WORKER, ())),
             canary=_deployment(deployments.get(labels.Component.CANARY)),
             canary_pods=tuple(pods.get(labels.Component.CANARY, ())),
             encoders=_deployment(deployments.get(labels.Component.ENCODER)),

@@ -64,6 +64,7 @@ NODE = Resource("v1", "Node", "nodes")
 AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 """Autoscalers of others, which may move the replicas of a model."""
 SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects", 7)
+GROUP = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets", 4)
 ENDPOINT_SLICE = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 SECRET = Resource("v1", "Secret", "secrets")
 ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
@@ -87,6 +88,9 @@ CHILDREN: tuple[Resource, ...] = (
 KEDA_CHILDREN: tuple[Resource, ...] = (SCALED_OBJECT,)
 """The same, where the operator is configured for KEDA."""
 
+GROUP_CHILDREN: tuple[Resource, ...] = (GROUP,)
+"""The same, where it is configured for LeaderWorkerSets."""
+
 DEVICE_CHILDREN: tuple[Resource, ...] = (CLAIM_TEMPLATE,)
 """The same, where the API server knows them."""
 
@@ -95,5 +99,13 @@ WATCHED: tuple[Resource, ...] = (*CHILDREN, POD)
 
 BY_KIND: dict[str, Resource] = {
     resource.kind: resource
-    for resource in (*WATCHED, *KEDA_CHILDREN, *DEVICE_CHILDREN, MODEL, EVENT, LEASE)
+    for resource in (
+        *WATCHED,
+        *KEDA_CHILDREN,
+        *GROUP_CHILDREN,
+        *DEVICE_CHILDREN,
+        MODEL,
+        EVENT,
+        LEASE,
+    )
 }

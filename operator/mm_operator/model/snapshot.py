@@ -52,6 +52,8 @@ class Observed:
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
     pods: tuple[PodState, ...] = ()
+    worker_pods: tuple[PodState, ...] = ()
+    """Pods of its groups that have no gateway."""
     encoders: DeploymentState | None = None
     encoder_pods: tuple[PodState, ...] = ()
     canary: DeploymentState | None = None
@@ -59,8 +61,13 @@ class Observed:
     refs: frozenset[Ref] = frozenset()
 
     @property
+    def group_pods(self) -> tuple[PodState, ...]:
+        """Return the pods that a replica needs, whether they answer or not."""
+        return (*self.pods, *self.worker_pods)
+
+    @property
     def every_pod(self) -> tuple[PodState, ...]:
-        return (*self.pods, *self.canary_pods, *self.encoder_pods)
+        return (*self.group_pods, *self.canary_pods, *self.encoder_pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +177,8 @@ class Snapshot:
     """Nodes with GPUs, by name; None: the operator may not read nodes."""
     claims_missing: str = ""
     """Why no claims for devices can be made here; empty: they can."""
+    groups_missing: str = ""
+    """Why no LeaderWorkerSets can be made here; empty: they can."""
     claims_of_one_node: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Claims of the user's that the model's Jobs attach and only one node may have -> the models
     whose serving pods attach them."""

@@ -27,6 +27,8 @@ _CONDITION_REASONS = frozenset(
 )
 """Codes that are reasons of the condition themselves; for any other it is InvalidSpec."""
 
+_PATH = "spec.engine.parallelism"
+
 
 @dataclass(frozen=True, slots=True)
 class WantedEngine:
@@ -71,6 +73,13 @@ def _inputs(snapshot: Snapshot, spec: MultimodalModelSpec, facts: ModelFacts) ->
             f"no claims for devices can be made here: {snapshot.claims_missing}. Remove the field "
             "(GPUs are then requested as nvidia.com/gpu), or use Kubernetes 1.34 or newer",
             "spec.runtime.gpu.deviceClassName",
+        )
+    if spec.engine.parallelism.nodes > 1 and snapshot.groups_missing:
+        raise SpecError(
+            Reason.NOT_SUPPORTED,
+            f"several nodes need LeaderWorkerSet: {snapshot.groups_missing}. Install it and set "
+            "the chart's leaderWorkerSet.enabled, or set nodes to 1",
+            f"{_PATH}.nodes",
         )
     settings = snapshot.settings
     traits = spec.engine.traits
@@ -118,9 +127,6 @@ def _too_big(planned: EnginePlan) -> str:
     return f"{fit.message}; no smaller limits, quantization or GPUs in parallel would fit"
 
 
-_PATH = "spec.engine.parallelism"
-
-
 def node_problem(
     spec: MultimodalModelSpec, nodes: tuple[GpuNode, ...] | None, planned: EnginePlan
 ) -> SpecError | None:
@@ -129,7 +135,7 @@ def node_problem(
     Nodes without a count, and a product that no node has today, prove nothing: an autoscaler may
     bring one.
     """
-    ranks = len(planned.memory.per_gpu)
+    ranks = len(planned.memory.per_gpu) // spec.engine.parallelism.nodes
     if planned.gpu is None or ranks < 2:  # noqa: PLR2004  # a GPU of its own is on every such node
         return None
     product, resource = planned.gpu.product, resource_of(spec)
@@ -148,7 +154,8 @@ def node_problem(
     return SpecError(
         Reason.NOT_SUPPORTED,
         f"{ranks} ranks run in one pod, and no node has more than {max(counts)} GPUs of {product} "
-        "(label nvidia.com/gpu.count): lower tensor x pipeline to that, or add a larger node; a "
+        "(label nvidia.com/gpu.count): lower tensor x pipeline to that, raise nodes, or add a "
+        "larger node; a "
         "spec.runtime.nodeSelector that only nodes to come have allows for those",
         _PATH,
     )

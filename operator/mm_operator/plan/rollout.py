@@ -162,7 +162,7 @@ def _progress(
         return RolloutDecision(
             Step.DONE, Reason.ROLLOUT_COMPLETE, text, current, held=held, complete=True
         )
-    obstacle = first_obstacle(deployment, snapshot.observed.pods)
+    obstacle = first_obstacle(deployment, snapshot.observed.group_pods)
     if obstacle:
         reason, message = obstacle
         return RolloutDecision(Step.RUNNING, reason, message, current, held=held)

@@ -105,7 +105,7 @@ def _failure(snapshot: Snapshot, rollout: RolloutDecision) -> str:
         return ""
     reason, message = rollout.reason, rollout.message
     if rollout.step is Step.WAITING:
-        obstacle = first_obstacle(deployment, snapshot.observed.pods)
+        obstacle = first_obstacle(deployment, snapshot.observed.group_pods)
         reason, message = obstacle or (Reason.PODS_STARTING, "")
     failed = rollout.step is not Step.START and reason not in _NOT_YET
     return message if failed else deployment.stalled

@@ -114,6 +114,14 @@ PYTORCH = {
     **GPU,
 }
 VLLM = {"engine": {"backend": "VLLM"}, **GPU}
+NODES: dict[str, Any] = {
+    "engine": {"backend": "VLLM", "parallelism": {"tensor": 2, "pipeline": 2, "nodes": 2}},
+    "runtime": {
+        **GPU["runtime"],
+        "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1}],
+    },
+    "gateway": {"authSecretRef": {"name": "tokens", "key": "clients"}},
+}
 ENCODERS = {"vision": {"placement": "Disaggregated", "engine": "Torch"}}
 DEVICES: dict[str, Any] = {
     "engine": {"backend": "TensorRT", "parallelism": {"tensor": 2}},
@@ -163,6 +171,10 @@ def of_source(source: dict[str, Any], **engine: object) -> dict[str, Any]:
             inspected(PYTORCH, built=True, facts=facts_of("qwen2-vl")),
         ),
         "pods-of-vllm": ("vllm-serving", inspected(VLLM, built=True, facts=facts_of("qwen2-5-vl"))),
+        "groups-of-vllm": (
+            "vllm-nodes-serving",
+            inspected(NODES, built=True, facts=facts_of("qwen2-5-vl")),
+        ),
         "encoders-of-vllm": (
             "vllm-encoders-serving",
             inspected(VLLM | ENCODERS, built=True, facts=facts_of("llava")),

@@ -123,25 +123,16 @@ def _mt5() -> Any:
 
 
 def _bart() -> Any:
-    config = t.BartConfig(
-        **TWIN,
-        vocab_size=SIZE,
-        decoder_start_token_id=END,
-        forced_bos_token_id=BEGIN,
-        forced_eos_token_id=None,
-    )
-    return t.BartForConditionalGeneration(config)
+    return t.BartForConditionalGeneration(t.BartConfig(**_beginning(BEGIN)))
 
 
 def _mbart() -> Any:
-    config = t.MBartConfig(
-        **TWIN,
-        vocab_size=SIZE,
-        decoder_start_token_id=END,
-        forced_bos_token_id=LANGUAGE,
-        forced_eos_token_id=None,
-    )
-    return t.MBartForConditionalGeneration(config)
+    return t.MBartForConditionalGeneration(t.MBartConfig(**_beginning(LANGUAGE)))
+
+
+def _beginning(token: int) -> dict[str, Any]:
+    ends = {"decoder_start_token_id": END, "forced_eos_token_id": None}
+    return {**TWIN, "vocab_size": SIZE, **ends, "forced_bos_token_id": token}
 
 
 def _nmt() -> Any:

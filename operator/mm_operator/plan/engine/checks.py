@@ -121,12 +121,13 @@ def check_parallelism(now: Case) -> Iterator[SpecError]:
             f"{' or '.join(fits)}",
         )
     yield from _experts(now)
-    if now.request.gpu_count and now.request.gpu_count != tensor * pipeline:
+    ranks, where = tensor * pipeline // now.request.nodes, " a pod" * (now.request.nodes > 1)
+    if now.request.gpu_count and now.request.gpu_count != ranks:
         yield plan_error(
             "runtime.gpu.count",
             "GpuCount",
-            f"{now.request.gpu_count} GPUs, and the engine has {tensor * pipeline} ranks: set it "
-            f"to {tensor * pipeline}",
+            f"{now.request.gpu_count} GPUs{where}, and the engine has {ranks} ranks{where}: set it "
+            f"to {ranks}",
         )
 
 

@@ -29,6 +29,8 @@ class PlanRequest:
     tensor_parallel: int
     pipeline_parallel: int
     expert_parallel: int
+    nodes: int
+    """Pods of a replica, each with as many ranks."""
     quantization: str | None
     kv_fraction: float | None
     cross_fraction: float | None
@@ -79,6 +81,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         tensor_parallel=engine.parallelism.tensor,
         pipeline_parallel=engine.parallelism.pipeline,
         expert_parallel=engine.parallelism.expert,
+        nodes=engine.parallelism.nodes,
         quantization=engine.quantization,
         kv_fraction=None if share == "Auto" else float(share),
         cross_fraction=None if cache.cross_fraction is None else float(cache.cross_fraction),

@@ -34,8 +34,9 @@ DISAGGREGATED = {"placement": "Disaggregated", "engine": "Torch"}
 def on_vllm(family: str, version: str | None = None, **engine: Any) -> ModelPlan:
     facts, gpu = engine.pop("facts", None), engine.pop("gpu", GPU)
     more = {"runtime": {"vllmVersion": version}} if version else {}
-    if vision := engine.pop("vision", None):
-        more["vision"] = vision
+    for part in ("vision", "runtime"):
+        if part in engine:
+            more[part] = engine.pop(part)
     fields = {"backend": "VLLM", **engine}
     return planned(family, fields, gpu=gpu, facts=facts, model={}, **more)
 
@@ -110,6 +111,26 @@ def test_ranks_leave_out_of_the_utilization_what_was_counted() -> None:
         outside = total - memory.gpu_memory_utilization * gpu.gpu_memory_bytes
         needed = counted - found["utilization"] * gpu.gpu_memory_bytes
         assert needed <= outside <= 1.1 * needed
+
+
+@cases(
+    "split sent",
+    {
+        "layers-over-nodes": ({"tensor": 4, "nodes": 2}, 2 * 32 * 4096 * 2),
+        "stages-over-nodes": ({"tensor": 2, "pipeline": 2, "nodes": 2}, 4096 * 2),
+    },
+)
+def test_pods_of_several_nodes_share_a_plan(split: dict[str, int], sent: int) -> None:
+    """A GPU has the same share as in one pod; host memory and /dev/shm are those of half of it."""
+    alone, plan = (on_vllm("llava", parallelism=one) for one in (split | {"nodes": 1}, split))
+    assert plan.memory.per_gpu == alone.memory.per_gpu
+    assert plan.memory.host.total_bytes < alone.memory.host.total_bytes
+    assert plan.memory.shm_bytes < alone.memory.shm_bytes
+    flags = flags_of(plan)
+    assert (flags["nnodes"], flags["distributed-executor-backend"]) == (["2"], ["mp"])
+    (links,) = (one.message for one in plan.warnings if one.code == "Nodes")
+    assert links.startswith(f"2 pods of 2 ranks, each on a node that has room for them; {sent:,} ")
+    assert not any(one.code == "Nodes" for one in alone.warnings)
 
 
 @pytest.mark.parametrize("share", ["Auto", "0.5"])
@@ -333,6 +354,10 @@ WRONG = {
     "kept of an encoder": on_vllm("whisper", kvCache={"reuse": True}),
     "CPU, GPU": on_cpu({}, {"gpu": {"count": 1}}),
     "CPU, split": on_cpu({"parallelism": {"tensor": 2}}, {}),
+    "CPU, stages": on_cpu({"parallelism": {"pipeline": 2, "nodes": 2}}, {}),
+    "nodes of other sizes": on_vllm(
+        "llava", parallelism={"tensor": 4, "nodes": 2}, runtime={"gpu": {"count": 4}}
+    ),
     "CPU, share": on_cpu({"kvCache": {"freeGpuMemoryFraction": "0.5"}}, {}),
     "CPU, disaggregated": on_cpu({}, {}, vision=DISAGGREGATED),
     "CPU, too little memory": on_cpu({}, {"resources": {"limits": {"memory": "8Gi"}}}),

@@ -46,6 +46,7 @@ from mm_operator.plan.engine.encoders import (
     server_cache_bytes,
 )
 from mm_operator.plan.engine.limits import Limits
+from mm_operator.plan.engine.links import node_links
 from mm_operator.plan.engine.pools import Pools
 from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.stored import check_stored_for_servers
@@ -347,6 +348,7 @@ class Vllm:
                 version=self.vllm_version,
                 tensor_parallel=split.tensor,
                 pipeline_parallel=split.pipeline,
+                nodes=split.nodes if split.nodes > 1 else None,
                 port=HTTP_PORT,
                 argv=_argv(target, sizes, self.vllm_version, features),
                 environment=_ENVIRONMENT | self.settings(target, sizes),
@@ -357,6 +359,7 @@ class Vllm:
             warnings=(
                 *(PlanWarning(code="Family", message=note) for note in target.family.notes),
                 self.estimate,
+                *node_links(target, sizes),
                 *((_AUDIO,) if target.facts.audio or transcribes(target.facts) else ()),
             ),
         )
@@ -438,6 +441,14 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
         # The gateway writes prompts, as on the other backends; nothing else reaches the server.
         "trust-request-chat-template": None,
     }
+    if split.nodes > 1:
+        # Kubernetes puts the values in that LeaderWorkerSet gives each pod. Without Ray.
+        flags |= {
+            "distributed-executor-backend": "mp",
+            "nnodes": split.nodes,
+            "node-rank": "$(LWS_WORKER_INDEX)",
+            "master-addr": "$(LWS_LEADER_ADDRESS)",
+        }
     if frames:
         flags["media-io-kwargs"] = _json({"video": {"num_frames": frames}})
         if kind_of(_TIMES, version):  # older versions take them from every client

@@ -18,6 +18,7 @@ from mm_operator.plan.engine.encoder_memory import (
     audio_activation_bytes,
     vision_activation_bytes,
     vision_engine_bytes,
+    vision_parameters,
 )
 from mm_operator.plan.engine.encoders import server_cache_bytes
 from mm_operator.plan.engine.host_memory import host_vision_bytes
@@ -85,15 +86,19 @@ class VllmMemoryInputs:
     adapter_bytes: int
 
 
-def shm_bytes(ranks: int) -> int:
-    """Return the size of /dev/shm: one rank needs little, several talk through it."""
-    return _SHM_BYTES + (ranks > 1) * (_NCCL_BYTES + (1 + ranks) * _QUEUE_BYTES)
+def shm_bytes(ranks: int, nodes: int) -> int:
+    """Return the size of /dev/shm of a pod: one rank needs little, several talk through it."""
+    return _SHM_BYTES + (ranks > 1) * (_NCCL_BYTES + (1 + ranks // nodes) * _QUEUE_BYTES)
 
 
 def plan_vllm_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
     """Return every term on every rank, and the utilization that follows."""
     ranks = terms.request.tensor_parallel * terms.request.pipeline_parallel
     per_gpu = [_rank(terms, rank) for rank in range(ranks)]
+    here = ranks // terms.request.nodes
+    # Host memory is that of one pod; each has the same limit.
+    pods = (per_gpu[first : first + here] for first in range(0, ranks, here))
+    on_node = max(pods, key=lambda some: sum(gpu.total_bytes for gpu in some))
     full = max(per_gpu, key=lambda one: one.total_bytes)
     # At its start vLLM refuses a part that is not free, and its context is not; what libraries
     # take later was not there when its profile ran.
@@ -104,9 +109,10 @@ def plan_vllm_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
     wanted = inside + int((terms.request.kv_fraction or 1.0) * left)
     part = min(most, ceil(wanted / terms.gpu.memory_bytes * _STEPS)) / _STEPS
     pool = max(0, int(part * terms.gpu.memory_bytes) - inside)
-    vision = sum(gpu.vision_engine_bytes for gpu in per_gpu)
+    vision = sum(gpu.vision_engine_bytes for gpu in on_node)
+    shm = shm_bytes(ranks, terms.request.nodes)
     parts = {
-        "weights_bytes": sum(gpu.weights_bytes for gpu in per_gpu),
+        "weights_bytes": sum(gpu.weights_bytes for gpu in on_node),
         "vision_bytes": vision,
         "feature_cache_bytes": _CACHES * server_cache_bytes(terms.target.spec),
     }
@@ -116,12 +122,12 @@ def plan_vllm_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
         encoder=encoder_of(terms.target, terms.limits, terms.dtype, pools),
         host=planned_host(
             terms.target,
-            shared.model_copy(update={"shm_bytes": shm_bytes(ranks)}),
+            shared.model_copy(update={"shm_bytes": shm}),
             parts,
-            step_bytes=sum(gpu.other_bytes + gpu.prompt_table_bytes for gpu in per_gpu)
+            step_bytes=sum(gpu.other_bytes + gpu.prompt_table_bytes for gpu in on_node)
             + _videos_bytes(terms, pools),
-            loading_bytes=ranks * terms.target.facts.weight_bytes,  # each rank reads every file
-            process_bytes=HOST_PROCESS_BYTES + (1 + ranks) * CUDA_PROCESS_BYTES,
+            loading_bytes=here * terms.target.facts.weight_bytes,  # each rank reads every file
+            process_bytes=HOST_PROCESS_BYTES + (1 + here) * CUDA_PROCESS_BYTES,
         ),
         kv_bytes_per_token=terms.cache.bytes_per_token,
         cross_kv_bytes_per_token=0,
@@ -130,7 +136,7 @@ def plan_vllm_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
         kv_pool_bytes=pool,
         full_length_sequences=pool // terms.cache.sequence_bytes,
         pinned_pool_bytes=0,
-        shm_bytes=shm_bytes(ranks),
+        shm_bytes=shm,
     )
 
 
@@ -150,7 +156,7 @@ def plan_cpu_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
     step = max(engine.max_num_tokens, limits.features_per_image)
     shm = _SHM_BYTES + 2 * _QUEUE_BYTES  # to the worker and back
     parts = {
-        "weights_bytes": facts.parameters * size + terms.adapter_bytes,
+        "weights_bytes": _cpu_weights(terms) + terms.adapter_bytes,
         "vision_bytes": host_vision_bytes(target, _tiles(terms, images)),
         "prompt_table_bytes": 2 * step * facts.row_size * size if images else 0,
         "kv_cache_bytes": pool,
@@ -176,6 +182,17 @@ def plan_cpu_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
         pinned_pool_bytes=0,
         shm_bytes=shm,
     )
+
+
+def _cpu_weights(terms: VllmMemoryInputs) -> int:
+    """Return the weights of a pod: of several, each has its rank's and all of the towers."""
+    facts, family = terms.target.facts, terms.target.family
+    tensor, size = terms.request.tensor_parallel, DTYPE_BYTES[terms.dtype]
+    if tensor == 1:
+        return facts.parameters * size
+    split = Split(tensor, 1, 0, 1)
+    text = weights_bytes(facts, family, split, dtype=terms.dtype, quantization=None)
+    return text + vision_parameters(facts, family) * size
 
 
 def images_at_once(limits: Limits, request: PlanRequest) -> int:

@@ -50,10 +50,16 @@ class VllmOnCpu(Vllm):
         gpu = target.spec.runtime.gpu.model_copy(update={"slot": None})
         on_gpus = {
             "runtime.gpu": gpu != type(gpu)(),
-            "engine.parallelism": request.tensor_parallel * request.pipeline_parallel > 1,
             "engine.kvCache.freeGpuMemoryFraction": request.kv_fraction is not None,
             "vision.placement": is_disaggregated(target.spec),
         }
+        if request.pipeline_parallel > 1 or request.tensor_parallel != request.nodes:
+            yield SpecError(
+                ConditionReason.NOT_SUPPORTED,
+                f"on CPUs a pod is one rank, and vLLM {self.vllm_version} fails with stages of "
+                "layers: set pipeline to 1, and tensor to the number of nodes",
+                "spec.engine.parallelism",
+            )
         for path, given in on_gpus.items():
             if given:
                 yield SpecError(
