@@ -22,7 +22,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench screenshots demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test check lint docs release size format types generate generated lock clean
+.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench screenshots demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test groups-test check lint docs release size format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -133,6 +133,9 @@ inference-test: env ## A pool of the chart behind the real endpoint picker and E
 
 gateway-api-test: env ## The chart's HTTPRoute before the router with the real Contour and Envoy, compiled the first time
 	MM_BUILD_CONTOUR=1 $(PYTEST) tests/gateway_api
+
+groups-test: env ## A replica of two pods with the real LeaderWorkerSet and vLLM (`make env-vllm`), compiled the first time
+	MM_BUILD_LWS=1 $(PYTEST) -m slow tests/e2e/test_groups_of_nodes_answer.py
 
 bench-autoscaling: env ## Simulate every autoscaling policy again; tables and figures of docs/studies/autoscaling.md
 	$(BIN)/python bench/autoscaling/simulate_all.py

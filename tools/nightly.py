@@ -39,6 +39,7 @@ SUITES: Final = {
     "keda": "make keda-test",
     "inference": "make inference-test",
     "gateway-api": "make gateway-api-test",
+    "groups": "make env-vllm groups-test",
     "python-3.12": "make python-test PYTHON=3.12",
     "mutants": "make mutants",
     "gpu": "make gpu-test",

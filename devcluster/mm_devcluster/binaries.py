@@ -63,6 +63,7 @@ VERSITYGW = Module("versitygw", {"versitygw": "versitygw"})
 KEDA = Module("keda", {"keda-operator": "operator", "keda-adapter": "adapter"})
 ENDPOINT_PICKER = Module("endpoint-picker", {"epp": "epp"})
 CONTOUR = Module("contour", {"contour": "contour"})
+LWS = Module("lws", {"lws": "cmd"})
 DEVICE_PLUGIN = Module("device-plugin", {"nvidia-device-plugin": "nvidia-device-plugin"}, cgo=True)
 REGISTRY = Module("registry", {"registry": "registry"}, (".",))
 CRANE = Module("crane", {"crane": "crane"})
@@ -74,6 +75,7 @@ MODULES = (
     KEDA,
     ENDPOINT_PICKER,
     CONTOUR,
+    LWS,
     DEVICE_PLUGIN,
     REGISTRY,
     CRANE,
