@@ -23,7 +23,7 @@ def node_links(target: Target, sizes: Sizes) -> Iterator[PlanWarning]:
         why = "a node hands on what its layers computed"
     yield PlanWarning(
         code="Nodes",
-        message=f"{request.nodes} pods of {count(here, 'rank')}, each on a node that has room for "
+        message=f"{request.nodes} pods of {count(here, 'rank')}, each on a node with free GPUs for "
         f"them; {row:,} bytes of each token go from node to node, {row * step:,} of a step of "
         f"{step:,} tokens ({why})",
     )

@@ -129,7 +129,7 @@ def test_pods_of_several_nodes_share_a_plan(split: dict[str, int], sent: int) ->
     flags = flags_of(plan)
     assert (flags["nnodes"], flags["distributed-executor-backend"]) == (["2"], ["mp"])
     (links,) = (one.message for one in plan.warnings if one.code == "Nodes")
-    assert links.startswith(f"2 pods of 2 ranks, each on a node that has room for them; {sent:,} ")
+    assert links.startswith(f"2 pods of 2 ranks, each on a node with free GPUs for them; {sent:,} ")
     assert not any(one.code == "Nodes" for one in alone.warnings)
 
 
