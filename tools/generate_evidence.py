@@ -33,7 +33,7 @@ SEEN_ON: Final = ("real part", "CPU", "stand-in", "planned")
 """What a claim was seen on: the part itself, a processor for a GPU, a stand-in, or nothing."""
 
 _QUOTED: Final = re.compile(r"`([^`]+)`")
-_RECIPE: Final = re.compile(r"tests/[\w/]+")
+_RECIPE: Final = re.compile(r"tests/[\w/.]+")
 
 
 @dataclass(frozen=True)
