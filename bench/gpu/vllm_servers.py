@@ -199,7 +199,11 @@ def start(
     gateway = gateway_of((*documents, "--server-metrics", ""), front, served.gateway_log)
     served.urls[way] = stack.enter_context(gateway).removeprefix("http://")
     seconds["gateway_too"] = round(time.monotonic() - began, 1)
-    return served, {**seconds, "by_its_log": served.said(PHASES), "command": argv}
+    return served, {
+        **seconds,
+        "by_its_log": served.said(PHASES),
+        "command": [Path(program).name, *argv[1:]],
+    }
 
 
 def _command(argv: list[str], port: int, ways: set[str]) -> list[str]:

@@ -36,7 +36,7 @@ _MOST = 4
 """Replays at one time, of all models: 32 MiB, and what parsing takes of them one after another."""
 
 _ONCE = frozenset({"cache_salt", "functions", "tools"})
-"""Fields of requests that are not replayed: a salt keeps caches apart, and tools may act."""
+"""Fields of requests that are not replayed: a salt separates caches, and tools may act."""
 
 
 class Result(StrEnum):

@@ -45,8 +45,8 @@ class CanaryAnswers(ApiModel):
     modalities: Annotated[list[Literal["text", "image"]], Field(min_length=1, max_length=2)] = (
         Field(
             default=["text", "image"],
-            description="Chats without images and chats with images are compared apart; a step "
-            "passes once each of these has. image does not count where the model reads none.",
+            description="Chats without images and chats with images are compared separately; a "
+            "step passes once each of these has. image does not count where the model reads none.",
         )
     )
     samples_per_minute: int = Field(
