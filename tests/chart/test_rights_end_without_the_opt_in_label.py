@@ -15,7 +15,7 @@ from support.chart import CHART, RELEASE
 from support.clusters import apply, kubectl, namespace
 from support.definition import install_definition
 from support.eventually import eventually
-from support.keda_definitions import install_keda_definitions
+from support.keda_definitions import install_group_definition, install_keda_definitions
 from support.scripts import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -72,6 +72,7 @@ def cluster(control_plane: ClusterInfo) -> Iterator[ClusterInfo]:
     """The chart with its defaults; a namespace that opted in, and one that did not."""
     install_definition(control_plane)
     install_keda_definitions(control_plane)
+    install_group_definition(control_plane)
     with (
         namespace(control_plane, HOME),
         namespace(control_plane, OPEN),
@@ -80,7 +81,8 @@ def cluster(control_plane: ClusterInfo) -> Iterator[ClusterInfo]:
         helm.Config(namespace=HOME, kubeconfig_path=str(control_plane.kubeconfig)) as config,
     ):
         kubectl(control_plane, "label", "namespace", CLOSED, f"{labels.ENABLED}-")
-        config.install(CHART, RELEASE, {"keda": {"enabled": True}}, timeout=60)
+        optional = {"keda": {"enabled": True}, "leaderWorkerSet": {"enabled": True}}
+        config.install(CHART, RELEASE, optional, timeout=60)
         try:
             # A policy counts about a second after it was made.
             eventually(lambda: "denied" in _made(control_plane, CLOSED, workload()))

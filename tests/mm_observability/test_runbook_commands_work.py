@@ -128,7 +128,7 @@ def test_a_page_names_reasons_and_panels_that_exist(page: Path) -> None:
     }
     reasons = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", text))
 
-    known = {str(one) for one in Reason} | {"EngineBuilt", "ScalingActive"}
+    known = {str(one) for one in Reason} | {"AnswersDiffer", "EngineBuilt", "ScalingActive"}
     assert reasons - known == set()
     named = set(re.findall(r"[Pp]anel \*([^*]+)\*", text))
     assert named - panels == set()

@@ -42,7 +42,7 @@ def leaves(
         part = next(
             (one for one in options if isinstance(one, type) and issubclass(one, ApiModel)), None
         )
-        if part is not None and typing.get_origin(info.annotation) is not list:
+        if part is not None and typing.get_origin(info.annotation) not in {list, tuple}:
             yield from leaves(part, f"{where}.")
         else:
             yield where, info

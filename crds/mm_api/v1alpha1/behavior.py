@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from mm_api.base import ApiModel
 
@@ -29,9 +29,12 @@ class ScalingRules(ApiModel):
         default="Max",
         description="Which of several policies counts; Disabled forbids this direction.",
     )
-    policies: Annotated[tuple[ScalingPolicy, ...], Field(max_length=8)] = Field(
-        default=(), description="Limits of the speed. None: no limit."
-    )
+    # A list of YAML becomes a tuple: the policy of autoscaling hashes its rules.
+    policies: Annotated[
+        tuple[ScalingPolicy, ...],
+        Field(max_length=8),
+        BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given),
+    ] = Field(default=(), description="Limits of the speed. None: no limit.")
 
 
 class Behavior(ApiModel):

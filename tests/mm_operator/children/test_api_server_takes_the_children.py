@@ -8,7 +8,7 @@ import yaml
 
 from mm_devcluster.cluster import ClusterInfo
 from support.clusters import kubectl, namespace
-from support.keda_definitions import install_keda_definitions
+from support.keda_definitions import install_group_definition, install_keda_definitions
 from support.model_namespace import Api
 from support.scripts import ROOT
 
@@ -24,6 +24,7 @@ RECORDED = {
 def api(control_plane: ClusterInfo) -> Iterator[Api]:
     """Return a namespace that enforces Pod Security `restricted`; it goes with what it holds."""
     install_keda_definitions(control_plane)
+    install_group_definition(control_plane)
     with namespace(control_plane, "children") as name:
         level = "pod-security.kubernetes.io/enforce=restricted"
         kubectl(control_plane, "label", "namespace", name, level)
@@ -50,14 +51,15 @@ def test_objects_are_accepted(api: Api, stage: str) -> None:
 def test_pods_pass_pod_security(api: Api) -> None:
     pods = []
     for manifest in (one for found in RECORDED.values() for one in found):
-        template = manifest.get("spec", {}).get("template")
-        if template is None:
-            continue
-        spec = {**template["spec"]}
-        for absent in ("serviceAccountName", "priorityClassName", "runtimeClassName"):
-            spec.pop(absent, None)  # named by the user; they do not exist here
-        metadata = {"name": f"pod-{len(pods)}", "labels": template["metadata"]["labels"]}
-        pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        described = manifest.get("spec", {})
+        described = described.get("leaderWorkerTemplate", described)
+        for kind in described.keys() & {"template", "leaderTemplate", "workerTemplate"}:
+            spec = {**described[kind]["spec"]}
+            for absent in ("serviceAccountName", "priorityClassName", "runtimeClassName"):
+                spec.pop(absent, None)  # named by the user; they do not exist here
+            labels = described[kind]["metadata"]["labels"]
+            metadata = {"name": f"pod-{len(pods)}", "labels": labels}
+            pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     api.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
     said = tried(api, *pods)
     assert said.count("serverside-applied") == len(pods) > 5, said

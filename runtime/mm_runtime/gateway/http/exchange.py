@@ -8,6 +8,7 @@ A client that leaves ends the work at once: the generation is cancelled and its 
 import asyncio
 import logging
 import time
+import weakref
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, aclosing, closing, nullcontext
@@ -262,7 +263,10 @@ class Endpoint:
         left = limit - record.elapsed
         places = places_of(request.original) if isinstance(request, ResponsesChat) else None
         try:
-            async with asyncio.timeout(left) as time_left, self._kept_alive(request, reply):
+            async with asyncio.timeout(left) as entered, self._kept_alive(request, reply):
+                # It names the task, which keeps what fails it, and with that this frame's request.
+                time_left = weakref.ref(entered)
+                del entered
                 with span("preprocess"):
                     prepared = await self._service.preparation.prepare(request, claims.key.name)
                 with closing(prepared):
@@ -324,7 +328,9 @@ class Endpoint:
         return response
 
 
-def _queued(chat: PreparedChat, claims: _Claims, time_left: asyncio.Timeout) -> PreparedChat:
+def _queued(
+    chat: PreparedChat, claims: _Claims, time_left: weakref.ref[asyncio.Timeout]
+) -> PreparedChat:
     tokens = chat.budget.most_tokens(1)
     ticket = Ticket(key=claims.key.name, weight=claims.key.weight, tokens=tokens)
     if claims.replay:
@@ -332,9 +338,9 @@ def _queued(chat: PreparedChat, claims: _Claims, time_left: asyncio.Timeout) -> 
     return replace(chat, ticket=ticket)
 
 
-def _end(time_left: asyncio.Timeout) -> None:
-    if not time_left.expired():
-        time_left.reschedule(asyncio.get_running_loop().time())
+def _end(time_left: weakref.ref[asyncio.Timeout]) -> None:
+    if (entered := time_left()) and not entered.expired():
+        entered.reschedule(asyncio.get_running_loop().time())
 
 
 def _refuse_priority(headers: Headers) -> None:
