@@ -64,7 +64,9 @@ BODIES = {
 
 
 @pytest.mark.usefixtures("no_collections")
-@pytest.mark.parametrize("kind", others_are_slow(BODIES, "no-json", "no-image", "a-bomb"))
+@pytest.mark.parametrize(
+    "kind", others_are_slow(BODIES, "no-json", "no-part", "no-image", "a-bomb")
+)
 async def test_nothing_of_it_stays(tmp_path: Path, kind: str) -> None:
     """After several refusals less is held than one body takes."""
     body = BODIES[kind]()

@@ -108,8 +108,10 @@ def _checked(validate: Callable[[], _Request]) -> _Request:
                 "request as OpenAI's API reference describes it."
             ) from None
         # No name here for an error: those of validators hold this frame, and with it the body.
-        first = error.errors(include_url=False, include_input=False)[0]
-        message, param, code = _explained(first, _MEDIA.get(error.title, _PARTS_OF_CHATS))
+        message, param, code = _explained(
+            error.errors(include_url=False, include_input=False)[0],
+            _MEDIA.get(error.title, _PARTS_OF_CHATS),
+        )
     raise InvalidRequestError(message, param=param, code=code)
 
 
