@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from support.ended import kill_tree
 from support.eventually import eventually_async
 from support.real_gateway import RealGateway, run_pair
 from support.tiny_llava import BuiltEngine, samples
@@ -86,8 +87,7 @@ async def test_readiness_follows_triton_and_requests_are_reported(
     with run_pair(tiny_engine, tmp_path) as pair:
         async with httpx.AsyncClient(base_url=pair.url, timeout=60) as client:
             assert (await client.post("/v1/chat/completions", json=_body(pair))).status_code == 200
-            pair.server.kill()
-            await asyncio.to_thread(pair.server.wait, 60)
+            await asyncio.to_thread(kill_tree, pair.server)
 
             async def ready() -> bool:
                 return (await client.get("/readyz")).status_code == httpx.codes.OK
