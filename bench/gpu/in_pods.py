@@ -123,7 +123,7 @@ def encoding(target: Target, pod: Mapping[str, Any], device: str, *more: str) ->
 
 
 def of_features(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how far features of two encoders are apart, and where they were made."""
+    """Return how much features of two encoders differ, and where they were made."""
     mine, other = here["rows"], there["rows"]
     return {
         "processors": [here["processors"], there["processors"]],

@@ -86,6 +86,8 @@ class Replays:
             or key in self._attempts.holds.held()
         ):
             return
+        # Without those of models that are gone.
+        self._due = {one: due for one, due in self._due.items() if due > now}
         self._due[key, kind] = now + 60 / canary.replay.samples_per_minute
         task = asyncio.create_task(self._run(request, canary, canary.replay, kind))
         self._running[key] = task

@@ -30,15 +30,15 @@ def containers(changes: dict[str, Any], tracing: TracingSettings | None) -> dict
 
 def test_each_process_sends_its_own_spans() -> None:
     """The gateway decides for clients that have not; servers record what they are sent."""
-    apart = {"vision": {"placement": "Disaggregated"}}
+    disaggregated = {"vision": {"placement": "Disaggregated"}}
     samplers = {"gateway": "parentbased_traceidratio"}
-    for name, container in containers(apart, TRACING).items():
+    for name, container in containers(disaggregated, TRACING).items():
         found = {one["name"]: one.get("value") for one in container["env"]}
         assert found["OTEL_EXPORTER_OTLP_ENDPOINT"] == TRACING.endpoint
         assert found["OTEL_SERVICE_NAME"] == f"llava-{name}"
         assert "k8s.pod.name=$(POD_NAME)," in str(found["OTEL_RESOURCE_ATTRIBUTES"])
         assert found["OTEL_TRACES_SAMPLER"] == samplers.get(name, "parentbased_always_off")
-    assert "OTEL" not in str(containers(apart, None))
+    assert "OTEL" not in str(containers(disaggregated, None))
 
 
 OWN = ("--otlp-traces-endpoint", "http://x")
