@@ -212,9 +212,7 @@ class ChatService:
     def _prefix(self, language: str, chat: PreparedChat) -> str:
         assert self.preparation.audio_reader is not None  # noqa: S101  # as above
         timed = chat.windows is not None
-        return self.preparation.audio_reader.prefix(
-            language, chat.task, timed=timed, before=chat.before
-        )[0]
+        return self.preparation.audio_reader.prefix(language, chat.task, timed=timed)[0]
 
 
 def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: int) -> EngineRequest:

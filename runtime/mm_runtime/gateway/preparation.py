@@ -251,8 +251,7 @@ class Preparation:
                 param=named,
                 code="unsupported_parameter",
             )
-        before = reader.before(request.prompt) if request.prompt else ""
-        prefix, tokens = reader.prefix(request.language, request.task, before=before)
+        prefix, tokens = reader.prefix(request.language, request.task)
         detects = reader.detects
         if request.task == TRANSLATE and request.language is None and not detects:
             raise InvalidRequestError(
@@ -305,7 +304,6 @@ class Preparation:
             request.stops,
             language=request.language or ("" if detects else DEFAULT_LANGUAGE),
             task=request.task,
-            before=before,
             windows=windows,
             seconds=len(samples) / SAMPLE_RATE,
             silent=is_silent(samples),

@@ -24,8 +24,6 @@ class PreparedChat:
     first."""
     task: str = TRANSCRIBE
     """What is done with the audio."""
-    before: str = ""
-    """What was said before the audio."""
     windows: Windows | None = None
     """Audio instead of the request's, read window by window; the answer has time stamps."""
     seconds: float = 0.0

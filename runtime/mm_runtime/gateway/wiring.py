@@ -175,8 +175,6 @@ def build_gateway(
             may_detect=capabilities.times_audio and isinstance(engine, Scorer),
             may_time=capabilities.times_audio,
             is_cut_there=capabilities.cuts_audio,
-            prefix_limit=directory.limits.max_input_len,
-            most_tokens=directory.limits.max_seq_len,
         )
         if accepts_audio(directory)
         else None,

@@ -86,8 +86,6 @@ def test_translations_need_a_multilingual_checkpoint(tmp_path: Path, *, said: bo
             may_detect=True,
             may_time=True,
             is_cut_there=False,
-            prefix_limit=14,
-            most_tokens=64,
         )
         assert reader.prefix("en")[0] == (MULTILINGUAL if said else ENGLISH)
         if said:

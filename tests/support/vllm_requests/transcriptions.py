@@ -153,12 +153,10 @@ ROWS = (
     Row(
         (*WHISPER, *BEFORE),
         TRANSCRIPTION,
-        "`prompt` stands before the answer, and is no part of it",
-        lambda answer, other: (
-            _another(answer, other) and not answer["text"].startswith("red blue one")
-        ),
+        "`prompt`",
+        Refused("prompt"),
         {"prompt": "red blue one"},
-        {},
+        differs="audio is read without text before it",
     ),
     _whisper("a stream joins to the plain answer", _joined, {"stream": True}, {}, differs=EVENTS),
     _whisper(

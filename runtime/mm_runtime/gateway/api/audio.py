@@ -13,9 +13,6 @@ TRANSCRIBE, TRANSLATE = "transcribe", "translate"
 """As checkpoints name their tasks."""
 
 
-MAX_PROMPT = 8192
-"""Characters; of its tokens the last 223 count at the most."""
-
 SUBTITLES = ("srt", "vtt")
 _ONE_PIECE = (*SUBTITLES, "verbose_json")
 
@@ -45,9 +42,6 @@ class TranscriptionRequest(GenerationRequest):
     response_format: Literal["json", "text", "srt", "verbose_json", "vtt"] = "json"
     temperature: float | None = Field(default=None, ge=0, le=1)
     stream: bool | None = None
-    prompt: str | None = Field(default=None, max_length=MAX_PROMPT)
-    """What was said before, or names as they are spelt."""
-
     timestamp_granularities: list[_Granularity] | None = Field(default=None, max_length=8)
     # Not served; absent or empty means that the client does not use it.
     stream_options: None = None
@@ -57,6 +51,7 @@ class TranscriptionRequest(GenerationRequest):
     known_speaker_names: None = None
     known_speaker_references: None = None
     languages: None = None
+    prompt: None = None
 
     @field_validator("response_format")
     @classmethod

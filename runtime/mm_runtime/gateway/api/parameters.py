@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
-from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT, VLLM
+from mm_api.backends import BACKENDS, PYTORCH, REFERENCE, TENSORRT
 from mm_edge.errors import InvalidRequestError
 from mm_runtime.gateway.api.audio import TranscriptionRequest
 from mm_runtime.gateway.api.openai import (
@@ -150,9 +150,6 @@ _AUDIO: Mapping[str, Parameter] = {
     "model": PARAMETERS["model"],
     "file": Parameter(_NOT_PYTORCH, "audio; of any length up to ten minutes on Reference"),
     "language": Parameter(_NOT_PYTORCH, "of the audio; without it Reference detects it"),
-    "prompt": Parameter(
-        _NOT_PYTORCH - {VLLM.name}, "text before the audio, as far as `maxInputLen` allows"
-    ),
     "to_language": Parameter(_NOT_PYTORCH, '`"en"`, of translations'),
     "max_tokens": Parameter(_NOT_PYTORCH, "most tokens of an answer, of all windows together"),
     "max_completion_tokens": Parameter(_NOT_PYTORCH, "as `max_tokens`, and takes precedence"),
@@ -173,7 +170,7 @@ _AUDIO: Mapping[str, Parameter] = {
     **dict.fromkeys(
         (
             *("chunking_strategy", "include", "keywords", "known_speaker_names"),
-            *("known_speaker_references", "languages", "stream_options"),
+            *("known_speaker_references", "languages", "prompt", "stream_options"),
         ),
         Parameter(_NONE),
     ),

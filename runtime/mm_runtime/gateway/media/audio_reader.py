@@ -15,7 +15,6 @@ from mm_runtime.gateway.media.decoding.process import DecoderEndedError
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.preprocess.audio.prefixes import (
     DEFAULT_LANGUAGE,
-    PREVIOUS,
     START,
     TRANSCRIBE,
     Prefixes,
@@ -28,9 +27,6 @@ __all__ = ["DEFAULT_LANGUAGE", "AudioReader"]
 
 LONGEST_SECONDS = 600
 """Length of audio that is read window by window: 38 MB of samples, 19 MB of spectrogram."""
-
-_MOST_BEFORE = 2
-"""A prompt has less than this part of the places of a decoder, as in OpenAI's own program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +61,7 @@ class AudioReader:
     """What requests to a model that takes audio are made of.
 
     `may_detect`: the engine returns the logits of a token. `may_time`: it keeps the rules of time
-    stamps. `is_cut_there`: it cuts longer audio itself. `prefix_limit`: tokens that a prefix may
-    have. `most_tokens`: places of the decoder.
+    stamps. `is_cut_there`: it cuts longer audio itself.
     """
 
     prefixes: Prefixes
@@ -75,8 +70,6 @@ class AudioReader:
     may_detect: bool
     may_time: bool
     is_cut_there: bool
-    prefix_limit: int
-    most_tokens: int
 
     @property
     def times(self) -> bool:
@@ -97,7 +90,7 @@ class AudioReader:
         return self.prefixes.detected(logits)
 
     def prefix(
-        self, language: str | None, task: str = TRANSCRIBE, *, timed: bool = False, before: str = ""
+        self, language: str | None, task: str = TRANSCRIBE, *, timed: bool = False
     ) -> tuple[str, int]:
         """Return the prefix of a task and a language, None: the default, and its number of tokens.
 
@@ -111,36 +104,12 @@ class AudioReader:
                 code="unsupported_endpoint",
             )
         try:
-            written = self.prefixes.write(language, task, timed=timed, before=before)
+            written = self.prefixes.write(language, task, timed=timed)
         except RequestError as error:
             raise InvalidRequestError(
                 f"`language`: {error}.", param="language", code="unsupported_language"
             ) from None
         return written, len(self.prefixes.ids(written))
-
-    def before(self, prompt: str) -> str:
-        """Return the end of a prompt that has room before an answer.
-
-        Raises:
-            InvalidRequestError: it holds control tokens, or there is no room for any prompt.
-        """
-        codec, text = self.prefixes.codec, f" {prompt.strip()}"
-        if codec.id_of(PREVIOUS) is None:
-            raise _no_prompt(f"this checkpoint has no token {PREVIOUS}")
-        if any(token in text for token in codec.control_tokens):
-            raise _no_prompt("it holds a control token of the model")
-        own = self.prefix(None)[1]
-        room = min(self.most_tokens // _MOST_BEFORE, self.prefix_limit - own) - 1
-        if room < 1:
-            raise _no_prompt(
-                f"this model's prefixes have at most {self.prefix_limit} tokens, of which {own} "
-                "are taken; `spec.engine.maxInputLen` says how many"
-            )
-        ids = codec.encode_word(text)
-        while ids and len(codec.encode_word(text)) > room:
-            ids = ids[-room:] if len(ids) > room else ids[1:]
-            text = codec.decode(ids)
-        return text
 
     async def windows(
         self, samples: Samples, *, most_tokens: int, in_all: int | None, scored: bool
@@ -169,11 +138,3 @@ class AudioReader:
             raise InvalidRequestError(
                 f"`file`: {error}.", param="file", code="invalid_audio"
             ) from error
-
-
-def _no_prompt(why: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"`prompt` is not served here: {why}. Leave it out.",
-        param="prompt",
-        code="unsupported_parameter",
-    )

@@ -19,9 +19,6 @@ from mm_runtime.serving.prompts.tokens import TextCodec
 
 START = "<|startoftranscript|>"
 NO_TIMESTAMPS = "<|notimestamps|>"
-PREVIOUS = "<|startofprev|>"
-"""Before the text that audio continues, or that says how names are spelt."""
-
 NO_SPEECH = ("<|nospeech|>", "<|nocaptions|>")
 """What audio is in which nothing is said, as newer and as older checkpoints spell it."""
 
@@ -87,9 +84,7 @@ class Prefixes:
             self.english_only or self.codec.id_of(f"<|{task}|>") is None
         )
 
-    def write(
-        self, language: str | None, task: str = TRANSCRIBE, *, timed: bool = False, before: str = ""
-    ) -> str:
+    def write(self, language: str | None, task: str = TRANSCRIBE, *, timed: bool = False) -> str:
         """Return the prefix of a language and a task; a checkpoint of one language has no choice.
 
         `language`: its code, or None for the default. `task`: `transcribe`, or `translate` into
@@ -99,9 +94,8 @@ class Prefixes:
             RequestError: the checkpoint does not know the language.
         """
         requested = language or DEFAULT_LANGUAGE
-        begun = f"{PREVIOUS}{before}" if before else ""
         if self.english_only:
-            return begun + self._english(requested, task, timed=timed)
+            return self._english(requested, task, timed=timed)
         known = self.codec.id_of(f"<|{requested}|>") is not None
         one_language = self.codec.id_of(f"<|{DEFAULT_LANGUAGE}|>") is None
         if not known and not (one_language and requested == DEFAULT_LANGUAGE):
@@ -110,7 +104,7 @@ class Prefixes:
                 "expected a code such as 'en' or 'de'"
             )
         tokens = (START, f"<|{requested}|>", f"<|{task}|>", *(() if timed else (NO_TIMESTAMPS,)))
-        return begun + "".join(one for one in tokens if self.codec.id_of(one) is not None)
+        return "".join(one for one in tokens if self.codec.id_of(one) is not None)
 
     def _english(self, requested: str, task: str, *, timed: bool) -> str:
         """Return the prefix of a checkpoint of English alone: without language and task."""
@@ -128,9 +122,7 @@ class Prefixes:
             RequestError: it begins with another token than the decoder does.
         """
         ids = self.codec.encode_word(prefix or self.write(None))
-        previous = self.codec.id_of(PREVIOUS)
-        begins_before = previous is not None and ids[:1] == [previous] and self.start in ids
-        if ids[:1] != [self.start] and not begins_before:
+        if ids[:1] != [self.start]:
             raise RequestError(
                 f"the prefix {prefix[:60]!r} does not begin with {START}; send an empty one for "
                 f"{self.write(None)}"
