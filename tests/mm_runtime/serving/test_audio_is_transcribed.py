@@ -322,7 +322,7 @@ def test_what_is_refused(ears: Ears) -> None:
         ({"response_format": "ass"}, "`response_format` is invalid: input should be 'json'"),
         ({"response_format": "srt", "stream": True}, "a stream has text alone"),
         ({"response_format": "vtt", "extra_body": {"stop": "a"}}, "`stop` is not served"),
-        ({"prompt": "Ann"}, "`prompt` is not served"),
+        ({"prompt": "Ann"}, "`prompt` is invalid: input should be None"),
     ):
         with pytest.raises(BadRequestError, match=words):
             create(**{"file": audio, "model": ears.pair.model, **changes})
