@@ -1,4 +1,4 @@
-"""Adapters, beams, and a GPU without memory: the answers are the processor's.
+"""Adapters, encoder-decoders, and a GPU without memory: the answers are the processor's.
 
 Run with `pytest -m gpu tests/gpu`.
 """
@@ -22,7 +22,7 @@ from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.prefix_cache import BLOCK
 from mm_runtime.serving.device import CPU, open_device
-from mm_runtime.serving.generate.request import BeamOptions, Request, Sampling
+from mm_runtime.serving.generate.request import Request, Sampling
 from support.collecting_sink import CollectingSink, submitted
 from support.engines import MAX_LENGTH, SLOTS, engine_starter, tiny_checkpoint
 from support.families.texts import write
@@ -40,7 +40,7 @@ def served(model: SlotModel, requests: list[Request], **limits: int) -> list[obj
         sinks = submitted(engine, requests)
         for sink in sinks:
             sink.wait()
-        return [[b.ids for b in sink.pieces[-1].beams] or sink.ids for sink in sinks]
+        return [sink.ids for sink in sinks]
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +108,7 @@ def test_rows_have_adapters_of_their_own(adapters: list[AdapterFolder]) -> None:
 
 
 @pytest.mark.parametrize("family", ["t5", "bart", "nmt"])
-def test_beams(family: str, tmp_path: Path) -> None:
-    """Searches of three widths beside plain answers."""
+def test_encoder_decoders(family: str, tmp_path: Path) -> None:
     folder = write(family, tmp_path / family)
     requests = [
         Request(
@@ -117,7 +116,6 @@ def test_beams(family: str, tmp_path: Path) -> None:
             decoder_ids=(0,),
             max_tokens=12,
             end_ids=frozenset({END}),
-            beams=BeamOptions(at) if at > 1 else None,
         )
         for at in range(1, 5)
     ]

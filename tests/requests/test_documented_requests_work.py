@@ -41,7 +41,7 @@ def usual(
 
 @pytest.fixture(scope="module")
 def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    """A server of the trained T5 that searches with two beams, and its gateway.
+    """A server of the trained T5, and its gateway.
 
     The gateway is ready, so the server has answered as the checkpoint does.
     """

@@ -74,7 +74,7 @@ TENSORS: dict[str, Tensors] = {
     "prompt longer than planned": {**REQUESTED, "text_input": text("what " * 200)},
     "text of a megabyte": {**REQUESTED, "text_input": text("what " * 200_000)},
     "no tokens requested": {**REQUESTED, "max_tokens": number(0)},
-    "other beam width than built": {**REQUESTED, "beam_width": number(2)},
+    "a search of beams": {**REQUESTED, "beam_width": number(2)},
     "NaN pixels": {**REQUESTED, "image_input": np.full((1, 1, 3, 56, 56), np.nan, np.float16)},
     "video for a model without": {**REQUESTED, "video_bytes_input": np.stack([RED] * 3)[None]},
     "truncated image": {**REQUESTED, "image_url_input": text(data_url(TRUNCATED))},

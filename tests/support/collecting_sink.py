@@ -74,8 +74,3 @@ def outcomes(engine: Engine, requests: Iterable[Request]) -> list[list[int] | ty
 
 def answers_of(engine: Engine, requests: Iterable[Request]) -> list[list[int]]:
     return [sink.wait() for sink in submitted(engine, requests)]
-
-
-def beams_of(sinks: Iterable[CollectingSink]) -> list[list[list[int]]]:
-    waited = [(sink, sink.wait()) for sink in sinks]
-    return [[list(beam.ids) for beam in sink.pieces[-1].beams] for sink, _ in waited]

@@ -119,7 +119,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
             ("runtime.vllmVersion", "a version of vLLM is"),
         )
     ),
-    _row(_VLLM, "engine.maxBeamWidth", "beam search is", 1),
+    _row((*_REFERENCE, *_VLLM), "engine.maxBeamWidth", "beam search is", 1),
     _row(
         _VLLM,
         "engine.guidedDecoding",

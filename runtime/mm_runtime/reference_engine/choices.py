@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import torch
 
@@ -18,13 +17,10 @@ class Choices:
     """Of a step whose requests have not changed yet."""
 
     logits: torch.Tensor | None
-    """float32 [rows, vocabulary]; None: no request needs them."""
-
-    rows: Sequence[slice]
-    """Rows of the logits, of each request."""
+    """float32 [requests, vocabulary]; None: no request needs them."""
 
     chosen: Sequence[Chosen]
-    """One a row."""
+    """One a request."""
 
     errors: Mapping[int, Exception]
     """Place of a request -> why it ends."""
@@ -41,20 +37,18 @@ def choices_of(
     `passed`: decoded them; one more has had the last row of its prompt read. `beside`: called once,
     with the tokens on the device, which are about to be waited for.
     """
-    ends = list(accumulate(running.width for running in advancing))
-    rows = [slice(end - one.width, end) for one, end in zip(advancing, ends, strict=True)]
     likeliest = passed.likeliest
     if likeliest is not None and not any(running.reads_logits for running in advancing):
         fetched = likeliest.fetch(len(advancing))
         beside(likeliest.tokens[: len(advancing)])
         chosen = [Chosen(token) for token in fetched()]
-        return Choices(None, rows, chosen, _not_finite(rows, chosen) | dict(passed.broken))
+        return Choices(None, chosen, _not_finite(chosen) | dict(passed.broken))
     if likeliest is not None:
         # Of its own: the next pass overwrites them.
         logits = likeliest.logits[: len(advancing)].to(torch.float32, copy=True)
     else:
         states = passed.decoded
-        if ends[-1] > len(states):
+        if len(advancing) > len(states):
             states = torch.cat((states, passed.read[-1:]))
         logits = logits_of(states)
     rules = list[Rules | None]([None] * len(logits))
@@ -62,18 +56,18 @@ def choices_of(
     errors = dict(passed.broken)
     for place, running in enumerate(advancing):
         try:
-            rules[rows[place].start] = running.rules()
+            rules[place] = running.rules()
             if running.request.wanted.log_probs:
-                wanted[rows[place].start] = running.request.wanted.likeliest
+                wanted[place] = running.request.wanted.likeliest
         except Exception as error:  # noqa: BLE001 (of this request alone, which gets it later)
             errors[place] = error
     chosen = choose_all(logits, rules, wanted, beside)
-    return Choices(logits, rows, chosen, _not_finite(rows, chosen) | errors)
+    return Choices(logits, chosen, _not_finite(chosen) | errors)
 
 
-def _not_finite(rows: Sequence[slice], chosen: Sequence[Chosen]) -> dict[int, Exception]:
+def _not_finite(chosen: Sequence[Chosen]) -> dict[int, Exception]:
     return {
         place: NotFiniteError("the model's logits are not finite: NaN, or infinity")
-        for place, row in enumerate(rows)
-        if any(one.token == NOT_FINITE for one in chosen[row])
+        for place, one in enumerate(chosen)
+        if one.token == NOT_FINITE
     }

@@ -8,7 +8,7 @@ import transformers
 from transformers import DynamicCache
 
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.language_model import load_full_model, refuse_beams
+from mm_runtime.reference_engine.language_model import load_full_model
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.device import as_tensor
 from mm_runtime.serving.errors import RequestError
@@ -50,7 +50,6 @@ class CrossAttentionModel(UnbatchedModel):
 
     def check(self, request: Request) -> None:
         """Refuse features of another width or number, and a mask that does not fit them."""
-        refuse_beams(request)
         if request.table is not None:
             raise RequestError("prompt_embedding_table: this model reads encoder_input_features")
         if not all(0 <= token < self._known for token in request.ids):

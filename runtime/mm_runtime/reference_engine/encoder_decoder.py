@@ -115,14 +115,6 @@ class EncoderDecoderModel(UnbatchedModel):
             and request.max_tokens == len(request.decoder_ids) == 1,
         )
 
-    def branch(self, state: _State, parents: torch.Tensor) -> None:
-        """Choose the rows of keys, values and encoder output that the beams continue from."""
-        reorder: Any = state.cache.reorder_cache  # declared for tensors of the processor
-        reorder(parents)
-        encoded = state.encoded.last_hidden_state
-        if encoded is not None and len(encoded) != len(parents):  # all beams read the same
-            state.encoded.last_hidden_state = encoded[:1].expand(len(parents), -1, -1)
-
     def step(self, state: _State, ids: torch.Tensor, start: int) -> torch.Tensor:
         """Run the decoder over some tokens."""
         output = self._model(
@@ -131,10 +123,10 @@ class EncoderDecoderModel(UnbatchedModel):
             past_key_values=state.cache,
             use_cache=True,
         )
-        logits: torch.Tensor = output.logits[0] if len(ids) == 1 else output.logits[:, -1]
+        logits: torch.Tensor = output.logits[0]
         if state.is_question:
             return logits
         logits[:, self._suppressed] = NEVER
-        if len(ids) == 1 and start <= state.first < start + len(logits):
+        if start <= state.first < start + len(logits):
             logits[state.first - start, self._suppressed_first] = NEVER
         return logits

@@ -435,10 +435,10 @@ class Engine:
         # One answer alone has its piece at once: no other is made slower by its way to the client.
         self._deliveries.delayed = self._model.launches and len(self._slots.decoding) > 1
         for slot, running in enumerate(self._slots.decoding):
-            error, rows = choices.errors.get(slot), choices.rows[slot]
+            error = choices.errors.get(slot)
             try:
-                logits = None if choices.logits is None else choices.logits[rows]
-                if error is None and running.advance(logits, choices.chosen[rows.start]):
+                logits = None if choices.logits is None else choices.logits[slot]
+                if error is None and running.advance(logits, choices.chosen[slot]):
                     finished.append(slot)
                     self._keep(slot, running)
             except Exception as raised:  # noqa: BLE001 (of this request, which gets it below)

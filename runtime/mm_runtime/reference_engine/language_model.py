@@ -20,7 +20,6 @@ from mm_api.families.checkpoint_files import Decoder
 from mm_api.families.family import Family
 from mm_runtime.reference_engine.adapters import Adapter, Adapters
 from mm_runtime.reference_engine.all_weights import load_weights
-from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.fused.decoder import FusedDecoder
 from mm_runtime.reference_engine.fused.kernels import Linear
@@ -104,7 +103,6 @@ class LanguageModel(SlotModel):
 
     def check(self, request: Request) -> None:
         """Refuse ids and tables that are not this model's, and what decoders do not take."""
-        refuse_beams(request)
         if request.features is not None:
             raise RequestError(
                 "encoder_input_features: this model has no cross attention; leave them out"
@@ -198,11 +196,11 @@ class LanguageModel(SlotModel):
 
     @torch.inference_mode()
     def run(
-        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+        self, tokens: Sequence[int], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
         """Run one token in each of the first slots and part of a prompt, all in one pass."""
         if self._fused is not None:
-            return self._fused_pass(plain_tokens(tokens), positions, part)
+            return self._fused_pass(tokens, positions, part)
         decoding, count = len(tokens), 0 if part is None else len(part.rows)
         rows = self._embed(self._ids(tokens))
         if part is not None:
@@ -239,19 +237,6 @@ class LanguageModel(SlotModel):
 
     def release_unused(self) -> None:
         release_unused(self._device)
-
-
-def plain_tokens(tokens: Sequence[int | Branches]) -> list[int]:
-    """Return tokens of requests without beams, which are all that decoders take."""
-    return [one for one in tokens if isinstance(one, int)]
-
-
-def refuse_beams(request: Request) -> None:
-    if request.beams is not None:
-        raise RequestError(
-            f"beam_width is {request.beams.width}; on the Reference engine only encoder-decoders "
-            "search with beams, use 1"
-        )
 
 
 def load_nowhere(

@@ -6,7 +6,6 @@ from typing import Protocol
 
 import torch
 
-from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.serving.generate.request import PrefixCounts, Request
 
 
@@ -49,7 +48,7 @@ class Passed:
     """What a pass computed; `logits` makes logits of either."""
 
     decoded: torch.Tensor
-    """One row of states for each decoding slot, one for each beam in a slot with beams."""
+    """One row of states for each decoding slot."""
 
     read: torch.Tensor
     """One row of states for each row of the part."""
@@ -137,13 +136,9 @@ class SlotModel(Protocol):
         del slot, request, answer, length
 
     def run(
-        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+        self, tokens: Sequence[int], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
-        """Run one token in each of the first slots, and part of a prompt in its slot.
-
-        `tokens`: in a slot with beams one of each beam; models whose `check` refuses beams see
-        none.
-        """
+        """Run one token in each of the first slots, and part of a prompt in its slot."""
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return float32 logits [n, vocabulary] of states [n, ...]."""

@@ -15,7 +15,7 @@ from PIL import Image
 from mm_api.families import FAMILIES
 from mm_api.families.known_classes import CLASSES
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.language_model import load_full_model, refuse_beams
+from mm_runtime.reference_engine.language_model import load_full_model
 from mm_runtime.reference_engine.unbatched import UnbatchedModel
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import RawImages, Request
@@ -85,7 +85,6 @@ class OwnClassModel(UnbatchedModel):
         return replace(request, ids=ids, tensors=tensors, raw_images=None)
 
     def check(self, request: Request) -> None:
-        refuse_beams(request)
         if request.table is not None or request.features is not None:
             raise RequestError("prompt_embedding_table: this model reads images, no features")
         if not all(0 <= token < self._known for token in request.ids):

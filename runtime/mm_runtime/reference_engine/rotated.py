@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 
-from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
-from mm_runtime.reference_engine.language_model import LanguageModel, plain_tokens
+from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Part, Passed
 from mm_runtime.serving.device import as_tensor
 from mm_runtime.serving.errors import RequestError
@@ -79,12 +78,12 @@ class RotatedLanguageModel(LanguageModel):
 
     @torch.inference_mode()
     def run(
-        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+        self, tokens: Sequence[int], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
         """Run tokens and part of a prompt, each row rotated as its request says."""
         decoding = len(tokens)
         if self._fused is not None:
-            return self._fused_pass(plain_tokens(tokens), positions, part)
+            return self._fused_pass(tokens, positions, part)
         places = [position + self._deltas[slot] for slot, position in enumerate(positions)]
         table = None if part is None else self._tables[decoding]
         if part is not None and table is None:

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mm_runtime.reference_engine.beams import BeamSearch, Branches
-from mm_runtime.reference_engine.choosing import NOTHING, Chosen, restricted
+from mm_runtime.reference_engine.choosing import NOTHING, Chosen
 from mm_runtime.reference_engine.sampling import Rules, TokenChooser
 from mm_runtime.serving.generate.request import Finish, Piece, Request, Sink
 from mm_runtime.serving.prompts.word_tensors import TokenWords
@@ -95,19 +94,14 @@ class Running:
         self.length = recalled
         """Positions in the slot."""
 
-        self.last_token: int | Branches = 0
-        """Chosen but not yet run through the model; a search of beams has one for each."""
+        self.last_token = 0
+        """Chosen but not yet run through the model."""
 
         self.done = False
         """The last piece was sent."""
 
         self._most = most = min(request.max_tokens, max_length - len(prompt))
         self._progress = Progress(max_tokens=most, end_ids=request.end_ids, stop=request.stop)
-        self._search = None
-        if request.beams is not None:
-            self._search = BeamSearch(
-                request.beams, max_tokens=most, end_ids=request.end_ids, stop=request.stop
-            )
         self._log_probs: list[float] = []
         self._likeliest: list[tuple[tuple[int, float], ...]] = []
         """For each token those at its place."""
@@ -121,63 +115,33 @@ class Running:
     @property
     def continues(self) -> bool:
         """Return whether one more token does not complete it, unless it is the one that ends it."""
-        return self._search is None and len(self.answer) + 1 < self._most
-
-    @property
-    def width(self) -> int:
-        """Rows of logits that the next pass makes of it."""
-        return 1 if isinstance(self.last_token, int) else len(self.last_token.tokens)
+        return len(self.answer) + 1 < self._most
 
     @property
     def reads_logits(self) -> bool:
         """Return whether more than the likeliest token is read of its logits."""
         wanted = self.request.wanted
-        plain = self._search is None and self.chooser.plain
-        return not plain or wanted.log_probs or wanted.generation_logits
+        return not self.chooser.plain or wanted.log_probs or wanted.generation_logits
 
     def rules(self) -> Rules | None:
-        """Return the rules for its next token; None: the likeliest one, or beams choose."""
-        chooses = self._search is None and not self.chooser.plain
-        return self.chooser.rules(self.answer) if chooses else None
+        """Return the rules for its next token; None: the likeliest one."""
+        return None if self.chooser.plain else self.chooser.rules(self.answer)
 
     def advance(self, logits: torch.Tensor | None, chosen: Chosen) -> bool:
-        """Take logits [width, vocabulary] and the chosen token; return whether that completes it.
+        """Take the next token, give out what may be given out; return whether that completes it.
 
-        `logits`: None: it does not read any (`reads_logits`).
+        `logits`: [vocabulary], of which it was chosen; None: it does not read any
+        (`reads_logits`).
         """
-        if self._search is not None and logits is not None:
-            return self._advance_beams(self._search, logits)
         if chosen.token == NOTHING:
             raise ValueError("no token is left to draw from: bias and prohibitions leave none")
-        return self._accept(chosen, logits)
-
-    def _advance_beams(self, search: BeamSearch, logits: torch.Tensor) -> bool:
-        if not self.chooser.unrestricted:
-            logits = restricted(logits, [self.chooser.rules(answer) for answer in search.answers])
-        self.done = search.advance(logits.log_softmax(dim=-1))
-        self.last_token = search.branches
-        if self.done:
-            best = search.best[0]
-            self.sink.send(
-                Piece(
-                    ids=best.ids,
-                    finish=Finish.STOP,
-                    log_probs=best.log_probs[: len(best.ids)],
-                    cumulative_log_prob=best.cumulative,
-                    beams=search.best,
-                )
-            )
-        return self.done
-
-    def _accept(self, chosen: Chosen, logits: torch.Tensor | None) -> bool:
-        """Take the next token with its logits [1, vocabulary]; give out what may be given out."""
         self.last_token = token = chosen.token
         wanted = self.request.wanted
         if wanted.log_probs:
             self._log_probs.append(chosen.log_prob)
             self._likeliest.append(chosen.likeliest)
         if wanted.generation_logits and logits is not None:
-            self._generation_logits.append(logits[0].cpu().numpy())
+            self._generation_logits.append(logits.cpu().numpy())
         emission = self._progress.accept(token)
         self.done = done = emission.finish is not None
         if done or emission.end > emission.start:

@@ -68,17 +68,15 @@ class TokenChooser:
         )
         sampling = request.sampling
         self._penalised = sampling.presence_penalty != 0.0 or sampling.frequency_penalty != 0.0
-        self.unrestricted = (
-            request.bias is None
+        self.plain = (
+            sampling.greedy
+            and request.bias is None
             and request.guide is None
             and not request.bad
             and sampling.min_tokens == 0
             and sampling.repetition_penalty == 1.0
             and not self._penalised
         )
-        """The rules change no logits."""
-
-        self.plain = sampling.greedy and self.unrestricted
         """The likeliest token is always right: all such requests of a step share one argmax."""
 
     def rules(self, answer: Sequence[int]) -> Rules:

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from mm_runtime.reference_engine.adapters import Adapter, AdapterFolder, Adapters
-from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.model import Part, Passed, SlotModel
 from mm_runtime.serving.device import CPU, release_unused
 from mm_runtime.serving.generate.request import Request
@@ -30,15 +29,7 @@ class UnbatchedModel(SlotModel):
         self._adapters = Adapters(stacks, adapters)
 
     def step(self, state: Any, ids: torch.Tensor, start: int) -> torch.Tensor:
-        """Run tokens int64 [beams, n] from position `start` on.
-
-        Returns logits [n, vocabulary] of one beam, [beams, vocabulary] of the last token of
-        several.
-        """
-        raise NotImplementedError
-
-    def branch(self, state: Any, parents: torch.Tensor) -> None:
-        """Make the beams of a state continue from these of its rows."""
+        """Run tokens int64 [1, n] from position `start` on; return logits [n, vocabulary]."""
         raise NotImplementedError
 
     def open(self, request: Request) -> Any:
@@ -56,7 +47,7 @@ class UnbatchedModel(SlotModel):
 
     @torch.inference_mode()
     def run(
-        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+        self, tokens: Sequence[int], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
         """Run one token in each of the first slots, then part of a prompt, in passes of their own.
 
@@ -70,8 +61,7 @@ class UnbatchedModel(SlotModel):
                 rows.append(self._decode(slot, token, position))
             except Exception as error:  # noqa: BLE001 (of this request; the engine ends it)
                 broken[slot] = error
-                width = 1 if isinstance(token, int) else len(token.tokens)
-                rows.append(torch.zeros((width, self.vocabulary_size), device=self.device))
+                rows.append(torch.zeros((1, self.vocabulary_size), device=self.device))
         decoded = torch.cat(rows) if rows else torch.zeros((0, self.vocabulary_size))
         if part is None:
             return Passed(decoded, decoded[:0], broken)
@@ -84,14 +74,9 @@ class UnbatchedModel(SlotModel):
             read = torch.zeros((len(part.rows), self.vocabulary_size), device=self.device)
         return Passed(decoded if rows else read[:0], read, broken)
 
-    def _decode(self, slot: int, token: int | Branches, position: int) -> torch.Tensor:
-        state = self._slots[slot]
+    def _decode(self, slot: int, token: int, position: int) -> torch.Tensor:
         self._adapters.aim([self._adapter_of_slot[slot]])
-        chosen = [token] if isinstance(token, int) else token.tokens
-        ids = torch.tensor(chosen, device=self.device).reshape(-1, 1)
-        if not isinstance(token, int):
-            self.branch(state, torch.tensor(token.parents, device=self.device))
-        return self.step(state, ids, position)
+        return self.step(self._slots[slot], torch.tensor([[token]], device=self.device), position)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         return states.float()

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.engine import Engine
@@ -51,7 +50,7 @@ class Narrow:
         return self._model.cut(slot, start, rows)
 
     def run(
-        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+        self, tokens: Sequence[int], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
         passed = self._model.run(tokens, positions, part)
         if len(tokens) > self._answers or (part is not None and len(part.rows) > self.rows):

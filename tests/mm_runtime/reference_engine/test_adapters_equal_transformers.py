@@ -7,7 +7,6 @@ into its weights: no code is shared with the engine's mixed batches but the matr
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,11 @@ from mm_runtime.reference_engine.encoder_decoder import EncoderDecoderModel
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.rotated import RotatedLanguageModel
-from mm_runtime.serving.generate.request import BeamOptions, Request
-from support.collecting_sink import answers_of, beams_of, submitted
+from mm_runtime.serving.generate.request import Request
+from support.collecting_sink import answers_of
 from support.engines import engine_starter
 from support.families import images, texts
-from support.families.expected import KINDS, expected_beams
+from support.families.expected import KINDS
 from support.families.texts import AUDIO_POSITIONS, MEL_BINS
 from support.families.words import END, SIZE
 
@@ -80,7 +79,6 @@ def _older_names() -> Iterator[None]:
 SLOTS = 3
 LENGTH = 96
 ANSWER = 16
-SEARCH = BeamOptions(3)
 REQUESTED = (0, None, 1, 1, None, 0, 2, 0)
 """Adapters of the requests: in every batch of three rows at least two different ones."""
 
@@ -206,23 +204,3 @@ def test_rows_use_their_own_adapters(tmp_path: Path, family: str) -> None:
     model = _model(family, checkpoint, list(adapters.values()))
     with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
         assert expected == answers_of(engine, requests)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["t5", "bart"])
-def test_beams_use_their_adapter(tmp_path: Path, family: str) -> None:
-    checkpoint = texts.write(family, tmp_path / "checkpoint")
-    adapters = _folders(family, checkpoint, inspect(checkpoint, InspectOptions()), tmp_path)
-    requested = [
-        replace(one, beams=SEARCH) for one in _requests(family, _complete(family, checkpoint))
-    ]
-    wholes: dict[int | None, Any] = {
-        uid: merged(_complete(family, checkpoint), one.folder) for uid, one in adapters.items()
-    }
-    wholes[None] = _complete(family, checkpoint)
-    expected = [expected_beams(wholes[one.adapter], one) for one in requested]
-    assert expected != [expected_beams(wholes[None], one) for one in requested]
-
-    model = _model(family, checkpoint, list(adapters.values()))
-    with engine_starter(model)(max_batch_size=SLOTS, max_seq_len=64, max_num_tokens=4) as engine:
-        assert expected == beams_of(submitted(engine, requested))

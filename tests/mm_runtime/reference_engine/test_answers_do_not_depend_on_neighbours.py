@@ -19,7 +19,7 @@ from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import SlotModel
 from mm_runtime.reference_engine.prefix_cache import BLOCK
 from mm_runtime.serving.errors import QueueFullError, RequestError
-from mm_runtime.serving.generate.request import BeamOptions, Piece, Request, Sampling, Wanted
+from mm_runtime.serving.generate.request import Piece, Request, Sampling, Wanted
 from support.collecting_sink import CollectingSink
 from support.engines import SLOTS, changed, tiny_checkpoint
 from support.families.texts import write
@@ -85,7 +85,7 @@ class Deaf(Client):
 
 
 def _seen(piece: Piece) -> object:
-    return (piece.ids, piece.finish, tuple(beam.ids for beam in piece.beams))
+    return piece.ids, piece.finish
 
 
 def answer_alone(model: SlotModel, request: Request) -> tuple[Piece, ...]:
@@ -286,20 +286,16 @@ def _chats(model: LanguageModel) -> Questions:
 
 def _t5_questions(start: int) -> Questions:
     rng = np.random.default_rng(21)
-    good = []
-    for number in range(10):
-        beams = BeamOptions(2 + number % 2) if number % 3 == 2 else None
-        sampling = Sampling() if beams else SAMPLINGS[number % 3]
-        good.append(
-            Request(
-                ids=(*rng.integers(4, SIZE, int(rng.integers(2, 30))).tolist(), END),
-                decoder_ids=(start,),
-                max_tokens=int(rng.integers(1, 10)),
-                end_ids=frozenset({END}),
-                beams=beams,
-                sampling=sampling,
-            )
+    good = [
+        Request(
+            ids=(*rng.integers(4, SIZE, int(rng.integers(2, 30))).tolist(), END),
+            decoder_ids=(start,),
+            max_tokens=int(rng.integers(1, 10)),
+            end_ids=frozenset({END}),
+            sampling=SAMPLINGS[number % 3],
         )
+        for number in range(10)
+    ]
     return Questions(
         good=[copied(request) for request in good],
         refused=[lambda: Request(ids=(4,), max_tokens=1, end_ids=frozenset())],
@@ -355,12 +351,7 @@ def _assert_decided(model: SlotModel, questions: Questions) -> None:
     """Make sure that no answer hangs on rounding: it would change with the company."""
     for query in questions.good:
         request = query()
-        if (
-            request.sampling != Sampling()
-            or request.beams
-            or request.bad
-            or request.bias is not None
-        ):
+        if request.sampling != Sampling() or request.bad or request.bias is not None:
             continue
         wanted = Request(**{**vars(request), "wanted": Wanted(generation_logits=True)})
         for piece in answer_alone(model, wanted):

@@ -11,12 +11,9 @@ from transformers.generation import GenerationMixin
 from mm_runtime.reference_engine.checkpoint import Checkpoint
 from mm_runtime.reference_engine.encoder_decoder import KINDS, EncoderDecoderModel
 from mm_runtime.serving.errors import RequestError
-from mm_runtime.serving.generate.generation import ANSWERS, join_pieces, read_request, write_piece
-from mm_runtime.serving.generate.request import BeamOptions, Request, Wanted
-from support.cases import cases
-from support.collecting_sink import answers_of, beams_of, submitted
-from support.engines import engine_starter, load_language_model
-from support.families.expected import expected_beams
+from mm_runtime.serving.generate.request import Request, Wanted
+from support.collecting_sink import answers_of
+from support.engines import engine_starter
 from support.families.pipeline import Pipeline, build
 from support.families.texts import AUDIO_POSITIONS, MEL_BINS, SUPPRESSED, write
 from support.families.words import END, SIZE
@@ -123,93 +120,6 @@ def test_bad_requests(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(RequestError, match=words):
             model.check(request)
-
-
-BEAMS_ANSWER = 14
-
-
-def _beams_requests(start: tuple[int, ...], options: BeamOptions | None) -> list[Request]:
-    rng = np.random.default_rng(8)
-    return [
-        Request(
-            ids=(*rng.integers(4, SIZE, int(rng.integers(2, 30))).tolist(), END),
-            decoder_ids=start,
-            max_tokens=BEAMS_ANSWER,
-            end_ids=frozenset({END}),
-            beams=options,
-        )
-        for _ in range(4)
-    ]
-
-
-@cases(
-    "family options",
-    {
-        "t5": ("t5", BeamOptions(3)),
-        "t5-to-the-best": ("t5", BeamOptions(2, 1.0, early_stopping=False)),
-        "bart-long-answers": ("bart", BeamOptions(4, 2.0)),
-        "mbart-five": ("mbart", BeamOptions(5, 0.5, early_stopping=False)),
-    },
-)
-def test_every_beam(tmp_path: Path, family: str, options: BeamOptions) -> None:
-    folder = write(family, tmp_path / family)
-    complete = getattr(transformers, KINDS[family]).from_pretrained(folder).eval()
-    start = (complete.config.decoder_start_token_id,)
-    forced = complete.generation_config.forced_bos_token_id
-    start += () if forced is None else (forced,)
-    model = opened(folder, family, slots=SLOTS)
-    requests = _beams_requests(start, options)
-    plain = _beams_requests(start, None)[:2]
-    with engine_starter(model)(max_batch_size=3, max_seq_len=64, max_num_tokens=8) as engine:
-        alone = [answer for one in plain for answer in answers_of(engine, [one])]
-        sinks = submitted(engine, (*requests, *plain))
-        found = beams_of(sinks[: len(requests)])
-        beside = [sink.wait() for sink in sinks[len(requests) :]]
-    expected = [expected_beams(complete, request) for request in requests]
-    assert len({tuple(beam) for beam in expected[0]}) == options.width
-    assert (expected, alone) == (found, beside)
-
-
-def test_tensors_of_beams(tmp_path: Path) -> None:
-    model = opened(write("t5", tmp_path / "t5"), "t5")
-    request = _beams_requests((0,), BeamOptions(3, 0.0))[0]
-    with engine_starter(model)(max_batch_size=1, max_seq_len=64, max_num_tokens=8) as engine:
-        (sink,) = submitted(engine, [request])
-        sink.wait()
-    beams = sink.pieces[-1].beams
-    outputs = write_piece(join_pieces(sink.pieces, prompt=(0,)), (), ANSWERS)
-    lengths = outputs["sequence_length"][0].tolist()
-    rows = [row[:length] for row, length in zip(outputs["output_ids"][0], lengths, strict=True)]
-    assert [[0, *beam.ids] for beam in beams] == [row.tolist() for row in rows]
-    sums = outputs["cum_log_probs"][0].tolist()
-    assert sums == pytest.approx([beam.cumulative for beam in beams])
-    assert sums == sorted(sums, reverse=True)
-
-
-TENSORS = {
-    "input_ids": np.array([[5, 6]], np.int32),
-    "input_lengths": np.array([[2]], np.int32),
-    "request_output_len": np.array([[4]], np.int32),
-}
-
-
-@cases("width", {"more": 3, "none": 0})
-def test_other_widths_than_built_are_refused(width: int) -> None:
-    """More beams than the engine was built for have no memory planned for them."""
-    with pytest.raises(RequestError, match=f"beam_width is {width}; 1 to 2 are allowed"):
-        read_request(
-            {**TENSORS, "beam_width": np.array([[width]], np.int32)},
-            end_ids=frozenset({END}),
-            vocabulary_size=SIZE,
-            fresh_seed=1,
-            max_beam_width=2,
-        )
-
-
-def test_decoders_search_no_beams() -> None:
-    request = Request(ids=(5,), max_tokens=1, end_ids=frozenset(), beams=BeamOptions(2))
-    with pytest.raises(RequestError, match="only encoder-decoders search with beams"):
-        load_language_model().check(request)
 
 
 def test_sentences(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mm_runtime.reference_engine.beams import Branches
 from mm_runtime.reference_engine.engine import Engine
 from mm_runtime.reference_engine.language_model import LanguageModel
 from mm_runtime.reference_engine.model import Follow, Part, Passed
@@ -64,7 +63,7 @@ class Overlapping(LanguageModel):
         return noted if self.overlaps else None
 
     def run(
-        self, tokens: Sequence[int | Branches], positions: Sequence[int], part: Part | None = None
+        self, tokens: Sequence[int], positions: Sequence[int], part: Part | None = None
     ) -> Passed:
         self.waited.append((len(tokens), _rows(part)))
         return super().run(tokens, positions, part)

@@ -20,7 +20,6 @@ from support.ensemble import Ensemble, EnsembleError
 from support.families.case import Case
 from support.families.expected import ANSWER, KINDS, Upstream, noise_image
 from support.families.images import CASES
-from support.families.pipeline import BEAMS
 from support.families.served import FRAMES, TEXT_FAMILIES, Family, Servers, image_part, video_part
 from support.families.words import END, tokenizer
 from support.images import data_url, encode
@@ -286,7 +285,7 @@ def test_mistakes_with_encoder_decoders(served: Family) -> None:
         "Encoder-decoders",
         triton={
             "text longer than planned": {"text": long},
-            "more beams than built": {"beam_width": 3},
+            "a search of beams": {"beam_width": 3},
             "image for a model of texts": {
                 "image_bytes_input": np.zeros((1, 1, 40, 40, 3), np.uint8)
             },
@@ -300,28 +299,3 @@ def test_mistakes_with_encoder_decoders(served: Family) -> None:
             ),
         },
     )
-
-
-@pytest.mark.parametrize("served", ["t5"], indirect=True)
-def test_beams(served: Family) -> None:
-    model = getattr(transformers, TEXT_KINDS[served.name]).from_pretrained(served.checkpoint).eval()
-    words = tokenizer(ends=True)
-    start = decoder_start(served.checkpoint)
-    for text in TEXTS:
-        found = model.generate(
-            input_ids=torch.tensor([words(text)["input_ids"]]),
-            decoder_input_ids=torch.tensor([start]),
-            max_new_tokens=ANSWER,
-            num_beams=BEAMS,
-            num_return_sequences=BEAMS,
-            length_penalty=1.0,
-            early_stopping=True,
-            do_sample=False,
-        )[:, len(start) :].tolist()
-        beams = [one[: one.index(END)] if END in one else one for one in found]
-        expected = [words.decode(one, skip_special_tokens=True) for one in beams]
-        requested = {"beam_width": BEAMS, "length_penalty": 1.0, "max_tokens": ANSWER}
-        (reported,) = served.ensemble.query(text, return_log_probs=True, **requested).outputs
-        assert expected == [one.decode() for one in reported["text_output"].reshape(-1)]
-        sums = reported["cum_log_probs"].reshape(-1)
-        assert (len(sums), bool(np.isfinite(sums).all())) == (BEAMS, True)

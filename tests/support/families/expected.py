@@ -7,10 +7,8 @@ import numpy as np
 import torch
 import transformers
 from PIL import Image
-from transformers.generation import GenerationMixin
 
 from mm_api.families import FAMILIES
-from mm_runtime.serving.generate.request import Request
 from support.families.images import CASES
 from support.families.words import END
 
@@ -66,20 +64,3 @@ def noise_image(width: int, height: int, seed: int) -> Image.Image:
     pixels = random.integers(0, 256, (height, width, 3))
     pixels[..., 0] = np.linspace(0, 255, width)[None]
     return Image.fromarray(pixels.astype(np.uint8))
-
-
-def expected_beams(model: Any, request: Request) -> list[list[int]]:
-    search = request.beams
-    assert search is not None
-    found = GenerationMixin.generate(
-        model,
-        input_ids=torch.tensor([request.ids]),
-        decoder_input_ids=torch.tensor([request.decoder_ids]),
-        max_new_tokens=request.max_tokens,
-        do_sample=False,
-        num_beams=search.width,
-        num_return_sequences=search.width,
-        length_penalty=search.length_penalty,
-        early_stopping=search.early_stopping,
-    )[:, len(request.decoder_ids) :].tolist()
-    return [one[: one.index(END)] if END in one else one for one in found]

@@ -41,7 +41,6 @@ from support.collecting_sink import CollectingSink
 BATCH = 4
 IMAGES = 2
 ENCODER_INPUT = 64
-BEAMS = 2
 ENCODER_OUTPUTS = {
     "OUT_PROMPT_EMBEDDING_TABLE": "prompt_embedding_table",
     "OUT_PROMPT_VOCAB_SIZE": "prompt_vocab_size",
@@ -81,7 +80,7 @@ def plan_of(facts: ModelFacts, vision_engine: VisionEngine = "ONNXRuntime") -> B
             max_input_len=64 if facts.encoder else decoded,
             max_seq_len=64 if facts.encoder else decoded + 80,
             max_num_tokens=max(1024, decoded),
-            max_beam_width=BEAMS if facts.encoder else 1,
+            max_beam_width=1,
             max_images_per_request=IMAGES if vision else 0,
             max_multimodal_len=0
             if vision is None

@@ -39,7 +39,7 @@ from mm_runtime.serving.prompts.tokens import TextCodec
 from support.calling_llava import LIMITS as SPELLED
 from support.calling_llava import write_calling_llava
 from support.families import images, texts
-from support.families.pipeline import BATCH, BEAMS, ENCODER_INPUT, build
+from support.families.pipeline import BATCH, ENCODER_INPUT, build
 from support.model_configs import planned
 from support.tiny_llava import CHECKPOINT, BuiltEngine, build_adapted
 
@@ -187,7 +187,7 @@ def _plans(
 ) -> tuple[BuildPlan, ServingPlan]:
     engine = {"maxBatchSize": BATCH, **engine}
     if FAMILIES[family].kind is Kind.ENCODER_DECODER:
-        engine |= {"maxBeamWidth": BEAMS, "maxSeqLen": ENCODER_INPUT}
+        engine |= {"maxBeamWidth": 2, "maxSeqLen": ENCODER_INPUT}
         if not FAMILIES[family].reads_audio:
             engine |= {"maxEncoderInputLen": ENCODER_INPUT}
     else:

@@ -59,27 +59,27 @@ def host_memory(target: Target, limits: Limits, dtype: str, pools: MemoryPools) 
 
 
 def _step_bytes(target: Target, limits: EngineLimits, size: int) -> int:
-    """Return what steps take beside the total, which holds the cache of one beam."""
-    text, beams = target.facts.text, limits.max_beam_width
-    caches = cache_bytes(text, limits, size)
-    computed = computed_bytes(target, limits, size, beams=beams) + (beams - 1) * caches
+    """Return what steps take beside the total."""
+    text = target.facts.text
+    computed = computed_bytes(target, limits, size)
     if _is_counted(target):
         return computed
     # A class of transformers makes longer keys and values of copies.
-    computed += beams * caches + _scores(text.attention_heads, limits.max_input_len, limits)
+    computed += cache_bytes(text, limits, size)
+    computed += _scores(text.attention_heads, limits.max_input_len, limits)
     encoder, read = target.facts.encoder, limits.max_encoder_input_len
     if encoder is not None and read:
         heads = encoder.attention_heads * encoder.head_size
         inside = encoder.hidden_size + heads + encoder.intermediate_size
         computed += read * inside * ACTIVATION_COPIES * VALUE_BYTES
-        computed += limits.max_batch_size * beams * read * encoder.hidden_size * VALUE_BYTES
+        computed += limits.max_batch_size * read * encoder.hidden_size * VALUE_BYTES
         computed += _scores(encoder.attention_heads, read, limits)
     if not target.family.has_tower:
         computed += _OWN_TOWERS * host_vision_bytes(target, 1)
     return computed
 
 
-def computed_bytes(target: Target, limits: EngineLimits, size: int, *, beams: int) -> int:
+def computed_bytes(target: Target, limits: EngineLimits, size: int) -> int:
     """Return the bytes of rows, their mask, logits and sampling, in elements of `size`."""
     text = target.facts.text
     prompt = min(limits.max_num_tokens, limits.max_input_len)
@@ -90,10 +90,9 @@ def computed_bytes(target: Target, limits: EngineLimits, size: int, *, beams: in
     width += 2 * text.hidden_size * VALUE_BYTES
     shared = text.attention_heads // max(1, text.key_value_heads)
     mask = prompt * limits.max_seq_len * (1 + shared * (1 + size))
-    logits = limits.max_batch_size * beams * text.vocabulary_size
+    logits = limits.max_batch_size * text.vocabulary_size
     computed = rows * width + mask + logits * (size + VALUE_BYTES)
-    answers = limits.max_batch_size * text.vocabulary_size
-    sampled = min(answers, max(_SAMPLED_AT_ONCE, text.vocabulary_size))
+    sampled = min(logits, max(_SAMPLED_AT_ONCE, text.vocabulary_size))
     return computed + sampled * _SAMPLING_BYTES
 
 

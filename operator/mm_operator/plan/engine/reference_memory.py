@@ -87,7 +87,6 @@ class ReferenceMemoryInputs:
     dtype: str
     gpu: GpuModel
     pools: Pools
-    beams: int
     sharing: GpuSharing | None
     """None: the encoder does not compute on this GPU."""
 
@@ -129,7 +128,7 @@ def _on_gpu(terms: ReferenceMemoryInputs) -> GpuMemory:
         "prompt_table_bytes": terms.pools.engine_copies_bytes
         + engine.max_batch_size * engine.max_input_len * facts.row_size * size,
         "cuda_pool_bytes": terms.pools.cuda.bytes,
-        "kv_cache_bytes": terms.beams * cache_bytes(facts.text, engine, size)
+        "kv_cache_bytes": cache_bytes(facts.text, engine, size)
         + kept_bytes(target, terms.limits, terms.dtype),
         "context_bytes": SERVER_BYTES + PROCESS_BYTES + _encoder_context(target, terms.sharing),
         "other_bytes": _step_bytes(terms, size),
@@ -227,7 +226,7 @@ def _encoder_context(target: Target, sharing: GpuSharing | None) -> int:
 def _step_bytes(terms: ReferenceMemoryInputs, size: int) -> int:
     """Return what the largest step computes in, and what captured passes hold."""
     text, limits = terms.target.facts.text, terms.limits.engine
-    computed = computed_bytes(terms.target, limits, size, beams=terms.beams)
+    computed = computed_bytes(terms.target, limits, size)
     if _is_fused(terms.target):
         # Its passes keep the logits of all slots, and of a prompt's last row.
         computed += (limits.max_batch_size + 1) * text.vocabulary_size * size

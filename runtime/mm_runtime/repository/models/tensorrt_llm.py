@@ -84,7 +84,6 @@ class TritonPythonModel:
             end_ids=loaded.end_ids,
         )
         self._guiding = ThreadPoolExecutor(1, thread_name_prefix="guides")
-        self._max_beam_width = directory.limits.max_beam_width
         self._sinks: WeakValueDictionary[str, ResponseSink] = WeakValueDictionary()
         steps = HistogramGauges(DECODE_BATCH)
         reuse = None if serving.reuse_bytes is None else ReuseGauges()
@@ -123,7 +122,6 @@ class TritonPythonModel:
                     vocabulary_size=self._vocabulary_size,
                     fresh_seed=secrets.randbits(63),
                     encoder_decoder=self._encoder_decoder,
-                    max_beam_width=self._max_beam_width,
                     adapters=self._adapters,
                 )
                 generation = self._complete(generation)

@@ -1,7 +1,6 @@
 """The model `tensorrt_llm`: tensors to an engine request, pieces of an answer to tensors."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -11,9 +10,6 @@ from numpy.typing import NDArray
 
 from mm_runtime.serving.errors import RequestError
 from mm_runtime.serving.generate.request import (
-    Beam,
-    BeamOptions,
-    Finish,
     GuideKind,
     GuideRequest,
     Piece,
@@ -51,7 +47,6 @@ def read_request(
     vocabulary_size: int,
     fresh_seed: int,
     encoder_decoder: bool = False,
-    max_beam_width: int = 1,
     adapters: Mapping[int, str] = MappingProxyType({}),
 ) -> Request:
     """Return the request that the tensors describe.
@@ -62,7 +57,6 @@ def read_request(
         vocabulary_size: length that a bias must have; ids are smaller.
         fresh_seed: seed of a request that names none.
         encoder_decoder: the model has a decoder prompt; the others ignore it, as upstream does.
-        max_beam_width: what the engine was built for.
         adapters: id of each LoRA adapter -> its name.
 
     Raises:
@@ -102,7 +96,6 @@ def read_request(
             likeliest=_read_likeliest(inputs, vocabulary_size),
             generation_logits=bool(scalar(inputs, "return_generation_logits")),
         ),
-        beams=_read_beams(inputs, max_beam_width),
         form=_read_form(inputs),
     )
 
@@ -127,9 +120,6 @@ def write_piece(piece: Piece, previous: Sequence[int], names: Collection[str]) -
     `previous`: tokens of all earlier responses. `names`: outputs that the client requested; others
     are not made. Those that this engine does not measure are absent.
     """
-    if piece.beams:
-        made = _write_beams(piece.beams)
-        return {name: tensor for name, tensor in made.items() if name in names}
     return {name: write(piece, previous) for name, write in _WRITERS.items() if name in names}
 
 
@@ -162,27 +152,6 @@ ANSWERS = frozenset(_WRITERS)
 """Every output that this engine makes."""
 
 
-def _write_beams(beams: tuple[Beam, ...]) -> Outputs:
-    """Return the output tensors of several answers, the shorter ones padded."""
-    longest = max(1, *(len(beam.ids) for beam in beams))
-    ids = np.full((1, len(beams), longest), PADDING, dtype=np.int32)
-    log_probs = np.zeros((1, len(beams), longest), dtype=np.float32)
-    for row, beam in enumerate(beams):
-        ids[0, row, : len(beam.ids)] = beam.ids
-        # The prompt in front of an answer, and the end after it, have no value here.
-        own = beam.log_probs[: len(beam.ids)]
-        log_probs[0, row, len(beam.ids) - len(own) : len(beam.ids)] = own
-    ended = Piece((), Finish.STOP)
-    return {name: write(ended, ()) for name, write in _WRITERS.items()} | {
-        "output_ids": ids,
-        "sequence_length": np.array([[len(beam.ids) for beam in beams]], dtype=np.int32),
-        "previous_ids": np.full((1, len(beams), 1), PADDING, dtype=np.int32),
-        "cum_log_probs": np.array([[beam.cumulative for beam in beams]], dtype=np.float32),
-        "output_log_probs": log_probs,
-        "likeliest_values": np.zeros((1, 1, 1), np.float32),
-    }
-
-
 def shown_prompt(inputs: Tensors, request: Request, vocabulary_size: int) -> tuple[int, ...]:
     """Return the tokens in front of an answer: the prompt's, when the client wants them.
 
@@ -207,7 +176,6 @@ def join_pieces(pieces: Sequence[Piece], prompt: tuple[int, ...] = ()) -> Piece:
         likeliest=tuple(one for piece in pieces for one in piece.likeliest),
         generation_logits=np.concatenate(logits) if logits else None,
         reused=last.reused,
-        beams=tuple(replace(beam, ids=(*prompt, *beam.ids)) for beam in last.beams),
     )
 
 
@@ -278,6 +246,9 @@ def _refuse_unsupported(inputs: Tensors) -> None:
         raise RequestError(
             "return_context_logits is not supported by the Reference engine; leave it out"
         )
+    width = scalar(inputs, "beam_width")
+    if width not in {None, 1}:
+        raise RequestError(f"beam_width is {width}; the Reference engine searches no beams, use 1")
     sequences = scalar(inputs, "num_return_sequences")
     if sequences is not None and sequences != 1:
         raise RequestError(f"num_return_sequences is {sequences}; send one request for each")
@@ -295,28 +266,6 @@ def _read_adapter(inputs: Tensors, known: Mapping[int, str]) -> int | None:
             f"lora_task_id {requested} is unknown: {served}; leave it out for the base model"
         )
     return int(requested)
-
-
-def _read_beams(inputs: Tensors, widest: int) -> BeamOptions | None:
-    """Return how beams are searched, None for one answer."""
-    width = scalar(inputs, "beam_width")
-    if width is None or width == 1:
-        return None
-    if not 1 <= width <= widest:
-        raise RequestError(
-            f"beam_width is {width}; 1 to {widest} are allowed (maxBeamWidth), as the engine was "
-            "built"
-        )
-    if scalar(inputs, "return_generation_logits"):
-        raise RequestError("return_generation_logits is not served with beams; leave it out")
-    penalty, early = scalar(inputs, "len_penalty"), scalar(inputs, "early_stopping")
-    if penalty is not None and not isfinite(penalty):
-        raise RequestError(f"length_penalty is {penalty}; a finite number is needed")
-    return BeamOptions(
-        width=width,
-        length_penalty=0.0 if penalty is None else penalty,
-        early_stopping=early is not False,
-    )
 
 
 def _read_likeliest(inputs: Tensors, vocabulary_size: int) -> int:
@@ -340,8 +289,6 @@ def _read_form(inputs: Tensors) -> GuideRequest | None:
         raise RequestError(f"guided_decoding_guide_type is {name[:40]!r}; known are {known}")
     if guide is None and name != GuideKind.JSON:
         raise RequestError(f"{GUIDE} is missing")
-    if (scalar(inputs, "beam_width") or 1) > 1:
-        raise RequestError(f"{GUIDE} is not served with beams; leave one of both out")
     text = b"" if guide is None else guide
     return GuideRequest(GuideKind(name), text.decode(errors="replace"))
 

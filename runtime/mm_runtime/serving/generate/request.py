@@ -15,18 +15,6 @@ Rows: TypeAlias = Any
 
 
 @dataclass(frozen=True)
-class BeamOptions:
-    """How beams are searched. The defaults are TensorRT-LLM's."""
-
-    width: int
-    length_penalty: float = 0.0
-    """Power of the length that a sum is divided by; 0: sums are compared as they are."""
-
-    early_stopping: bool = True
-    """Stop when the requested number of beams have ended, though others could become better."""
-
-
-@dataclass(frozen=True)
 class Sampling:
     """How the next token is chosen. The defaults are greedy.
 
@@ -186,8 +174,6 @@ class Request:
     """What keeps the answer to its form, once it is made."""
 
     wanted: Wanted = field(default_factory=Wanted)
-    beams: BeamOptions | None = None
-    """None: one answer, token by token."""
 
     @property
     def prompt(self) -> tuple[int, ...]:
@@ -200,19 +186,6 @@ class Finish(StrEnum):
 
     STOP = "stop"
     LENGTH = "length"
-
-
-@dataclass(frozen=True)
-class Beam:
-    """One of several answers."""
-
-    ids: tuple[int, ...]
-    log_probs: tuple[float, ...]
-    """One for each token, the one that ended the answer included."""
-
-    @property
-    def cumulative(self) -> float:
-        return sum(self.log_probs)
 
 
 @dataclass(frozen=True)
@@ -237,9 +210,6 @@ class Piece:
 
     reused: int = 0
     """Tokens of the prompt that were known from earlier requests and not computed."""
-
-    beams: tuple[Beam, ...] = ()
-    """All answers of a beam search, best first; `ids` are the best one's."""
 
 
 @dataclass(slots=True)

@@ -35,7 +35,6 @@ def test_estimates_are_a_warning() -> None:
         "cache": ({"vision": {"featureCacheBytes": "1Gi"}}, "spec.vision.featureCacheBytes"),
         "placement": ({"vision": {"placement": "Disaggregated"}}, "spec.vision.placement"),
         "video": ({"engine": {"maxVideoFrames": 4}}, "spec.engine.maxVideoFrames"),
-        "beams": ({"engine": {"maxBeamWidth": 2}}, "spec.engine.maxBeamWidth"),
     },
 )
 def test_fields_that_would_change_nothing(changes: dict[str, Any], path: str) -> None:

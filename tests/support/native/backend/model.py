@@ -42,25 +42,31 @@ class Sink:
     """Sends what the C++ backend sends: new tokens of each step, and nothing about the stream."""
 
     def __init__(
-        self, request: Any, *, streaming: bool, wanted: frozenset[str], normalized: bool
+        self,
+        request: Any,
+        *,
+        streaming: bool,
+        wanted: frozenset[str],
+        normalized: bool,
+        beams: int = 1,
     ) -> None:
         """Take Triton's request; `normalized`: log probabilities are of the tokens of top_k."""
         self._sender = request.get_response_sender()
-        self._normalized = normalized
+        self._normalized, self._beams = normalized, beams
         self._streaming, self._wanted = streaming, wanted
         self._kept: list[Piece] = []
         self.stopped = False
 
     def send(self, piece: Piece) -> None:
         last = piece.finish is not None
-        if self._streaming and not piece.beams:
+        if self._streaming and self._beams == 1:
             self._sender.send(self._response(piece), flags=FINAL if last else 0)
             return
         self._kept.append(piece)
         if last:
             ids = tuple(token for one in self._kept for token in one.ids)
             values = tuple(value for one in self._kept for value in one.log_probs)
-            joined = Piece(ids, piece.finish, values, piece.cumulative_log_prob, beams=piece.beams)
+            joined = Piece(ids, piece.finish, values, piece.cumulative_log_prob)
             self._sender.send(self._response(joined), flags=FINAL)
 
     def fail(self, error: Exception) -> None:
@@ -74,17 +80,15 @@ class Sink:
         return self.stopped or bool(self._sender.is_cancelled())
 
     def _response(self, piece: Piece) -> Any:
-        beams = [list(one.ids) for one in piece.beams] or [list(piece.ids)]
-        longest = max(len(one) for one in beams)
-        ids = np.full((1, len(beams), longest), -1, dtype=np.int32)
+        # Each beam after the first is a token shorter, and that much less likely.
+        beams = [piece.ids[: len(piece.ids) - at] for at in range(self._beams)]
+        ids = np.full((1, len(beams), len(piece.ids)), -1, dtype=np.int32)
         for row, tokens in enumerate(beams):
             ids[0, row, : len(tokens)] = tokens
-        sums = [one.cumulative for one in piece.beams] or [piece.cumulative_log_prob]
-        values = [one.log_probs for one in piece.beams] or [piece.log_probs]
-        probabilities = np.zeros((1, len(beams), longest), dtype=np.float32)
-        for row, several in enumerate(values):
-            kept = () if self._normalized else several[:longest]
-            probabilities[0, row, : len(kept)] = kept
+        probabilities = np.zeros((1, len(beams), len(piece.ids)), dtype=np.float32)
+        kept = () if self._normalized else piece.log_probs
+        probabilities[0, :, : len(kept)] = kept
+        sums = [piece.cumulative_log_prob - at for at in range(self._beams)]
         found = {
             "output_ids": ids,
             "sequence_length": np.array([[len(one) for one in beams]], dtype=np.int32),
@@ -154,6 +158,7 @@ class TritonPythonModel:
                 wanted=self._outputs,
                 # log P(i | i is in top-k): of the only one it is 0 (samplingTopKKernels.h).
                 normalized=self._normalizes and _one(inputs, "runtime_top_k") == 1,
+                beams=_one(inputs, "beam_width") or 1,
             )
             try:
                 if _one(inputs, "stop"):
@@ -168,13 +173,15 @@ class TritonPythonModel:
                 for name in ("encoder_input_features", "cross_attention_mask") if skipped else ():
                     del inputs[name]
                 guide = self._guided.take(inputs)
+                beams = _one(inputs, "beam_width") or 1
+                demand(1 <= beams <= self._beams, f"beam_width is {beams}, above {self._beams}")
+                inputs.pop("beam_width", None)
                 requested = read_request(
                     inputs,
                     end_ids=frozenset({_one(inputs, "end_id")} - {None}),
                     vocabulary_size=self._loaded.vocabulary_size,
                     fresh_seed=secrets.randbits(63),
                     encoder_decoder=self._loaded.encoder_decoder,
-                    max_beam_width=self._beams,
                     adapters=self._loaded.adapters,
                 )
                 if request.request_id():

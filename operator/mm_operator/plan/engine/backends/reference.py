@@ -58,22 +58,16 @@ class Reference:
         yield from _check_own_processor(target, on_gpu=self.gpu is not None)
         yield from check_inspected(request.lora, target.facts)
         yield from _check_tower(target.facts.vision, target.family)
-        decodes_only = target.family.kind is not Kind.ENCODER_DECODER
-        if request.max_encoder_input_len is not None and decodes_only:
+        if (
+            request.max_encoder_input_len is not None
+            and target.family.kind is not Kind.ENCODER_DECODER
+        ):
             yield SpecError(
                 "NoEncoder",
                 f"{target.family.name} has no encoder of text (mllama's limit follows from its "
                 "tiles): remove the field",
                 "spec.engine.maxEncoderInputLen",
             )
-        if request.max_beam_width > 1 and decodes_only:
-            yield SpecError(
-                ConditionReason.NOT_SUPPORTED,
-                "on the Reference backend only encoder-decoders search with beams, and "
-                f"{target.family.name} is none: set engine.maxBeamWidth to 1",
-                "spec.engine.maxBeamWidth",
-            )
-
         yield from _check_reuse(target.family, request)
 
     def dtype(self, target: Target, request: PlanRequest) -> tuple[str, Reason]:

@@ -64,10 +64,14 @@ class ReferenceOnGpu(Reference):
             )
 
     def memory(
-        self, target: Target, request: PlanRequest, limits: Limits, dtype: str, pools: Pools
+        self,
+        target: Target,
+        request: PlanRequest,  # noqa: ARG002  # nothing is split
+        limits: Limits,
+        dtype: str,
+        pools: Pools,
     ) -> MemoryPlan:
-        beams, sharing = request.max_beam_width, _sharing(target)
-        terms = ReferenceMemoryInputs(target, limits, dtype, self.gpu, pools, beams, sharing)
+        terms = ReferenceMemoryInputs(target, limits, dtype, self.gpu, pools, _sharing(target))
         return plan_reference_memory(terms)
 
     def fit(self, target: Target, sizes: Sizes) -> Fit:
