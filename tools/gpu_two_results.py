@@ -53,8 +53,9 @@ def pods(result: dict[str, Any]) -> Iterator[str]:
         yield f"### Shape {shape} of `bench/gpu/checkpoints.py`"
         yield ""
         yield from _shape(found)
-    yield ""
-    yield from processes(result)
+    if "peak_bytes_by_process" in result:
+        yield ""
+        yield from processes(result)
     if "error" in result:
         yield ""
         yield f"It ended with: {result['error'].splitlines()[0]}"
@@ -173,7 +174,8 @@ def _ranks(found: dict[str, Any]) -> Iterator[str]:
     yield ""
     rows = [
         [f"{way}, {count} at once", one["tokens_per_second"], one["pause_p50_ms"]]
-        for count, ways in found.get("streams", {}).items()
+        for streams in ("streams", "streams_of_ranks_alone")
+        for count, ways in found.get(streams, {}).items()
         for way, one in ways.items()
         if one
     ]

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -115,8 +116,11 @@ class Vllm:
         """Start the server."""
         serve = self.plan.vllm_serve
         assert serve is not None
+        program = shutil.which(self._options.program)
+        assert program, f"no program {self._options.program}"
+        program = str(Path(program).absolute())  # it is started elsewhere
         self.process = subprocess.Popen(
-            [self._options.program, *self._argv[1:], *more, *self._options.flags],
+            [program, *self._argv[1:], *more, *self._options.flags],
             cwd=self._site.engine.directory,
             env={
                 **os.environ,

@@ -24,7 +24,7 @@ its_own+='|pygments|typer|shellingham|fsspec|filelock|tqdm|tzdata|psutil|markdow
 {
   grep -hoE '^[a-zA-Z0-9_.-]+==[^ ]+' "$root"/requirements/{runtime-cuda,operator}.txt
   grep -hoE '^(helm-python-sdk|zstandard|pytest|pytest-asyncio|pytest-timeout)==[^ ]+' "$root/requirements/dev.txt"
-} | sort -u | grep -vE "^($its_own)==" >pins.txt
+} | awk -F== '!seen[$1]++' | grep -vE "^($its_own)==" >pins.txt # the runtime's pin where two differ
 for_it=(--no-deps --no-compile --only-binary :all: --python-version 3.12 --python-platform x86_64-manylinux_2_39)
 "$UV" pip install -q "${for_it[@]}" --target pinned -r pins.txt
 rm -rf pinned/pytriton/tritonserver/python_backend_stubs/3.{8,9,10,11,13} pinned/numpy/*/tests
@@ -32,13 +32,10 @@ rm -rf pinned/pytriton/tritonserver/python_backend_stubs/3.{8,9,10,11,13} pinned
 (cd debs && apt-get download -qq containerd runc containernetworking-plugins iptables libxtables12 libnftnl11 \
   libip4tc2 libip6tc2 libmnl0 libnfnetlink0 libnetfilter-conntrack3 iproute2 libbpf1 libelf1 kmod libkmod2 \
   conntrack ebtables prometheus)
-"$root/.venv/bin/mm-devcluster" build >/dev/null
-"$root/.venv/bin/mm-devcluster" build nvidia-device-plugin >/dev/null
+mapfile -t programs < <("$root/.venv/bin/mm-devcluster" build && "$root/.venv/bin/mm-devcluster" build nvidia-device-plugin)
 go env GOVERSION >go-version
 cache=${MM_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/multimodal-operator}
-# Of the programs, those of the cluster itself: none of a registry's.
-not_needed=(--exclude='*.lock' --exclude='binaries/*/'{cosign,crane,registry,versitygw} --exclude='binaries/.*')
-tar "${not_needed[@]}" -cf - pinned debs go-version -C "$cache" binaries | zstd -q -10 --long=27 -T0 | split -b "$part" -d - "$folder/base-"
+tar -cf - pinned debs go-version -C "$cache" "${programs[@]#"$cache/"}" | zstd -q -10 --long=27 -T0 | split -b "$part" -d - "$folder/base-"
 
 # Maven has the libraries, the package index the module that binds them, under another name.
 artifact=org.bytedeco:tensorrt:10.6-1.5.11:jar:linux-x86_64-redist

@@ -49,9 +49,9 @@ _SMALL, _MIDDLE, _LARGEST, _GRAPHS_A_SEQUENCE = 8, 256, 512, 2
 _LIBRARY_BYTES = 512 * MIB
 """Beside tensors and context: workspaces of cuBLAS and FlashAttention, compiled kernels, and blocks
 that torch keeps. Chosen as the graphs' bytes."""
-_RANKS_BYTES = 1152 * MIB
+_RANKS_BYTES = 1408 * MIB
 """What each of several ranks takes after the profile run: channels of NCCL, buffers of vLLM's own
-all-reduce. On two H200 a driver counted 1,022 MiB (bench/gpu/results/two.json)."""
+all-reduce. On two H200 a driver counted 1,022 and 1,235 MiB (bench/gpu/results/two.json)."""
 
 _QUEUE_BYTES = 160 * MIB
 """A message queue in /dev/shm: ten chunks of 16 MiB (shm_broadcast.py)."""
