@@ -150,9 +150,7 @@ def read_model(item: dict[str, Any]) -> Model | None:
         may_start=is_built and not obstacle and _is_wanted(spec),
         obstacle=obstacle,
         canary=_canary(spec, status),
-        start_seconds=(status.get("scaling") or {}).get("coldStartSeconds")
-        or (status.get("start") or {}).get("loadSeconds")
-        or 0.0,
+        start_seconds=(status.get("scaling") or {}).get("coldStartSeconds") or 0.0,
     )
 
 

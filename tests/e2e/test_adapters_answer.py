@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from openai import NotFoundError, OpenAI
 
-from support.eventually import eventually
 from support.images import data_url
 from support.installed import CLAIM, Installed, Space, model_space
 from support.service_clients import client_of
@@ -72,16 +71,3 @@ def test_both_models_answer(client: OpenAI) -> None:
     assert [reported[2] if model == MODEL else reported[3] for model, reported in wanted] == found
     with pytest.raises(NotFoundError, match="unknown"):
         _query(client, "unknown", *REQUESTED[0][:2])
-
-
-def test_the_start_was_measured_and_rolled_nothing_out(space: Space) -> None:
-    """The pod's start is in the status; its Deployment has made one set of pods."""
-
-    def start() -> Any:
-        return space.read(MODEL)["status"].get("start")
-
-    found = eventually(start)
-    status = space.read(MODEL)["status"]
-    assert found["fingerprint"] == status["plan"]["fingerprint"]
-    assert found["loadSeconds"] > 0
-    assert len(space.names("replicasets")) == 1

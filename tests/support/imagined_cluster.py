@@ -37,7 +37,6 @@ from mm_operator.model import (
     StoredEngine,
 )
 from mm_operator.plan import decide
-from mm_operator.plan.starts import probe_seconds
 from mm_operator.status.derive import derive
 from mm_operator.status.events import transitions
 from support.model_documents import document
@@ -163,19 +162,12 @@ class ImaginedCluster:
         fingerprint: str = job["metadata"]["annotations"][labels.INPUTS_HASH]
         return fingerprint
 
-    def pods_ready(self, name: str, *, load_seconds: float | None = None) -> None:
+    def pods_ready(self, name: str) -> None:
         """Replace every pod by ready ones of the Deployment's template."""
         wanted = self.objects[Ref("Deployment", name)]["spec"]
         digest = wanted["template"]["metadata"]["annotations"][labels.SERVING_HASH]
         count = wanted["replicas"]
-        pod = PodState(
-            digest,
-            "Running",
-            ready=True,
-            container="gateway",
-            load_seconds=load_seconds,
-            slowest_phase=None if load_seconds is None else ("Load", load_seconds),
-        )
+        pod = PodState(digest, "Running", ready=True, container="gateway")
         self.pods[name] = (pod,) * count
         state = self.rolled[name]
         self.rolled[name] = replace(
@@ -328,7 +320,6 @@ class ImaginedCluster:
             wanted=manifest["spec"]["replicas"],
             updated=state.updated if state.serving_hash == digest else 0,
             serving_hash=digest,
-            start_seconds=probe_seconds(manifest["spec"]["template"]),
             template=manifest["spec"]["template"],
         )
 

@@ -23,8 +23,6 @@ from mm_api.v1alpha1.status import (
     RolloutStatus,
     ScalingChange,
     ScalingStatus,
-    StartPhase,
-    StartStatus,
     WorkStatus,
 )
 from mm_api.v1alpha1.vision import VisionSpec

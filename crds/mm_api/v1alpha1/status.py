@@ -4,12 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mm_api.base import ApiModel
+from mm_api.base import ApiModel, Short
 from mm_api.documents.evaluation import EvaluationReport
 from mm_api.v1alpha1.plan_status import PlanStatus
 
 Text = Annotated[str, Field(max_length=32_768)]
-Short = Annotated[str, Field(max_length=1024)]
 
 
 class Condition(ApiModel):
@@ -65,29 +64,6 @@ class BuildStatus(ApiModel):
     stored_bytes: int | None = Field(default=None, ge=0, description="Size of the engine's files.")
     failed_step: Short | None = Field(default=None, description="Step that failed last.")
     exit_code: int | None = Field(default=None, description="Exit code of the failed step.")
-
-
-StartPhase = Literal["Pull", "Load", "WarmUp"]
-"""Phases of a pod's start, in this order."""
-
-
-class StartStatus(ApiModel):
-    """The slowest start of a server that was seen of one engine on one GPU."""
-
-    fingerprint: Short = Field(description="Fingerprint of the engine.")
-    gpu: Short | None = Field(default=None, description="Product of the GPU. Absent: none is used.")
-    load_seconds: float = Field(
-        ge=0, description="From the server's container running to the server being up."
-    )
-    slowest_phase: StartPhase | None = Field(
-        default=None,
-        description="What took longest of that pod's start: Pull (from its node to the server's "
-        "container running: images, volumes, an engine of a bucket), Load, or WarmUp (to the first "
-        "real answer). Absent: from an older operator.",
-    )
-    slowest_phase_seconds: float | None = Field(
-        default=None, ge=0, description="How long that took."
-    )
 
 
 RolloutPhase = Literal["Progressing", "Promoting", "Promoted", "RolledBack"]
@@ -221,11 +197,6 @@ class MultimodalModelStatus(ApiModel):
     )
     plan: PlanStatus | None = Field(default=None, description="Summary of the plan.")
     build: BuildStatus | None = Field(default=None, description="Summary of the build.")
-    start: StartStatus | None = Field(
-        default=None,
-        description="The slowest start of the planned engine; the startup probe of the next "
-        "revision follows it. Absent: none was seen.",
-    )
     evaluation: EvaluationReport | None = Field(
         default=None,
         description="How the served engine compares with its checkpoint. Absent: not compared.",

@@ -23,17 +23,13 @@ from mm_operator.plan.records import (
     FACTS_KEY,
     GPU_KEY,
     INSPECTION_KEY,
-    LEAST_SECONDS,
     RESULT_KEY,
-    REVISION_KEY,
     Inspection,
-    Revision,
     read_build_plan,
     read_gpu,
     written_builder,
     written_plan,
 )
-from mm_operator.plan.starts import probe_seconds
 
 
 def build_serving_config(
@@ -47,7 +43,6 @@ def build_serving_config(
     rollout = plan.rollout
     if rollout.held or template is None or plan.serving_plan is None:
         return None
-    revision = Revision(start_seconds=probe_seconds(template) or LEAST_SECONDS)
     claims = claimed_by(template) | (claimed_by(encoder) if encoder else set())
     name = names.serving_config(snapshot.name, rollout.serving_hash)
     return _config_map(
@@ -57,7 +52,6 @@ def build_serving_config(
             SERVING_FILE: plan.serving_plan.model_copy(
                 update={"manifest_sha256": plan.build.manifest_sha256}
             ).to_json(indent=2),
-            REVISION_KEY: revision.to_json(),
             ENGINE_KEY: plan.engine_config,
             **({CLAIMS_KEY: ",".join(sorted(claims))} if claims else {}),
         },

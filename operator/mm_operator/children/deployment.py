@@ -22,7 +22,7 @@ from mm_operator.children.serving_pod import (
 from mm_operator.children.stock_server import stock_server
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.engine.container_memory import further_bytes
-from mm_operator.plan.starts import server_start_seconds
+from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
 
@@ -93,7 +93,7 @@ def fresh_template(
         gpu=gpu,
         host_bytes=host.total_bytes + further_bytes(spec),
         memory_limit=host.planned_limit_bytes,
-        start_seconds=server_start_seconds(snapshot, plan, host.total_bytes),
+        start_seconds=start_seconds(host.total_bytes),
     )
     if serving.vllm_serve is not None:
         server = stock_server(server, serving.vllm_serve, manifest, snapshot.settings.tracing)

@@ -9,7 +9,6 @@ from mm_api import labels
 from mm_api.quoted_text import steady
 from mm_operator.cluster.pods import condition, quoted, text_of
 from mm_operator.model import ClaimState, ConfigState, DeploymentState, Owner, PodState
-from mm_operator.plan.starts import probe_seconds
 
 _DIGEST_LIMIT = 512
 """Characters: more than is ever written, and a client may write any text."""
@@ -44,7 +43,6 @@ def deployment_state(item: Mapping[str, Any]) -> DeploymentState | None:
         replica_failure=steady(refused),
         refused_template=_template_of(metadata["name"], refused),
         stalled=quoted(progressing, "message") if stalled else "",
-        start_seconds=probe_seconds(spec["template"]),
         spec_digest=str(marks.get(labels.SPEC_DIGEST, ""))[:_DIGEST_LIMIT],
         by_turns=bool(digest) and marks.get(labels.BY_TURNS) == digest,
         was_complete=progressing.get("reason") == "NewReplicaSetAvailable",

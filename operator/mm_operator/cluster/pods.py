@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from mm_api import labels
 from mm_api.contract import ExitCode
 from mm_api.quoted_text import steady
-from mm_api.v1alpha1 import StartPhase
 from mm_operator.model import GpuFault, PodDamage, PodEnd, PodStart, PodState
 
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
@@ -152,8 +149,6 @@ def pod_state(pod: Mapping[str, Any]) -> PodState:
         damage=_damage(statuses),
         gpu=_gpu_fault(statuses),
         name=metadata.get("name", ""),
-        load_seconds=_load_seconds(status),
-        slowest_phase=_slowest_phase(status),
         template=(metadata.get("labels") or {}).get("pod-template-hash", ""),
         start=_start(pod),
     )
@@ -185,42 +180,6 @@ def _start(pod: Mapping[str, Any]) -> PodStart | None:
     begun = (running.get("startedAt") if loads else initialized, ready.get("lastTransitionTime"))
     since = max(filter(None, map(moment, begun)), default=None)
     return PodStart("Loading" if loads else "WarmingUp", since)
-
-
-def _load_seconds(status: Mapping[str, Any]) -> float | None:
-    """Return how long the sidecar of a pod took until the kubelet found it started."""
-    sidecars = status.get("initContainerStatuses") or ()
-    if any(one.get("restartCount") for one in sidecars):
-        return None
-    running = [state for one in sidecars if (state := (one.get("state") or {}).get("running"))]
-    started = moment(running[0].get("startedAt")) if running else None
-    initialized = condition(status, "Initialized")
-    up = moment(initialized.get("lastTransitionTime"))
-    if initialized.get("status") != "True" or started is None or up is None:
-        return None
-    return max(0.0, (up - started).total_seconds())
-
-
-def _slowest_phase(status: Mapping[str, Any]) -> tuple[StartPhase, float] | None:
-    """Return what took longest of a start that nothing interrupted, once the pod is ready."""
-    load = _load_seconds(status)
-    containers = status.get("containerStatuses") or ()
-    placed, up, ready = (
-        moment(one.get("lastTransitionTime")) if one.get("status") == "True" else None
-        for one in map(partial(condition, status), ("PodScheduled", "Initialized", "Ready"))
-    )
-    if load is None or placed is None or up is None or ready is None:
-        return None
-    if any(one.get("restartCount") for one in containers):
-        return None
-    warm = (ready - up).total_seconds()
-    phases: tuple[tuple[StartPhase, float], ...] = (
-        ("Pull", (up - placed).total_seconds() - load),
-        ("Load", load),
-        ("WarmUp", warm),
-    )
-    name, seconds = max(phases, key=itemgetter(1))
-    return name, max(0.0, seconds)
 
 
 def _ended_well(container: Mapping[str, Any]) -> bool:

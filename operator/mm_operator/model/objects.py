@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from mm_api import labels
-from mm_api.v1alpha1 import StartPhase
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -197,8 +196,6 @@ class DeploymentState:
     refused_template: str = ""
     """The hash of the pod template whose pods are refused; empty: the refusal does not say."""
     stalled: str = ""
-    start_seconds: int | None = None
-    """What the startup probe gives the server of its pods; None: they have no such server."""
     spec_digest: str = ""
     by_turns: bool = False
     was_complete: bool = False
@@ -261,11 +258,6 @@ class PodState:
     """A container that does not run now ended for want of a GPU, or of memory on it."""
     name: str = ""
     """Only to delete it by."""
-    load_seconds: float | None = None
-    """From the server's container running to the server being up; None: it is not up, or was not
-    with the first attempt: then the times are those of a repair."""
-    slowest_phase: tuple[StartPhase, float] | None = None
-    """What took longest of its start, in seconds; None as for `load_seconds`, or not ready yet."""
     template: str = ""
     """The hash of its template, as a refusal of its Deployment names it."""
     start: PodStart | None = None

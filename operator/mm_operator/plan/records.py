@@ -19,29 +19,8 @@ from mm_api.documents.build_plan import BuildPlan
 from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
 from mm_api.documents.trtllm_build import GpuModel
-from mm_operator import names
-from mm_operator.model import Builder, ConfigState, Snapshot
+from mm_operator.model import Builder, ConfigState
 from mm_operator.plan.engine.fingerprint import fingerprint_of
-
-REVISION_KEY = "revision.json"
-
-LEAST_SECONDS, MOST_SECONDS = 600, 6 * 3600
-"""Bounds of a server's start: without what grows with the engine, and the longest that is waited
-for."""
-
-
-class Revision(Document):
-    """Decided when the revision was rolled out, and not decided again while it is served."""
-
-    format_version: int = Field(default=1, ge=1, le=1)
-    start_seconds: int = Field(ge=LEAST_SECONDS, le=MOST_SECONDS)
-
-
-def recorded_revision(snapshot: Snapshot, serving_hash: str) -> Revision | None:
-    """Return the record of a revision; None when it is lost, damaged or out of its bounds."""
-    config = snapshot.observed.configs.get(names.serving_config(snapshot.name, serving_hash))
-    return parse(Revision, config.data.get(REVISION_KEY)) if config else None
-
 
 FACTS_KEY = "facts.json"
 INSPECTION_KEY = "inspection.json"

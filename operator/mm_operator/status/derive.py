@@ -9,7 +9,6 @@ from mm_api.v1alpha1 import BuildStatus, MemoryStatus, PlanStatus
 from mm_operator import names
 from mm_operator.digests import plain
 from mm_operator.model import BuildDecision, EnginePlan, Outcome, Plan, Snapshot, Step
-from mm_operator.plan.starts import slowest_start
 from mm_operator.status.conditions import set_conditions, timestamp
 from mm_operator.status.encoders import encoders_summary
 from mm_operator.status.evaluation import evaluation_summary
@@ -19,7 +18,7 @@ from mm_operator.status.scaling import scaling_summary
 _MESSAGE_LIMIT = 1024
 """Characters: as many as the API takes in a short text; the condition holds the rest."""
 
-_PLANNED = ("plan", "build", "start")
+_PLANNED = ("plan", "build")
 """Parts of the status that follow from a plan."""
 
 _PERCENT_STEP = 5
@@ -89,10 +88,6 @@ def _summaries(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
         summaries["plan"] = plain(plan_summary(plan.engine, plan.rollout.serving_hash))
     if plan.build_plan is not None:
         summaries["build"] = plain(_build_summary(snapshot, plan, plan.build_plan.fingerprint))
-        start = slowest_start(snapshot, plan)
-        summaries |= {"start": plain(start)} if start else {}
-    elif "start" in snapshot.status:  # the next plan may want the same engine
-        summaries["start"] = snapshot.status["start"]
     return summaries
 
 

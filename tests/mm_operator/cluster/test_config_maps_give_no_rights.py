@@ -55,23 +55,6 @@ def test_a_held_revision_is_not_read_from_a_config_map(watched: Api) -> None:
     assert get(watched, "deployment", "llava")["spec"]["template"] == before
 
 
-def test_numbers_of_a_revision_stay_within_their_bounds(watched: Api) -> None:
-    """A record that someone wrote over counts as lost: the Deployment keeps what it has."""
-    watched.apply(document(name="llava"))
-    make_ready(watched, "llava")
-    before = get(watched, "deployment", "llava")["spec"]["template"]
-    (record,) = [one for one in config_maps(watched) if "revision.json" in one["data"]]
-    forged = {**json.loads(record["data"]["revision.json"]), "startSeconds": 10**9}
-
-    write(watched, record["metadata"]["name"], {"revision.json": json.dumps(forged)})
-
-    def repaired() -> bool:
-        return bool(get(watched, "configmap", record["metadata"]["name"])["data"] == record["data"])
-
-    eventually(repaired)
-    assert get(watched, "deployment", "llava")["spec"]["template"] == before
-
-
 def test_a_build_job_knows_its_plan(watched: Api) -> None:
     """A plan with another command under the same fingerprint is written over by the operator."""
     watched.apply(document(name="llava"))

@@ -70,29 +70,6 @@ def server_pod(
     )
 
 
-def loaded_pod(initialized: str = "True", **server: Any) -> dict[str, Any]:
-    pulled = container("pull", terminated={"exitCode": 0})
-    return pod(
-        initContainerStatuses=[pulled, container("server", **RUNS["state"]) | server],
-        conditions=[condition("Initialized", initialized, 10)],
-    )
-
-
-def started_pod(scheduled: str, ready: str, **gateway: Any) -> dict[str, Any]:
-    times = {"PodScheduled": scheduled, "Initialized": "03:04:10", "Ready": ready}
-    return pod(
-        initContainerStatuses=[container("server", **RUNS["state"])],
-        containerStatuses=[container("gateway", **RUNS["state"]) | gateway],
-        conditions=[
-            {
-                **condition(kind, "True" if time else "False", 0),
-                "lastTransitionTime": f"2026-01-02T{time or '03:04:00'}Z",
-            }
-            for kind, time in times.items()
-        ],
-    )
-
-
 def failing_pull(state: dict[str, Any], before: str) -> dict[str, Any]:
     end = {"exitCode": 5, "reason": "Error", "message": before}
     pull = container("pull") | {"state": state, "restartCount": 2, "lastState": {"terminated": end}}
@@ -147,15 +124,6 @@ PODS: dict[str, dict[str, Any]] = {
     "server warms up": server_pod(STARTED, ("False", 1)),
     "server is ready": server_pod(STARTED, ("True", 12)),
     "server was ready": server_pod(STARTED, ("False", 30)),
-    "loaded": loaded_pod(),
-    "loaded again": loaded_pod(restartCount=1),
-    "loaded, runs no more": loaded_pod(state={}),
-    "loaded, not up yet": loaded_pod("False"),
-    "slow pull": started_pod("03:03:00", "03:04:12"),
-    "slow load": started_pod("03:04:04", "03:04:12"),
-    "slow warm-up": started_pod("03:04:04", "03:05:00"),
-    "slow, not ready": started_pod("03:04:04", ""),
-    "slow, repaired": started_pod("03:04:04", "03:05:00", restartCount=1),
     "server crashes": pod(container("gateway", waiting={"reason": "PodInitializing"}), CRASHED),
     "init container tries again": failing_pull(RUNS["state"], "down"),
     "init container rests": failing_pull({"terminated": FAILED}, "denied"),
