@@ -23,11 +23,11 @@ sys.path.append(str(ROOT / "tests"))  # the browser, and the scraping of a clust
 from mm_api.hosts import bracketed  # noqa: E402
 from mm_devcluster.cluster import ClusterInfo, ClusterOptions, up  # noqa: E402
 from mm_devcluster.demo import settings  # noqa: E402
+from mm_devcluster.demo.monitoring import PORT  # noqa: E402
 from mm_devcluster.demo.target import Target  # noqa: E402
 from panels import page  # noqa: E402
 from support.browser import tab_of  # noqa: E402
 from support.pod_targets import machine_address, scrape_config, write_targets  # noqa: E402
-from support.ports import free_ports  # noqa: E402
 from support.prometheus import Prometheus, running_prometheus  # noqa: E402
 from support.queries import RULES  # noqa: E402
 
@@ -47,7 +47,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mm-screenshots-") as folder:
         place = Path(folder)
         with watched(cluster, place) as prometheus:
-            objectives(target, prometheus.address)
+            objectives(target)
             load(target)
             boards = {name: page(f"multimodal-{name}", prometheus.api) for name in BOARDS}
         for name, text in boards.items():
@@ -66,18 +66,17 @@ def watched(cluster: ClusterInfo, place: Path) -> Iterator[Prometheus]:
     write_targets(cluster, targets)
     config = scrape_config(targets, RULES, "2s")
     address = machine_address(cluster)
-    with running_prometheus(place, config, port=free_ports(1)[0], address=address) as prometheus:
+    with running_prometheus(place, config, port=PORT, address=address) as prometheus:
         yield prometheus
 
 
-def objectives(target: Target, prometheus: str) -> None:
+def objectives(target: Target) -> None:
     """Give the model objectives, which are judged and change nothing."""
     wanted = ", ".join(
         f'{{"metric": "{metric}", "percentile": 95, "target": "{goal}"}}'
         for metric, goal in OBJECTIVES
     )
-    spec = f'{{"mode": "Recommend", "maxReplicas": 2, "objectives": [{wanted}], '
-    spec += f'"prometheus": {{"addresses": ["{prometheus}"]}}}}'
+    spec = f'{{"mode": "Recommend", "maxReplicas": 2, "objectives": [{wanted}]}}'
     target.call("patch", *WHERE, "--type=merge", "-p", f'{{"spec": {{"autoscaling": {spec}}}}}')
 
 

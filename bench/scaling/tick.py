@@ -29,7 +29,6 @@ from mm_operator.autoscaling import Decision
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.scaler import Scaler
 from support.prometheus import (  # tests/ is no package of the distribution
@@ -126,12 +125,12 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
             cache.put("Pod", pod(number, replica))
     woken: list[object] = []
     api: Any = NoApi()
-    endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings((prometheus.address,))))
+    own = OwnPrometheus(OwnPrometheusSettings((prometheus.address,)))
     scaler = Scaler(
         models=records,
         cache=cache,
         client=api,
-        endpoints=endpoints,
+        prometheus=own,
         conflicts=ConflictingAutoscalers(api),
         requeue=woken.append,
         interval_seconds=INTERVAL_SECONDS,
@@ -152,7 +151,7 @@ async def measure(models: int, ticks: int, prometheus: Prometheus) -> dict[str, 
         decided.append(sum(one is not None and _is_informed(one) for one in seen))
         problems |= {one.vetoes[0].message for one in seen if one and not one.metrics_available}
         await asyncio.sleep(2)
-    await endpoints.close()
+    await own.close()
     return {
         "cpu_seconds_of_each_tick": [round(one, 3) for one in cpu],
         "prometheus_cpu_seconds_of_each_tick": [round(one, 3) for one in requested],

@@ -35,7 +35,6 @@ from mm_operator.control.queue import WorkQueue
 from mm_operator.leadership.elector import Elector
 from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import engine_problem
 from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.samples import samples
@@ -139,9 +138,7 @@ class Operator:
             models=self._models,
             cache=self._cache,
             client=client,
-            endpoints=Endpoints(
-                OwnPrometheus(settings.prometheus), settings.prometheus_allowed_hosts
-            ),
+            prometheus=OwnPrometheus(settings.prometheus),
             conflicts=ConflictingAutoscalers(client),
             requeue=self._queue.add,
             interval_seconds=settings.scaling_interval_seconds,

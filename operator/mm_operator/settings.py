@@ -67,7 +67,6 @@ class Settings:
     it should be. Each round costs one list of the models, 500 a page."""
 
     prometheus: OwnPrometheusSettings = field(default_factory=OwnPrometheusSettings)
-    prometheus_allowed_hosts: tuple[str, ...] = ()
     network: NetworkSpec = field(default_factory=NetworkSpec)
     image_pull_secrets: tuple[str, ...] = ()
     gpu_hour_prices: tuple[tuple[str, float], ...] = ()
@@ -214,7 +213,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "prometheus-address",
         "prometheus_address",
         "URL",
-        "where metrics of models are that name no Prometheus; replicas of each other",
+        "where metrics of models are; replicas of each other",
     )
     several(
         "prometheus-match-label",
@@ -230,12 +229,6 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     run.add_argument("--prometheus-server-name", default="", metavar="NAME")
     run.add_argument("--prometheus-insecure-skip-verify", action="store_true")
-    several(
-        "prometheus-allowed-host",
-        "prometheus_allowed_hosts",
-        "HOST",
-        "a host, or *.NAME, that autoscaling.prometheus.addresses may name",
-    )
     several(
         "gpu-hour-price",
         "gpu_hour_prices",
@@ -280,7 +273,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag(
         "keda-authentication",
         metavar="NAME",
-        help="ClusterTriggerAuthentication by which KEDA reads the Prometheus named here",
+        help="ClusterTriggerAuthentication by which KEDA reads that Prometheus",
     )
     flag("keda-auth-modes", metavar="MODES", help="what it holds: bearer, basic, tls")
     run.add_argument(

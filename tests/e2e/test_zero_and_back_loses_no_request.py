@@ -36,13 +36,9 @@ def router_address(installed: Installed) -> Iterator[str]:
 @pytest.fixture(name="space", scope="module")
 def space_of_a_sleeper(installed: Installed, address: str) -> Iterator[Space]:
     assert address
-    with (
-        model_space(installed, "zero") as space,
-        monitoring.running(installed.target) as prometheus,
-    ):
+    with model_space(installed, "zero") as space, monitoring.running(installed.target):
         space.upload(CHECKPOINT, "tiny")
         scaling = {"minReplicas": 0, "maxReplicas": 1, "scaleToZeroAfter": "1m"}
-        scaling["prometheus"] = {"addresses": [prometheus]}
         resources = {**RESOURCES, "limits": {**RESOURCES["limits"], "cpu": CPU}}
         runtime = {"resources": resources}
         space.apply(space.model(MODEL, "tiny", autoscaling=scaling, runtime=runtime))

@@ -221,7 +221,7 @@ def world_with_keda(control_plane: ClusterInfo, tmp_path: Path) -> Iterator[Worl
 def followed(world: World, operator: OperatorProcess) -> None:
     """Let KEDA take a model from one replica to four, under load."""
     world.scrape(world.gateways.port, operator.port)
-    start(world.api, scaled(world.prometheus.address, engine="KEDA", fallback={"replicas": 1}))
+    start(world.api, scaled(engine="KEDA", fallback={"replicas": 1}))
     load(world.api, world.gateways, requests_running=1, requests_waiting=2, **ARRIVALS)
     eventually(lambda: scaling(world.api).get("desired") == 4, seconds=90)
     eventually(lambda: replicas(world.api) == 4, seconds=120, showing=lambda: reported(world.api))
@@ -253,7 +253,7 @@ def condition(api: Api, name: str) -> Any:
 
 def test_it_follows_up_and_down_and_hands_back(world: World) -> None:
     api = world.api
-    with operated(api, world.folder, arguments=("--keda",)) as operator:
+    with operated(api, world.folder, "--keda", prometheus=world.prometheus.address) as operator:
         began = time.monotonic()
         followed(world, operator)
         risen = time.monotonic()
@@ -292,7 +292,7 @@ def test_it_follows_up_and_down_and_hands_back(world: World) -> None:
 def test_replicas_stay_where_no_server_answers(world: World) -> None:
     """The operator is killed and its series end: an empty answer is an error, and errors hold."""
     api = world.api
-    with operated(api, world.folder, arguments=("--keda",)) as operator:
+    with operated(api, world.folder, "--keda", prometheus=world.prometheus.address) as operator:
         followed(world, operator)
         operator.kill()
         query = "mm_autoscaling_desired_replicas"
@@ -300,7 +300,7 @@ def test_replicas_stay_where_no_server_answers(world: World) -> None:
 
         assert held(api, 4) == [4], reported(api)
         assert condition(api, "Fallback") == "True"
-    with operated(api, world.folder, arguments=("--keda",)) as operator:
+    with operated(api, world.folder, "--keda", prometheus=world.prometheus.address) as operator:
         world.scrape(world.gateways.port, operator.port)
         eventually(
             lambda: condition(api, "Fallback") == "False", seconds=90, showing=lambda: reported(api)
@@ -311,7 +311,7 @@ def test_replicas_stay_where_no_server_answers(world: World) -> None:
 def test_a_second_owner_is_refused_by_both(world: World) -> None:
     """Someone's own HorizontalPodAutoscaler: the operator takes its ScaledObject away."""
     api = world.api
-    with operated(api, world.folder, arguments=("--keda",)) as operator:
+    with operated(api, world.folder, "--keda", prometheus=world.prometheus.address) as operator:
         followed(world, operator)
         api.kubectl("autoscale", "--name=rival", "--min=4", "--max=4", "multimodalmodel/llava")
 

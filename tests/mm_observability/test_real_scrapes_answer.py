@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from mm_api.labels import APP_COMPONENT, Component
+from mm_devcluster.demo.monitoring import PORT
 from support.empty_queries import EMPTY_DASHBOARDS, LEGITIMATELY_EMPTY
 from support.eventually import eventually
 from support.installed import Installed, Space, model_space
 from support.pod_targets import machine_address, scrape_config, write_targets
-from support.ports import free_ports
 from support.prometheus import Prometheus, running_prometheus
 from support.promql import metrics_in, substituted
 from support.queries import RULES, every_alert, every_query
@@ -55,11 +55,10 @@ def watched_model(
     folder = tmp_path_factory.mktemp("prometheus")
     targets = folder / "targets.json"
     host = machine_address(installed.cluster)
-    port = free_ports(1)[0]
     targets.write_text("[]")
     with (
         running_prometheus(
-            folder, scrape_config(targets, RULES, "2s"), port=port, address=host
+            folder, scrape_config(targets, RULES, "2s"), port=PORT, address=host
         ) as prometheus,
         model_space(installed, "observed") as space,
     ):
@@ -69,7 +68,6 @@ def watched_model(
             "mode": "Recommend",
             "maxReplicas": 2,
             "objectives": OBJECTIVES,
-            "prometheus": {"addresses": [prometheus.address]},
         }
         kept = {"featureCacheBytes": CACHE}
         engine = {"kvCache": {"reuse": True}}

@@ -85,8 +85,6 @@ def running_operator(
     command += [f"--lease-namespace={namespaces[0]}", f"--lease-name={lease}"]
     command += [f"--namespace={name}" for name in namespaces]
     command += ["--watch-nodes"] if watch_nodes else []
-    # Servers of tests are on loopback, which no model may name unless it is listed.
-    command += ["--prometheus-allowed-host=127.0.0.1"]
     command += [f"--kubeconfig={cluster.kubeconfig}", *arguments]
     # The client library writes certificates of the kubeconfig into files, which one that is killed
     # leaves.

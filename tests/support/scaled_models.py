@@ -15,12 +15,11 @@ SERVERS = "serving.multimodal.dev/model=llava,app.kubernetes.io/component=server
 QUICK = {"scaleDown": {"stabilizationWindowSeconds": 2}}
 
 
-def scaled(address: str, name: str = "llava", **changes: Any) -> dict[str, Any]:
+def scaled(name: str = "llava", **changes: Any) -> dict[str, Any]:
     autoscaling = {
         "minReplicas": 1,
         "maxReplicas": 4,
         "objectives": [{"metric": "TimeToFirstToken", "percentile": 95, "target": "500ms"}],
-        "prometheus": {"addresses": [address]},
         "behavior": QUICK,
     }
     spec = at("engine.maxBatchSize", 1)
@@ -29,11 +28,13 @@ def scaled(address: str, name: str = "llava", **changes: Any) -> dict[str, Any]:
 
 @contextmanager
 def operated(
-    api: Api, folder: Path, lease: str = "one", arguments: tuple[str, ...] = ()
+    api: Api, folder: Path, *arguments: str, lease: str = "one", prometheus: str = ""
 ) -> Iterator[OperatorProcess]:
-    every = ("--scaling-interval-seconds=1", *arguments)
+    """Run an operator that reads a Prometheus at an address; empty: none."""
+    every = ["--scaling-interval-seconds=1", *arguments]
+    every += [f"--prometheus-address={prometheus}"] if prometheus else []
     with running_operator(
-        api.cluster, folder, api.namespace, lease=lease, arguments=every
+        api.cluster, folder, api.namespace, lease=lease, arguments=tuple(every)
     ) as operator:
         yield operator
 

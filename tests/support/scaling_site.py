@@ -19,7 +19,6 @@ from mm_operator.cluster.client import Client, connect
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import MODEL, POD
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.scaler import Scaler
 from support.model_namespace import Api
@@ -57,16 +56,15 @@ class Site:
     api: Api
     gateways: ScriptedGateways
     client: Client
+    prometheus: OwnPrometheus
     clock: Clock = field(default_factory=Clock)
     models: ModelCache = field(default_factory=ModelCache)
     cache: Cache = field(default_factory=Cache)
-    endpoints: Endpoints = field(init=False)
     scaler: Scaler = field(init=False)
     ticks: list[int] = field(default_factory=list)
     """What was requested after each tick."""
 
     def __post_init__(self) -> None:
-        self.endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()), ("127.0.0.1",))
         self.another_leads()
 
     def another_leads(self) -> None:
@@ -75,7 +73,7 @@ class Site:
             models=self.models,
             cache=self.cache,
             client=self.client,
-            endpoints=self.endpoints,
+            prometheus=self.prometheus,
             conflicts=ConflictingAutoscalers(self.client),
             requeue=lambda _key: None,
             interval_seconds=TICK_SECONDS,
@@ -146,16 +144,18 @@ class Site:
 
 @asynccontextmanager
 async def followed(
-    api: Api, gateways: ScriptedGateways, prometheus: dict[str, Any]
+    api: Api, gateways: ScriptedGateways, address: str, **labels: str
 ) -> AsyncIterator[Site]:
-    model = scaled("", NAME, behavior=QUICK, prometheus=prometheus)
+    """Yield a site whose series are at an address, those with these labels."""
+    model = scaled(NAME, behavior=QUICK)
     assert "created" in api.apply(model)
     client = Client(await connect(str(api.cluster.kubeconfig), None))
-    site = Site(api, gateways, client)
+    settings = OwnPrometheusSettings((address,), tuple(labels.items()))
+    site = Site(api, gateways, client, OwnPrometheus(settings))
     try:
         yield site
     finally:
-        await site.endpoints.close()
+        await site.prometheus.close()
         await client.close()
 
 

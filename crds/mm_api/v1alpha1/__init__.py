@@ -5,7 +5,7 @@ table of fields without behaviour yet. Must not: do I/O, plan, know the operator
 May import: `mm_api.base`, pydantic and the standard library's pure parts.
 """
 
-from mm_api.v1alpha1.autoscaling import AutoscalingSpec, PrometheusSpec
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec
 from mm_api.v1alpha1.behavior import ScalingRules
 from mm_api.v1alpha1.engine import Lora
 from mm_api.v1alpha1.model import ModelSource

@@ -11,7 +11,7 @@ from mm_api.base import ApiModel
 from mm_api.metrics import OBJECTIVE_HISTOGRAMS, buckets_of
 from mm_api.public_hosts import ENDS_IN_A_NUMBER, IPV4, NEVER_PUBLIC, PRIVATE_DOMAINS
 from mm_api.v1alpha1 import duration
-from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective, PrometheusSpec
+from mm_api.v1alpha1.autoscaling import AutoscalingSpec, Objective
 from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec, Parallelism
 from mm_api.v1alpha1.gateway import GatewaySpec
@@ -24,7 +24,6 @@ from mm_api.v1alpha1.runtime import RuntimeSpec
 from mm_api.v1alpha1.vision import EncoderAutoscaling, EncoderGpu, VisionSpec
 
 _SERVICE_NAME: Final = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
-_METRIC_LABEL: Final = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
 
 
 def _no_dot_dot(field: str) -> Rule:
@@ -432,13 +431,6 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
             cel="self.minReplicas <= self.maxReplicas",
             message="minReplicas must not be above maxReplicas: lower it, or raise maxReplicas",
             field="minReplicas",
-        ),
-    ),
-    PrometheusSpec: (
-        Rule(
-            cel=f"self.matchLabels.all(name, name.matches('{_METRIC_LABEL}'))",
-            message="every name in matchLabels must be a Prometheus label, for example cluster",
-            field="matchLabels",
         ),
     ),
 }

@@ -173,9 +173,9 @@ def walk(
         program = str(Path(sys.executable).parent / "mm-lab")
         client = Client((program, "bench", follower.address(), *QUESTIONS), target.environment)
         follower.done.rate = round(overload * capacity(client, _slots(before), CALIBRATION_SECONDS))
-        with monitoring.running(target) as prometheus:
-            report(f"Prometheus at {prometheus}")
-            follower.patch({"autoscaling": autoscaling(prometheus, most)})
+        with monitoring.running(target):
+            report(f"Prometheus at {monitoring.address_of(target)}")
+            follower.patch({"autoscaling": autoscaling(most)})
             follower.until("metrics are not seen", _follows, UP_SECONDS)
             _overload(follower, client)
             _rest(follower)
@@ -245,7 +245,7 @@ def limited(cpu: str) -> dict[str, Any]:
     }
 
 
-def autoscaling(prometheus: str, most: int) -> dict[str, Any]:
+def autoscaling(most: int) -> dict[str, Any]:
     """Return the part of the spec that the demo sets."""
     target = f"{TARGET_SECONDS:.0f}s"
     return {
@@ -253,7 +253,6 @@ def autoscaling(prometheus: str, most: int) -> dict[str, Any]:
         "maxReplicas": most,
         "objectives": [{"metric": "TimeToFirstToken", "percentile": 95, "target": target}],
         "behavior": {"scaleDown": {"stabilizationWindowSeconds": WINDOW_SECONDS}},
-        "prometheus": {"addresses": [prometheus]},
     }
 
 

@@ -85,8 +85,8 @@ def install_chart(
         "runtime": {"image": session.image_reference("runtime")},
         **(changes or {}),
     }
-    if host := monitoring.host_of(target):  # of the Prometheus of `make demo-autoscaling`
-        values["prometheus"] = {"allowedHosts": [host]}
+    if address := monitoring.address_of(target):  # of the Prometheus of `make demo-autoscaling`
+        values["prometheus"] = {"addresses": [address]}
     for one in session.options.family.images:
         values["runtime"][f"{one.name}Image"] = session.image_reference(one.name)
     report("helm")

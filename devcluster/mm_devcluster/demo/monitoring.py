@@ -5,7 +5,6 @@ Pods reach it at the machine's end of the node's link.
 """
 
 import json
-import socket
 import subprocess
 import threading
 import time
@@ -30,6 +29,7 @@ from mm_devcluster.record import Record
 
 START_SECONDS = 30.0  # measured 0.2
 STOP_SECONDS = 20.0
+PORT = 9090
 SCRAPE = "2s"
 """A demo should not wait for a scrape; 15 s is usual."""
 
@@ -81,24 +81,22 @@ def _follow_pods(target: Target, folder: Path, stop: threading.Event) -> None:
 
 
 @contextmanager
-def running(target: Target, port: int = 0) -> Iterator[str]:
-    """Run Prometheus until the block ends; yield the address at which pods reach it.
+def running(target: Target) -> Iterator[None]:
+    """Run Prometheus until the block ends, at the address that the demo's chart names.
 
     Raises:
         DevClusterError: it does not start.
     """
     packages.install(packages.MONITORING_PACKAGES)
-    host = host_of(target)
-    if host is None:
+    address = address_of(target)
+    if address is None:
         raise DevClusterError(
-            f"{target.name} is not a development cluster: name your own Prometheus in the "
-            "spec instead"
+            f"{target.name} is not a development cluster: its chart names your own Prometheus"
         )
     with TemporaryDirectory(prefix="mm-prometheus-") as folder:
         place = Path(folder)
         # JSON is YAML.
         (place / "prometheus.yml").write_text(json.dumps(configuration(place)))
-        address = f"http://{host_port(host, port or _free_port(host))}"
         with (place / "log").open("wb") as log:
             process = subprocess.Popen(
                 [
@@ -115,7 +113,7 @@ def running(target: Target, port: int = 0) -> Iterator[str]:
         try:
             _wait(process, address, place / "log")
             follower.start()
-            yield address
+            yield
         finally:
             stop.set()
             if follower.is_alive():
@@ -142,13 +140,9 @@ def _wait(process: "subprocess.Popen[bytes]", address: str, log: Path) -> None:
             time.sleep(0.1)
 
 
-def host_of(target: Target) -> str | None:
-    """Return this machine's end of the link to the node; None: it is another's cluster."""
+def address_of(target: Target) -> str | None:
+    """Return where pods reach it: this machine's end of the link; None: it is another's cluster."""
     record = Record.read(Layout(cluster_dir(target.name)))
-    return None if record is None else str(network_of(record.slot, record.ip_family).host_ip)
-
-
-def _free_port(host: str) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, 0), family=family) as probe:
-        return int(probe.getsockname()[1])
+    if record is None:
+        return None
+    return f"http://{host_port(str(network_of(record.slot, record.ip_family).host_ip), PORT)}"

@@ -5,9 +5,9 @@ import json
 import sys
 
 from mm_operator.scaling.answers import MetricsError, Sample, read_vector
-from mm_operator.scaling.endpoints import trust
 from mm_operator.scaling.own_prometheus import OwnPrometheusSettings, read_endpoint
 from mm_operator.scaling.prometheus import Prometheus
+from mm_operator.scaling.trust import trust
 
 FAILED = 1
 _QUERY_SECONDS = 60.0

@@ -1,6 +1,6 @@
 """The ScaledObject of `autoscaling.engine: KEDA`.
 
-KEDA reads the operator's recommendation from Prometheus; pace and vetoes are in it already. Two
+KEDA reads the operator's recommendation from Prometheus; limits and vetoes are in it already. Two
 settings belong together: `ignoreNullValues: "false"` makes an empty answer an error (by KEDA's
 default it is 0, which takes the pods away when a Prometheus restarts), and the fallback makes of an
 error the replicas there are.
@@ -10,7 +10,7 @@ pair of Prometheus there are two triggers, and while one of them is away replica
 """
 
 from mm_api import labels
-from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec
+from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator import names
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import KedaSettings, Plan, Ref, Snapshot
@@ -70,7 +70,7 @@ def build_scaled_object(
                 # KEDA knows the tolerance since 2.18, as it does the annotation above.
                 "horizontalPodAutoscalerConfig": {"behavior": _at_once(wanted.max_replicas)},
             },
-            "triggers": _triggers(snapshot, wanted, keda),
+            "triggers": _triggers(snapshot, keda),
         },
     }
 
@@ -101,22 +101,17 @@ def _at_once(most: int) -> Manifest:
     return {"scaleUp": rules, "scaleDown": dict(rules)}
 
 
-def _triggers(snapshot: Snapshot, wanted: AutoscalingSpec, keda: KedaSettings) -> list[Manifest]:
-    named = wanted.prometheus
-    own: Manifest = {
-        **({"unsafeSsl": "true"} if keda.insecure else {}),
-        **({"authModes": keda.auth_modes} if keda.auth_modes else {}),
-    }
-    pairs = tuple(sorted(named.match_labels.items())) if named else keda.match_labels
+def _triggers(snapshot: Snapshot, keda: KedaSettings) -> list[Manifest]:
     metadata = {
-        "query": recommendation(snapshot, pairs),
+        "query": recommendation(snapshot, keda.match_labels),
         # So many replicas that each accounts for one: exactly what is recommended.
         "threshold": "1",
         "ignoreNullValues": "false",
-        **({} if named else own),
+        **({"unsafeSsl": "true"} if keda.insecure else {}),
+        **({"authModes": keda.auth_modes} if keda.auth_modes else {}),
     }
     reference: Manifest = {}  # KEDA's definition refuses null
-    if keda.authentication and not named:
+    if keda.authentication:
         kind = "ClusterTriggerAuthentication"
         reference = {"authenticationRef": {"kind": kind, "name": keda.authentication}}
     return [
@@ -126,7 +121,7 @@ def _triggers(snapshot: Snapshot, wanted: AutoscalingSpec, keda: KedaSettings) -
             "metadata": {"serverAddress": address.rstrip("/"), **metadata},
             **reference,
         }
-        for address in (named.addresses if named else keda.addresses)
+        for address in keda.addresses
     ]
 
 

@@ -57,9 +57,6 @@ def engine_problem(
         )
     if missing := keda_missing():
         return f"engine KEDA needs KEDA's definitions in the cluster: install KEDA ({missing})"
-    if spec.prometheus is None and not keda.addresses:
-        return (
-            "engine KEDA needs a Prometheus: set the operator's own (chart value "
-            "prometheus.addresses), or autoscaling.prometheus.addresses"
-        )
+    if not keda.addresses:
+        return "engine KEDA needs a Prometheus: set the chart value prometheus.addresses"
     return ""

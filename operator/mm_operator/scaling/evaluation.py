@@ -9,7 +9,6 @@ from mm_operator.cluster.models import ModelRecord
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod
-from mm_operator.scaling.prometheus import Endpoint
 from mm_operator.scaling.reader import Answers
 from mm_operator.scaling.traffic import Reading, read_encoders, read_traffic
 from mm_operator.scaling.view import moment_of
@@ -42,7 +41,6 @@ class Evaluation:
     pods: Sequence[ScaledPod]
     names: Sequence[str]
     """Names of the pods, and of those that went within the longest window."""
-    endpoint: Endpoint | None = None
     problem: str = ""
     objectives: Objectives = field(init=False)
     series: Answers = field(default_factory=dict)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mm_operator.scaling.answers import MetricsError
-from mm_operator.scaling.prometheus import Endpoint
+from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.trust import trust
 
 SECRET_SECONDS = 60.0
 """A renewed token is read within a minute; 1,000 models do not read 1,000 Secrets a tick."""
@@ -37,28 +38,34 @@ class OwnPrometheusSettings:
 
 @dataclass(slots=True)
 class OwnPrometheus:
-    """Makes the endpoint, again when its Secret may have changed."""
+    """Makes the client, again when its Secret has changed."""
 
     settings: OwnPrometheusSettings
     clock: Callable[[], float] = time.monotonic
-    _held: Endpoint | None = field(default=None, init=False)
+    _client: Prometheus | None = field(default=None, init=False)
     _read_at: float = field(default=0.0, init=False)
 
-    async def endpoint(self) -> Endpoint:
-        """Return where the metrics are of models that name no Prometheus.
+    async def client(self) -> Prometheus:
+        """Return where the metrics of all models are; it lasts until the next call.
 
         Raises:
             MetricsError: nowhere, or the Secret is damaged.
         """
         if not self.settings.addresses:
-            raise MetricsError(
-                "no Prometheus is named: set the operator's own (chart value "
-                "prometheus.addresses), or autoscaling.prometheus.addresses"
-            )
-        if self._held is None or self.clock() - self._read_at > SECRET_SECONDS:
-            self._held = await asyncio.to_thread(read_endpoint, self.settings)
+            raise MetricsError("no Prometheus is named: set the chart value prometheus.addresses")
+        if self._client is None or self.clock() - self._read_at > SECRET_SECONDS:
+            endpoint = await asyncio.to_thread(read_endpoint, self.settings)
+            if self._client is None or self._client.endpoint != endpoint:
+                made = Prometheus(endpoint, await asyncio.to_thread(trust, endpoint))
+                await self.close()
+                self._client = made
             self._read_at = self.clock()
-        return self._held
+        return self._client
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
 
 
 def read_endpoint(settings: OwnPrometheusSettings) -> Endpoint:

@@ -54,7 +54,7 @@ class Prometheus:
 
     Args:
         endpoint: where queries are sent.
-        tls: how https is trusted; made by `mm_operator.scaling.endpoints`.
+        tls: how https is trusted; made by `mm_operator.scaling.trust`.
     """
 
     def __init__(

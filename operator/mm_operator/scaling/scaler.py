@@ -1,7 +1,6 @@
 """The tick: at each interval every model is evaluated and, in mode Enforce, scaled.
 
-Runs on the leader only. One batch of queries for all models that share a Prometheus; a Prometheus
-that hangs delays its own models only.
+Runs on the leader only. One batch of queries for a hundred models.
 """
 
 import asyncio
@@ -29,12 +28,12 @@ from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.scaling import engines
 from mm_operator.scaling.answers import MetricsError
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.engines import engine_problem
 from mm_operator.scaling.evaluation import ENCODER_SLOTS, Evaluation, Slot, encoders_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
+from mm_operator.scaling.own_prometheus import OwnPrometheus
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
-from mm_operator.scaling.prometheus import Endpoint
+from mm_operator.scaling.prometheus import Prometheus
 from mm_operator.scaling.reader import read_all
 from mm_operator.scaling.view import ScalingAuthority
 
@@ -67,7 +66,7 @@ class Scaler:
     models: ModelCache
     cache: Cache
     client: Client
-    endpoints: Endpoints
+    prometheus: OwnPrometheus
     conflicts: ConflictingAutoscalers
     requeue: Callable[[Key], None]
     """Requests that a model be reconciled, which writes its status."""
@@ -124,7 +123,7 @@ class Scaler:
                 self.report_seconds(took)
                 await asyncio.sleep(max(self.interval_seconds / 15, self.interval_seconds - took))
         finally:
-            await self.endpoints.close()
+            await self.prometheus.close()
 
     async def wake(self, keys: Sequence[Key]) -> None:
         """Decide at once on models in which requests wait, where there is no replica."""
@@ -157,16 +156,14 @@ class Scaler:
             if evaluation.autoscaler.changes_engine(evaluation.requested.spec.engine):
                 self.conflicts.suspect(evaluation.record.key)  # what the former engine left behind
         await self.conflicts.refresh(evaluation.record.key for evaluation in evaluations)
-        await self._resolve(evaluations)
-        groups: dict[Endpoint, list[Evaluation]] = defaultdict(list)
-        alone: list[Evaluation] = []
-        for evaluation in evaluations:
-            (groups[evaluation.endpoint] if evaluation.endpoint else alone).append(evaluation)
-        await self.endpoints.keep(set(groups))
-        async with asyncio.TaskGroup() as group:
-            for endpoint, members in groups.items():
-                group.create_task(self._together(endpoint, members))
-            group.create_task(self._decide_all(alone))
+        try:
+            client = await self.prometheus.client()
+        except MetricsError as error:
+            for evaluation in evaluations:
+                evaluation.problem = str(error)
+            await self._decide_all(evaluations)
+        else:
+            await self._together(client, evaluations)
 
     async def _evaluations(self) -> list[Evaluation]:
         evaluations: list[Evaluation] = []
@@ -241,7 +238,6 @@ class Scaler:
             min_replicas=wanted.min_replicas,
             max_replicas=wanted.max_replicas,
             behavior=wanted.behavior,
-            prometheus=spec.autoscaling and spec.autoscaling.prometheus,
         )
         requested = Requested(follows, replicas, ENCODER_SLOTS)
         pods = self._pods_of(key, labels.Component.ENCODER)
@@ -293,27 +289,16 @@ class Scaler:
         for one in evaluations:
             one.turn = turns.get(one.record.key.name)
 
-    async def _resolve(self, evaluations: Sequence[Evaluation]) -> None:
-        for evaluation in evaluations:
-            try:
-                evaluation.endpoint = await self.endpoints.resolve(
-                    evaluation.requested.spec.prometheus
-                )
-            except MetricsError as error:
-                evaluation.problem = str(error)
-
-    async def _together(self, endpoint: Endpoint, evaluations: Sequence[Evaluation]) -> None:
-        """Read one Prometheus for its models, batch by batch, and decide on each."""
+    async def _together(self, client: Prometheus, evaluations: Sequence[Evaluation]) -> None:
+        """Read the metrics of models, batch by batch, and decide on each."""
         turns = asyncio.Semaphore(_BATCHES_AT_ONCE)
 
         async def one(batch: Sequence[Evaluation]) -> None:
             async with turns:
                 try:
-                    await self._read(endpoint, batch)
-                except Exception:  # noqa: BLE001  # one server must not stop the others
-                    _LOG.exception(
-                        "the answer of %r could not be read; replicas are unchanged", endpoint
-                    )
+                    await self._read(client, batch)
+                except Exception:  # noqa: BLE001  # one batch must not stop the others
+                    _LOG.exception("an answer of Prometheus was not read; replicas are unchanged")
                     for evaluation in batch:
                         evaluation.problem = _UNREADABLE
             await self._decide_all(batch)
@@ -322,7 +307,7 @@ class Scaler:
             for first in range(0, len(evaluations), _BATCH):
                 group.create_task(one(evaluations[first : first + _BATCH]))
 
-    async def _read(self, endpoint: Endpoint, evaluations: Sequence[Evaluation]) -> None:
+    async def _read(self, client: Prometheus, evaluations: Sequence[Evaluation]) -> None:
         """Fill in what Prometheus knows, or why it does not."""
         metrics = {
             one.metric for evaluation in evaluations for one in evaluation.requested.spec.objectives
@@ -334,7 +319,6 @@ class Scaler:
         ]
         encoders = any(evaluation.servers is not None for evaluation in evaluations)
         try:
-            client = await self.endpoints.client(endpoint)
             series = (
                 await read_all(client, pods, sorted(metrics), encoders=encoders) if pods else {}
             )

@@ -33,5 +33,5 @@ def prometheus(gateways: ScriptedGateways, folder: Path) -> Iterator[Prometheus]
 
 @pytest.fixture
 async def site(api: Api, gateways: ScriptedGateways, prometheus: Prometheus) -> AsyncIterator[Site]:
-    async with followed(api, gateways, {"addresses": [prometheus.address]}) as one:
+    async with followed(api, gateways, prometheus.address) as one:
         yield one

@@ -41,8 +41,7 @@ async def test_ten_minutes_of_silence_lower_nothing(
     api: Api, gateways: ScriptedGateways, folder: Path
 ) -> None:
     port = free_ports(1)[0]
-    where = {"addresses": [f"http://127.0.0.1:{port}"]}
-    async with followed(api, gateways, where) as site:
+    async with followed(api, gateways, f"http://127.0.0.1:{port}") as site:
         await site.settle(3)
         site.report(*THREE, **IDLE)
         with running_prometheus(folder, scraping(a=gateways), port=port) as prometheus:
@@ -148,8 +147,7 @@ async def test_series_of_another_cluster_count_for_nothing(
         scripted_gateways() as others,
         running_prometheus(folder, scraping(a=gateways, b=others), port=port) as prometheus,
     ):
-        where = {"addresses": [prometheus.address], "matchLabels": {"cluster": "a"}}
-        async with followed(api, gateways, where) as site:
+        async with followed(api, gateways, prometheus.address, cluster="a") as site:
             await site.settle(1)
             site.report("pod-0", "stranger", **IDLE)
             others.serve(api.namespace, "pod-0", requests_running=50, requests_accepted_total=9)

@@ -28,7 +28,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "removed-engine": at("autoscaling.engine", "HPA"),
     "fewest-above-most": at("autoscaling", {"minReplicas": 3, "objectives": [OBJECTIVE]}),
     "no-replica": at("autoscaling", {"minReplicas": 0, "engine": "KEDA"}),
-    "address-without-scheme": at("autoscaling.prometheus.addresses", ["prometheus:9090"]),
+    "removed-prometheus": at("autoscaling.prometheus", {"addresses": ["http://p"]}),
 } | {
     f"objective-{field}-{value}": at("autoscaling.objectives", [{**OBJECTIVE, field: value}])
     for field, value in (

@@ -27,7 +27,6 @@ AUTOSCALING: dict[str, Any] = {
     "minReplicas": 1,
     "maxReplicas": 6,
     "objectives": [{"metric": "TimeToFirstToken", "target": "2s"}],
-    "prometheus": {"addresses": ["http://prometheus.monitoring.svc:9090"]},
 }
 HEADER = "at,image_tokens,text_tokens,output_tokens"
 

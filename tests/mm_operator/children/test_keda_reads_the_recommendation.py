@@ -15,10 +15,7 @@ from support.golden import Golden
 from support.models import snapshot_of
 from support.staged import children, inspected
 
-PAIR = {
-    "addresses": ["https://a:9090/", "https://b:9090"],
-    "matchLabels": {"cluster": 'the "first"'},
-}
+PAIR = ("https://a:9090/", "https://b:9090")
 SETTINGS = replace(snapshot_of().settings, keda=KedaSettings())
 FALLBACK = {"failures": 2, "replicas": 3}
 
@@ -41,19 +38,30 @@ def staged(autoscaling: dict[str, Any], **settings: Any) -> dict[str, dict[str, 
 
 
 @cases(
-    "name spec",
+    "name spec own",
     {
-        "two-listed-servers": (
+        "a-pair": (
             "keda-serving",
-            {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK, "prometheus": PAIR},
+            {"minReplicas": 2, "maxReplicas": 12, "fallback": FALLBACK},
+            {"addresses": PAIR, "match_labels": (("cluster", 'the "first"'),)},
         ),
-        "the-operators-own-server": ("keda-own-serving", {"minReplicas": 2}),
+        "with-credentials": (
+            "keda-own-serving",
+            {"minReplicas": 2},
+            {
+                "addresses": ("http://own",),
+                "match_labels": (("cluster", "a"),),
+                "authentication": "prometheus",
+                "auth_modes": "bearer",
+            },
+        ),
     },
 )
-def test_the_objects_are_as_recorded(name: str, spec: dict[str, Any], golden: Golden) -> None:
-    """A server of a spec gets no credentials; an empty answer is an error, which keeps replicas."""
-    own = {"addresses": ("http://own",), "match_labels": (("cluster", "a"),)}
-    made = staged(spec, **own, authentication="prometheus", auth_modes="bearer")
+def test_the_objects_are_as_recorded(
+    name: str, spec: dict[str, Any], own: dict[str, Any], golden: Golden
+) -> None:
+    """An empty answer is an error, which keeps replicas."""
+    made = staged(spec, **own)
     key = "ScaledObject/server"
     text = yaml.safe_dump(made[key], sort_keys=True, width=100)
 
@@ -63,7 +71,7 @@ def test_the_objects_are_as_recorded(name: str, spec: dict[str, Any], golden: Go
 @cases("most tolerance", {"ten": (10, None), "eleven": (11, "0")})
 def test_one_replica_more_counts_above_ten(most: int, tolerance: str | None) -> None:
     """From ten replicas on one more is within the usual tolerance of the cluster's controller."""
-    found = staged({"maxReplicas": most, "prometheus": {"addresses": ["http://a"]}})
+    found = staged({"maxReplicas": most})
     config = found["ScaledObject/server"]["spec"]["advanced"]["horizontalPodAutoscalerConfig"]
 
     assert [rules.get("tolerance") for rules in config["behavior"].values()] == [tolerance] * 2
@@ -82,7 +90,7 @@ def test_it_exists_while_the_autoscaler_says_so(
     *, by_keda: bool | None, there: bool, expected: bool
 ) -> None:
     """Made and taken away by what the autoscaler said; silence changes nothing."""
-    spec = scaled({"prometheus": {"addresses": ["http://a"]}})
+    spec = scaled({})
     said = None if by_keda is None else view(by_keda=by_keda)
     snapshot, _ = inspected(spec, built=True, settings=SETTINGS, scaling=said)
     if there:
@@ -103,7 +111,7 @@ def test_it_exists_while_the_autoscaler_says_so(
 def test_kinds_of_keda_are_made_where_it_is(*, keda: bool, autoscaling: bool, made: bool) -> None:
     """An API server without KEDA's definitions would refuse them, whatever the autoscaler said."""
     settings = SETTINGS if keda else replace(SETTINGS, keda=None)
-    spec = scaled({"prometheus": PAIR}) if autoscaling else {}
+    spec = scaled({}) if autoscaling else {}
     stage = inspected(spec, built=True, settings=settings, scaling=view())
     assert ("ScaledObject" in kinds_of(stage[0])) == made
 

@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from mm_operator.scaling.answers import MetricsError, read_vector
-from mm_operator.scaling.endpoints import trust
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
-from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.prometheus import Prometheus
 from support.cases import cases
 from support.certificates import signed_by_itself
 from support.ports import free_ports
@@ -72,12 +71,16 @@ def secret(folder: Path, certificates: Path, **changes: str | None) -> Path:
     return folder
 
 
-async def requested(endpoint: Endpoint) -> list[Any]:
-    client = Prometheus(endpoint, trust(endpoint), 60.0)
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Prometheus.__init__, "__defaults__", (60.0,))
+
+
+async def requested(own: OwnPrometheus) -> list[Any]:
     try:
-        return read_vector(await client.query("vector(1)"))
+        return read_vector(await (await own.client()).query("vector(1)"))
     finally:
-        await client.close()
+        await own.close()
 
 
 @cases("absent", {"alone": (), "other-of-a-pair": ("https://127.0.0.1:1",)})
@@ -88,7 +91,7 @@ async def test_the_operators_own_secret_opens_it(
     folder = secret(tmp_path, certificates)
     own = OwnPrometheus(OwnPrometheusSettings((*absent, address), credentials=str(folder)))
 
-    assert [one.value for one in await requested(await own.endpoint())] == [1.0]
+    assert [one.value for one in await requested(own)] == [1.0]
 
 
 @cases(
@@ -113,7 +116,7 @@ async def test_what_is_wrong_is_reported(
     own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
 
     with pytest.raises(MetricsError, match=sentence):
-        await requested(await own.endpoint())
+        await requested(own)
 
 
 async def test_a_reset_after_the_handshake_names_the_certificate(
@@ -133,7 +136,7 @@ async def test_a_reset_after_the_handshake_names_the_certificate(
         address = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         own = OwnPrometheus(OwnPrometheusSettings((address,), credentials=str(folder)))
         with pytest.raises(MetricsError, match="that it trusts, set "):
-            await requested(await own.endpoint())
+            await requested(own)
 
 
 async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Path) -> None:
@@ -143,13 +146,17 @@ async def test_a_renewed_secret_is_read(guarded: tuple[str, Path], tmp_path: Pat
     now = [0.0]
     settings = OwnPrometheusSettings((address,), credentials=str(folder))
     own = OwnPrometheus(settings, clock=lambda: now[0])
+    old = await own.client()
     with pytest.raises(MetricsError, match="refused the credentials"):
-        await requested(await own.endpoint())
+        await old.query("vector(1)")
 
     secret(tmp_path, certificates)
     now[0] = 61.0
+    renewed = await own.client()
+    now[0] = 122.0
 
-    assert len(await requested(await own.endpoint())) == 1
+    assert await own.client() is renewed
+    assert len(await requested(own)) == 1
 
 
 @cases(
@@ -169,4 +176,9 @@ async def test_a_damaged_secret_is_reported(
     own = OwnPrometheus(OwnPrometheusSettings(("https://a",), credentials=str(tmp_path)))
 
     with pytest.raises(MetricsError, match=sentence):
-        await own.endpoint()
+        await own.client()
+
+
+async def test_without_an_address_nothing_is_queried() -> None:
+    with pytest.raises(MetricsError, match=r"set the chart value prometheus\.addresses"):
+        await OwnPrometheus(OwnPrometheusSettings()).client()

@@ -35,8 +35,8 @@ def test_every_handover_leaves_the_replicas(
     KEDA does not run, its objects are what counts.
     """
     install_keda_definitions(api.cluster)
-    with operated(api, tmp_path, arguments=("--keda",)):
-        model = scaled(prometheus.address, minReplicas=3)
+    with operated(api, tmp_path, "--keda", prometheus=prometheus.address):
+        model = scaled(minReplicas=3)
         model["spec"]["replicas"] = 3
         start(api, model)
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
@@ -59,8 +59,8 @@ def test_keda_may_come_later(
     for file in FILES:
         name = f"{file.stem.removeprefix('keda.sh_')}.keda.sh"
         api.kubectl("delete", "crd", name, "--ignore-not-found")
-    with operated(api, tmp_path, arguments=("--keda",)):
-        start(api, scaled(prometheus.address, engine="KEDA", minReplicas=4))
+    with operated(api, tmp_path, "--keda", prometheus=prometheus.address):
+        start(api, scaled(engine="KEDA", minReplicas=4))
         load(api, gateways, requests_running=0.1, requests_accepted_total=3)
 
         eventually(lambda: scaling(api).get("desired") == 4, showing=lambda: scaling(api))
@@ -81,9 +81,9 @@ def test_a_second_owner_takes_ours_away(
 ) -> None:
     """Where an autoscaler of others is, no ScaledObject of ours is made; KEDA's own is no other."""
     install_keda_definitions(api.cluster)
-    with operated(api, tmp_path, arguments=("--keda",)):
+    with operated(api, tmp_path, "--keda", prometheus=prometheus.address):
         rival = ["--name=rival", "--min=1", "--max=4", "multimodalmodel/llava"]
-        start(api, scaled(prometheus.address))
+        start(api, scaled())
         load(api, gateways, requests_running=0.7, requests_accepted_total=3)
         eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
         api.kubectl("autoscale", *rival)

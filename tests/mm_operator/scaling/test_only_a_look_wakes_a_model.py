@@ -11,7 +11,6 @@ from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.endpoints import Endpoints
 from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.scaler import Scaler
 from support.cases import cases
@@ -47,13 +46,12 @@ class Site:
 @asynccontextmanager
 async def asleep(**changes: Any) -> AsyncIterator[tuple[Scaler, Site]]:
     site: Any = Site()
-    endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()), ())
     site.put(SLEEPER, 0, {"autoscaling": {"minReplicas": 0}})
     scaler = Scaler(
         models=site.models,
         cache=site.cache,
         client=site,
-        endpoints=endpoints,
+        prometheus=OwnPrometheus(OwnPrometheusSettings()),
         conflicts=ConflictingAutoscalers(site),
         requeue=lambda _key: None,
         interval_seconds=15.0,
@@ -62,7 +60,7 @@ async def asleep(**changes: Any) -> AsyncIterator[tuple[Scaler, Site]]:
     try:
         yield scaler, site
     finally:
-        await endpoints.close()
+        await scaler.prometheus.close()
 
 
 async def test_a_tick_does_not_trust_an_older_count() -> None:

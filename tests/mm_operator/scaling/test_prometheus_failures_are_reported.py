@@ -8,9 +8,8 @@ import pytest
 from aiohttp import web
 
 from mm_operator.scaling.answers import MetricsError, read_vector
-from mm_operator.scaling.endpoints import Endpoints, trust
-from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.trust import trust
 from support.answering_api import Answer, answered_by
 from support.cases import cases
 from support.certificates import signed_by_itself
@@ -130,11 +129,3 @@ def test_secrets_do_not_show() -> None:
     endpoint = Endpoint(("http://a",), token="secret", key="private")
 
     assert repr(endpoint) == "Endpoint(http://a)"
-
-
-async def test_batches_of_a_tick_share_one_client() -> None:
-    endpoints = Endpoints(OwnPrometheus(OwnPrometheusSettings()))
-    one, other = await asyncio.gather(*(endpoints.client(Endpoint(("http://a",))) for _ in "ab"))
-    await endpoints.close()
-
-    assert one is other

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.cluster
 def test_load_raises_replicas_and_the_reason_is_reported(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    with operated(api, tmp_path) as operator:
-        start(api, scaled(prometheus.address))
+    with operated(api, tmp_path, prometheus=prometheus.address) as operator:
+        start(api, scaled())
         load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
 
         eventually(lambda: replicas(api) == 4, showing=lambda: scaling(api))
@@ -41,8 +41,8 @@ def reasons(api: Api) -> set[str]:
 def test_silence_restart_and_other_hands_move_nothing(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    with operated(api, tmp_path):
-        start(api, scaled(prometheus.address))
+    with operated(api, tmp_path, prometheus=prometheus.address):
+        start(api, scaled())
         load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
         eventually(lambda: replicas(api) == 3, showing=lambda: scaling(api))
         serving(api, "llava")
@@ -53,7 +53,7 @@ def test_silence_restart_and_other_hands_move_nothing(
         eventually(lambda: active(api).get("reason") == "MetricsMissing")
         assert "replicas stay as they are: Prometheus has" in active(api)["message"]
         assert replicas(api) == 3
-    with operated(api, tmp_path, "two"):
+    with operated(api, tmp_path, lease="two", prometheus=prometheus.address):
         eventually(lambda: active(api).get("reason") == "MetricsMissing")
         gateways.broken = ""
         eventually(lambda: active(api).get("status") == "True", showing=lambda: active(api))
@@ -61,7 +61,7 @@ def test_silence_restart_and_other_hands_move_nothing(
         assert (replicas(api), reported["desired"]) == (3, 3)
         assert [one["toReplicas"] for one in reported["history"]] == [3]
 
-        api.apply(scaled(prometheus.address, minReplicas=3))
+        api.apply(scaled(minReplicas=3))
         api.kubectl("scale", "mmm", "llava", "--replicas=2")
 
         eventually(lambda: len(scaling(api)["history"]) >= 3)
@@ -81,8 +81,8 @@ def test_silence_restart_and_other_hands_move_nothing(
 def test_recommendations_move_nothing(
     api: Api, gateways: ScriptedGateways, prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    with operated(api, tmp_path):
-        start(api, scaled(prometheus.address, mode="Recommend"))
+    with operated(api, tmp_path, prometheus=prometheus.address):
+        start(api, scaled(mode="Recommend"))
         load(api, gateways, requests_running=0.5, requests_waiting=0.3, requests_accepted_total=3)
 
         eventually(lambda: scaling(api).get("desired") == 3, showing=lambda: scaling(api))
@@ -105,8 +105,8 @@ def test_an_autoscaler_of_the_deployment_is_reported(
         },
     }
     assert "created" in api.apply(rival)
-    with operated(api, tmp_path):
-        start(api, scaled(prometheus.address))
+    with operated(api, tmp_path, prometheus=prometheus.address):
+        start(api, scaled())
         load(api, gateways, requests_running=1, requests_waiting=2, requests_accepted_total=3)
 
         eventually(
