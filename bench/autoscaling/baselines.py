@@ -7,7 +7,9 @@ cases of their own test suites.
 
 import math
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mm_lab.simulation.profile import ServiceProfile
 from mm_lab.simulation.run import View
@@ -42,19 +44,56 @@ def hpa_average(current: int, value: float, target: float) -> int:
     return current if abs(ratio - 1) <= HPA_TOLERANCE else math.ceil(value / target)
 
 
+class ScalingPolicy(NamedTuple):
+    """One of `behavior.scaleUp.policies` or `scaleDown.policies`."""
+
+    kind: str
+    """`Percent` or `Pods`."""
+    value: int
+    period_seconds: int
+
+
+HPA_UP = (ScalingPolicy("Percent", 100, 15), ScalingPolicy("Pods", 4, 15))
+HPA_DOWN = (ScalingPolicy("Percent", 100, 15),)
+"""Kubernetes' defaults: up at most double or four pods in 15 s, down the highest of 300 s."""
+
+
 @dataclass
-class _HpaPace:
-    """Default `behavior`: up at most double or four pods in 15 s, down the highest of 300 s."""
+class HpaBehavior:
+    """`behavior` of an HPA: `convertDesiredReplicasWithBehaviorRate` in `horizontal.go`.
 
+    Of several policies the one that changes most counts, which is the default `selectPolicy`.
+    """
+
+    up: tuple[ScalingPolicy, ...] = HPA_UP
+    down: tuple[ScalingPolicy, ...] = HPA_DOWN
+    down_seconds: int = 300
+    """`scaleDown.stabilizationWindowSeconds`; upwards there is no window, as by default."""
     recommendations: deque[tuple[int, int]] = field(default_factory=deque)
+    changes: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def rate_limited(self, at: int, current: int, recommendation: int) -> int:
+    def limited(self, at: int, current: int, recommendation: int) -> int:
+        """Return what is set instead of a recommendation."""
         self.recommendations.append((at, recommendation))
-        while self.recommendations and self.recommendations[0][0] <= at - 300:
+        while self.recommendations[0][0] <= at - self.down_seconds:
             self.recommendations.popleft()
         if recommendation > current:
-            return min(recommendation, max(2 * current, current + 4))
-        return min(current, max(value for _, value in self.recommendations))
+            most = max(self._edge(at, current, policy, 1) for policy in self.up)
+            wanted = min(recommendation, max(current, most))
+        else:
+            fewest = min(self._edge(at, current, policy, -1) for policy in self.down)
+            highest = max(value for _, value in self.recommendations)
+            wanted = min(current, max(highest, fewest))
+        if wanted != current:
+            self.changes.append((at, wanted - current))
+        return wanted
+
+    def _edge(self, at: int, current: int, policy: ScalingPolicy, sign: int) -> int:
+        since = at - policy.period_seconds
+        start = current - sum(change for moment, change in self.changes if moment > since)
+        if policy.kind == "Pods":
+            return start + sign * policy.value
+        return math.ceil(start * (1 + policy.value / 100)) if sign > 0 else 0
 
 
 class HpaLatency:
@@ -64,36 +103,136 @@ class HpaLatency:
 
     def __init__(self, target_seconds: float) -> None:
         self._target = target_seconds
-        self._pace = _HpaPace()
+        self._behavior = HpaBehavior()
 
     def replicas(self, view: View) -> int:
-        """Return the rate_limited recommendation; an error of the metric holds."""
+        """Return the limited recommendation; an error of the metric holds."""
         current = view.fleet.wanted
         value = view.meters.latency(LatencyMetric.TTFT, 0.95, view.shown, LATENCY_WINDOW_SECONDS)
         if view.silent or view.nan:
             return current
         recommendation = hpa_value(max(1, view.fleet.ready), value or 0.0, self._target)
-        return self._pace.rate_limited(view.at, current, recommendation)
+        return self._behavior.limited(view.at, current, recommendation)
 
 
-class KedaInFlight:
-    """KEDA's Prometheus scaler on requests in flight, `AverageValue`, through an HPA.
+# --- KEDA ---------------------------------------------------------------------------------------
 
-    With KEDA's default `ignoreNullValues: "true"`: no answer and NaN count as zero.
+
+class Trigger(NamedTuple):
+    """A trigger of type `prometheus` with `metricType: AverageValue`, the default."""
+
+    query: Callable[[View], float]
+    threshold: float
+
+
+class Keda:
+    """KEDA 2.21: a ScaledObject, and the HPA that it makes of it.
+
+    From one replica on the HPA decides, every 15 s (`--horizontal-pod-autoscaler-sync-period`): the
+    largest of what the triggers say. KEDA's metrics server queries Prometheus at each of them
+    (`useCachedMetrics: false`). To and from zero KEDA decides itself, each `pollingInterval`: a
+    trigger above its `activationThreshold` (0) makes one replica of none; `cooldownPeriod` after
+    the last one, none is left of any number. https://keda.sh/docs/2.21/reference/scaledobject-spec/
+    and .../concepts/scaling-deployments/.
+
+    An empty answer and NaN count as zero (`ignoreNullValues: "true"`). Without an answer the query
+    is an error, which holds: `pkg/scalers/prometheus_scaler.go`.
     """
 
     tick_seconds = 15
 
-    def __init__(self, target: float) -> None:
-        self._target = target
-        self._pace = _HpaPace()
+    def __init__(
+        self,
+        *triggers: Trigger,
+        behavior: HpaBehavior | None = None,
+        min_replicas: int = 1,
+        polling_seconds: int = 30,
+        cooldown_seconds: int = 300,
+    ) -> None:
+        self._triggers = triggers
+        self._behavior = behavior or HpaBehavior()
+        self._min_replicas = min_replicas
+        self._polling_seconds = polling_seconds
+        self._cooldown_seconds = cooldown_seconds
+        self._active_at = -math.inf
 
     def replicas(self, view: View) -> int:
-        """Return the rate_limited recommendation."""
-        missing = view.silent or view.nan
-        value = 0.0 if missing else view.meters.in_flight(view.shown, 60)
-        current = view.fleet.wanted
-        return self._pace.rate_limited(view.at, current, hpa_average(current, value, self._target))
+        """Return what KEDA or its HPA sets."""
+        if view.silent:
+            return view.fleet.wanted
+        values = [0.0 if view.nan else trigger.query(view) for trigger in self._triggers]
+        return self.scale(view.at, view.fleet.wanted, values)
+
+    def scale(self, at: int, current: int, values: Sequence[float]) -> int:
+        """Return the replicas for what the triggers' queries answered."""
+        if not self._min_replicas and at % self._polling_seconds == 0:
+            if any(value > 0 for value in values):
+                self._active_at = at
+                current = max(1, current)
+            elif at - self._active_at > self._cooldown_seconds:
+                return 0
+        if not current:
+            return 0  # an HPA does nothing while there are no replicas
+        wanted = max(
+            hpa_average(current, value, one.threshold)
+            for value, one in zip(values, self._triggers, strict=True)
+        )
+        return self._behavior.limited(at, current, max(1, self._min_replicas, wanted))
+
+
+def _in_flight_mean(view: View) -> float:
+    return view.meters.in_flight(view.shown, 60)
+
+
+def _in_flight(view: View) -> float:
+    """Return `mm_router_outstanding_requests` and `mm_router_held_requests` at the last scrape."""
+    held = sum(one.at <= view.shown for one in view.fleet.held)
+    return view.meters.in_flight(view.shown, 1) + held
+
+
+def _queue(view: View) -> float:
+    """Return the requests that no slot has taken, which llm-d's picker holds."""
+    return _in_flight(view) - view.meters.running(view.shown, 1)
+
+
+def keda_in_flight(target: float) -> Keda:
+    """Return KEDA on the mean of a minute of requests in flight."""
+    return Keda(Trigger(_in_flight_mean, target))
+
+
+def keda_queue(running: float, *, min_replicas: int = 1, polling_seconds: int = 15) -> Keda:
+    """Return llm-d's `keda-epp` in its `queue` overlay, which is their default.
+
+    Queue 1 and `running` requests a replica (16 there), `pollingInterval: 15`, up at most double.
+    """
+    return Keda(
+        Trigger(_queue, 1.0),
+        Trigger(_in_flight, running),
+        behavior=HpaBehavior(up=(ScalingPolicy("Percent", 100, 15),)),
+        min_replicas=min_replicas,
+        polling_seconds=polling_seconds,
+    )
+
+
+def keda_tokens(backlog_seconds: float, profile: ServiceProfile, *, is_limited: bool) -> Keda:
+    """Return llm-d's `keda-epp-token-aware`: seconds of prompts not read, and 0.8 of KV caches.
+
+    Tokens of images count as those of text, as there. `is_limited`: by its own `behavior`, one pod
+    more in 3 min and one less in 5 min, instead of Kubernetes' defaults.
+    """
+    behavior = HpaBehavior(
+        up=(ScalingPolicy("Pods", 1, 180),), down=(ScalingPolicy("Pods", 1, 300),)
+    )
+    return Keda(
+        Trigger(
+            lambda view: view.meters.prompt_tokens(view.shown) * profile.text_token_seconds,
+            backlog_seconds,
+        ),
+        # Slots are what this profile's KV cache holds.
+        Trigger(lambda view: view.meters.running(view.shown, 1) / profile.slots, 0.8),
+        behavior=behavior if is_limited else None,
+        polling_seconds=15,
+    )
 
 
 # --- Knative ------------------------------------------------------------------------------------
@@ -282,47 +421,3 @@ class Dynamo:
         step = self._profile.step_seconds + self._profile.step_seconds_per_request * running
         # Prompts that wait run between steps: one per step at most stretches each of them.
         return (waiting + 1) * prompt + step, step + (prompt if waiting >= 1 else 0.0)
-
-
-# --- llm-d workload-variant-autoscaler ----------------------------------------------------------
-
-
-def wva(ready: int, pending: int, demand: float, *, capacity: float, up: float, down: float) -> int:
-    """Return replicas for demand and capacity in one unit: required over `up`, spare under `down`.
-
-    `applyUniversalThreshold` and the optimizer of llm-d's workload-variant-autoscaler: what is
-    pending counts as supply upwards, and nothing goes while something is pending.
-    """
-    required = demand / up - (ready + pending) * capacity
-    if required > 0:
-        return ready + pending + math.ceil(required / capacity)
-    spare = ready * capacity - demand / down
-    if pending or spare <= 0:
-        return ready + pending
-    return max(1, ready - math.floor(spare / capacity))
-
-
-class Wva:
-    """WVA's saturation analyzer, version 2: demand is requests in the KV cache and in the queue."""
-
-    tick_seconds = 30
-    KV_THRESHOLD = 0.8
-
-    def __init__(self, up: float, down: float, profile: ServiceProfile) -> None:
-        self._up, self._down = up, down
-        self._capacity = self.KV_THRESHOLD * profile.slots
-
-    def replicas(self, view: View) -> int:
-        """Return the recommendation; without metrics nothing moves."""
-        fleet = view.fleet
-        if view.silent or view.nan:
-            return fleet.wanted
-        demand = view.meters.in_flight(view.shown, 60)
-        return wva(
-            fleet.ready,
-            max(0, fleet.wanted - fleet.ready),
-            demand,
-            capacity=self._capacity,
-            up=self._up,
-            down=self._down,
-        )

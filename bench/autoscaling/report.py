@@ -335,7 +335,8 @@ _USUAL = (
     ("HPA/KEDA in flight", "8"),
     ("Knative KPA", "8"),
     ("Dynamo load + floor", "60%"),
-    ("WVA v2", "0.35/0.29"),
+    (runs.KEDA_QUEUE, "16"),
+    (runs.KEDA_TOKENS, "1.5 s"),
     (runs.OURS, "70%"),
 )
 _FROM_PAGE = "../../bench/autoscaling/results/tables.md"

@@ -61,7 +61,8 @@ KPA = "Knative KPA"
 SLOW_KPA = "KPA through Prometheus"
 APA = "AIBrix APA"
 DYNAMO = "Dynamo load + floor"
-WVA = "WVA v2"
+KEDA_QUEUE = "KEDA queue + running"
+KEDA_TOKENS = "KEDA prompts + KV"
 STATIC = "static"
 
 
@@ -162,7 +163,10 @@ def _swept() -> list[Candidate]:
             for one in (0.8, 0.7)
         ),
         *(Candidate(HPA, f"{one} s", _fixed(baselines.HpaLatency, one)) for one in (0.5, 0.8)),
-        *(Candidate(KEDA, f"{one}", _fixed(baselines.KedaInFlight, one)) for one in (5, 8, 12, 16)),
+        *(
+            Candidate(KEDA, f"{one}", _fixed(baselines.keda_in_flight, one))
+            for one in (5, 8, 12, 16)
+        ),
         *(Candidate(KPA, f"{one}", _fixed(baselines.Kpa, one)) for one in (5, 8, 12)),
         *(
             Candidate(SLOW_KPA, f"{one}", _fixed(baselines.KpaThroughPrometheus, one), SUDDEN)
@@ -171,9 +175,11 @@ def _swept() -> list[Candidate]:
         *(Candidate(APA, f"{one}", _fixed(baselines.AibrixApa, one)) for one in (8, 20)),
         *(Candidate(DYNAMO, f"{one:.0%}", _dynamo(one)) for one in (0.5, 0.6, 0.7)),
         *(
-            Candidate(WVA, f"{up}/{down}", _wva(up, down))
-            for up, down in ((0.2, 0.16), (0.35, 0.29), (0.5, 0.41))
+            Candidate(KEDA_QUEUE, f"{one}", _fixed(baselines.keda_queue, one))
+            for one in (8, 16, 24)
         ),
+        Candidate(KEDA_TOKENS, "1.5 s, limited", _keda_tokens(1.5, is_limited=True)),
+        *(Candidate(KEDA_TOKENS, f"{one} s", _keda_tokens(one)) for one in (0.5, 1.5)),
         *(Candidate(STATIC, f"{one}", _constant(one)) for one in (3, 4, 5, 6, 8)),
         Candidate(STATIC, "2", _constant(2), traces=("servegen-low",)),
         Candidate(STATIC, "10", _constant(10), traces=("servegen-high",)),
@@ -198,8 +204,12 @@ def _dynamo(share: float) -> Callable[[ServiceProfile, int], Policy]:
     return lambda profile, _floor: baselines.Dynamo(share, profile, TARGETS)
 
 
-def _wva(up: float, down: float) -> Callable[[ServiceProfile, int], Policy]:
-    return lambda profile, _floor: baselines.Wva(up, down, profile)
+def _keda_tokens(
+    backlog_seconds: float, *, is_limited: bool = False
+) -> Callable[[ServiceProfile, int], Policy]:
+    return lambda profile, _floor: baselines.keda_tokens(
+        backlog_seconds, profile, is_limited=is_limited
+    )
 
 
 ABOVE = (2, 3)
@@ -219,7 +229,7 @@ def _floored(swept: list[Candidate]) -> list[Candidate]:
     ]
 
 
-FLOORED = (OURS, HPA, KEDA, KPA, APA, DYNAMO, WVA)
+FLOORED = (OURS, HPA, KEDA, KPA, APA, DYNAMO, KEDA_QUEUE, KEDA_TOKENS)
 
 SWEPT = [*(swept := _swept()), *_floored(swept)]
 
@@ -231,12 +241,13 @@ USUAL = {
     KPA: "8",
     APA: "8",
     DYNAMO: "60%",
-    WVA: "0.35/0.29",
+    KEDA_QUEUE: "16",
+    KEDA_TOKENS: "1.5 s",
     STATIC: "6",
 }
 """The setting that the fault runs use: each keeps more than 99.9 % without a fault."""
 
-FAULT_POLICIES = (OURS, KEDA, KPA, DYNAMO, WVA)
+FAULT_POLICIES = (OURS, KEDA, KPA, DYNAMO, KEDA_QUEUE, KEDA_TOKENS)
 
 
 NOTHING = Faults()

@@ -54,6 +54,11 @@ class Fleet:
         """Return what waits and what runs, of each pod that answers."""
         return [(one.inside - one.running, one.running) for one in self._ready]
 
+    @property
+    def held(self) -> list[Request]:
+        """Return the requests that wait for a pod that answers, oldest first."""
+        return self._parked
+
     def unschedulable_seconds(self, at: float) -> float:
         """Return since when the oldest of them waits."""
         waits = [at - pod.created for pod in self._starting if pod.ready_at is None]
@@ -94,7 +99,9 @@ class Fleet:
         self.paid_seconds += len(self._ready) + bound + len(self._draining)
         alive = [*self._ready, *self._draining]
         meters.close_second(
-            sum(replica.inside for replica in alive), sum(replica.running for replica in alive)
+            sum(replica.inside for replica in alive),
+            sum(replica.running for replica in alive),
+            sum(replica.prompt_tokens for replica in alive),
         )
 
     def _schedule(self, now: float) -> None:

@@ -23,6 +23,8 @@ class _Counters(NamedTuple):
     output_tokens: int = 0
     in_flight_seconds: int = 0
     running_seconds: int = 0
+    prompt_tokens: int = 0
+    """Not a total: prompts that are not read yet, as a gauge."""
 
 
 class Meters:
@@ -99,8 +101,11 @@ class Meters:
         else:
             self.misses.append(request.at)
 
-    def close_second(self, inside: int, running: int) -> None:
-        """End a second in which at last `inside` requests ran or waited, and so many ran."""
+    def close_second(self, inside: int, running: int, prompt_tokens: int = 0) -> None:
+        """End a second in which at last `inside` requests ran or waited, and so many ran.
+
+        `prompt_tokens`: of prompts that are not read yet.
+        """
         self._in_flight_seconds += inside
         self._running_seconds += running
         self._seconds.append(
@@ -113,6 +118,7 @@ class Meters:
                 self._output_tokens,
                 self._in_flight_seconds,
                 self._running_seconds,
+                prompt_tokens,
             )
         )
         for metric, values in self._open.items():
@@ -152,6 +158,10 @@ class Meters:
         """Return the mean number of requests that hold a slot."""
         low, high = self._ends(at, window)
         return (high.running_seconds - low.running_seconds) / min(window, max(1, at))
+
+    def prompt_tokens(self, at: int) -> int:
+        """Return the tokens of the prompts that were not read yet."""
+        return self._ends(at, 0)[1].prompt_tokens
 
     def observations(self, metric: LatencyMetric, at: int, window: int) -> int:
         """Return how often a latency was measured."""

@@ -53,6 +53,12 @@ class Replica:
         """Requests that hold a slot."""
         return len(self._running) + (self._current is not None)
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompts that are not read yet."""
+        unread = [*self._arriving, *self._waiting, *([self._current] if self._current else ())]
+        return sum(one.image_tokens + one.text_tokens for one in unread)
+
     def send(self, requests: Iterable[Request]) -> None:
         """Take requests that arrive after the present moment, in order."""
         self._arriving.extend(requests)

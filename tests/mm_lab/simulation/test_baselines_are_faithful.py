@@ -118,15 +118,15 @@ def test_dynamo_load(
 
 
 @cases(
-    "expected ready pending demand",
+    "expected moments",
     {
-        "between-the-thresholds": (2, 2, 0, 80),
-        "above-up": (3, 2, 0, 90),
-        "pending-counts": (3, 2, 1, 90),
-        "below-down": (1, 2, 0, 30),
-        "nothing-goes-while-pending": (3, 2, 1, 30),
+        "wakes-at-a-poll": ([0, 0, 1, 2], [(15, 0, 9), (30, 0, 0), (60, 0, 9), (75, 1, 20)]),
+        "sleeps-after-the-cooldown": ([2, 2, 0], [(30, 2, 20), (315, 2, 0), (360, 2, 0)]),
     },
 )
-def test_wva(expected: int, ready: int, pending: int, demand: float) -> None:
-    """The universal thresholds of llm-d's workload-variant-autoscaler at 0.85 and 0.70."""
-    assert expected == baselines.wva(ready, pending, demand, capacity=50, up=0.85, down=0.70)
+def test_keda_to_zero_and_back(expected: list[int], moments: list[tuple[int, int, float]]) -> None:
+    """KEDA's poll of 30 s decides about zero, with a cooldown of 300 s; the HPA at each 15 s."""
+    trigger = baselines.Trigger(lambda _: 0.0, 10)
+    keda = baselines.Keda(trigger, min_replicas=0)
+
+    assert expected == [keda.scale(at, current, [value]) for at, current, value in moments]
