@@ -1,4 +1,4 @@
-"""PURE: a parsed request -> the work that it is, in tokens as the gateway's queue counts them.
+"""PURE: a parsed request -> the work that it is, in tokens of text.
 
 Prompt, features of images, videos and recordings, and the longest answer. The router has neither
 tokenizer nor decoder: it estimates by lengths and by headers of images, and is as wrong for one
@@ -149,10 +149,16 @@ _ANSWER_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ModelSize:
-    """Most tokens of prompt and answer, and of an image, as a plan says; 0: not known."""
+    """Most tokens of prompt and answer, and of an image, as a plan says; 0: not known.
+
+    `image_price`: tokens of text that cost as much as a token of an image, as its pods measured.
+    `kept_price`: what of it a replica does not do again that knows the image.
+    """
 
     sequence: int = 0
     image: int = 0
+    image_price: float = 1.0
+    kept_price: float = 0.0
 
 
 UNPLANNED = ModelSize()
@@ -161,10 +167,14 @@ UNPLANNED = ModelSize()
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Tokens of one request at a replica, before the first of its answer and after."""
+    """Tokens of one request at a replica, before the first of its answer and after.
+
+    `kept`: of the prompt, what a replica does not do again that knows the images.
+    """
 
     prompt: int
     answer: int = 0
+    kept: int = 0
 
     @property
     def tokens(self) -> int:
@@ -187,20 +197,21 @@ class Demand:
     longest: int | None = None
     prompts: int = 1
 
-    def prompt_tokens(self, size: ModelSize) -> int:
-        """Return the tokens before the answer; a longer prompt than fits is refused, not read."""
-        images = sum(_image_tokens(pixels, size) for pixels in self.images)
-        videos = self.videos * VIDEO_IMAGES * _image_tokens(0, size)
-        tokens = REQUEST_TOKENS + self.text + images + videos + self.audio
-        most = REQUEST_TOKENS + self.prompts * size.sequence
-        return min(tokens, most) if size.sequence else tokens
-
     def work(self, size: ModelSize) -> Work:
-        expected = self.longest if self.longest is not None else ANSWER_TOKENS
-        prompt, most = self.prompt_tokens(size), MOST_ANSWER_TOKENS
+        """Return the work; a longer prompt than fits is refused, not read."""
+        images = sum(_image_tokens(pixels, size) for pixels in self.images)
+        images += self.videos * VIDEO_IMAGES * _image_tokens(0, size)
+        prompt, most = REQUEST_TOKENS + self.text + images + self.audio, MOST_ANSWER_TOKENS
         if size.sequence:
+            prompt = min(prompt, REQUEST_TOKENS + self.prompts * size.sequence)
+            images = min(images, prompt)
             most = size.sequence - prompt // self.prompts
-        return Work(prompt, self.answers * max(1, min(expected, most)))
+        expected = self.longest if self.longest is not None else ANSWER_TOKENS
+        return Work(
+            prompt + int(images * (size.image_price - 1)),
+            self.answers * max(1, min(expected, most)),
+            int(images * size.kept_price),
+        )
 
 
 def demand_of(request: dict[str, Any]) -> Demand:
@@ -220,10 +231,6 @@ def demand_of(request: dict[str, Any]) -> Demand:
         longest=next((limit for limit in limits if limit), None),
         prompts=prompts,
     )
-
-
-def demand_of_form(body_bytes: int) -> Demand:
-    return Demand(audio=audio_tokens(body_bytes))
 
 
 def audio_tokens(file_bytes: int) -> int:
@@ -282,14 +289,10 @@ def _walk(request: dict[str, Any], found: _Found) -> None:
         for item in items:
             kind = type(item)
             if kind is str:
-                length += len(item) if item.isascii() else _length(item)
+                length += len(item) if item.isascii() else len(item.encode(errors="replace"))
             elif kind is dict or kind is list:
                 left.append(item)
     found.text_bytes += length
-
-
-def _length(text: str) -> int:
-    return len(text.encode(errors="replace"))
 
 
 def _text(value: object) -> str:

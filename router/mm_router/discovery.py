@@ -10,6 +10,7 @@ from mm_api import labels
 from mm_api.conditions import ConditionType, Reason
 from mm_api.hosts import host_port
 from mm_api.modalities import MODALITIES
+from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.reflector import Reflector
 from mm_operator.cluster.resources import ENDPOINT_SLICE, MODEL
@@ -145,7 +146,7 @@ def read_model(item: dict[str, Any]) -> Model | None:
         name=metadata["name"],
         adapters=tuple(one["name"] for one in adapters),
         created=int(created.timestamp()),
-        size=_size(plan),
+        size=_size(spec, status),
         modalities=tuple(one for one in MODALITIES if one in plan.get("inputModalities", ())),
         may_start=is_built and not obstacle and _is_wanted(spec),
         obstacle=obstacle,
@@ -192,9 +193,17 @@ def _is_wanted(spec: Mapping[str, Any]) -> bool:
     return bool(spec.get("replicas", 1) or to_zero)
 
 
-def _size(plan: Mapping[str, Any]) -> ModelSize:
+def _size(spec: Mapping[str, Any], status: Mapping[str, Any]) -> ModelSize:
+    plan, work = status.get("plan") or {}, (status.get("scaling") or {}).get("work")
     limits = plan.get("limits") or {}
-    return ModelSize(limits.get("maxSeqLen") or 0, plan.get("featuresPerImage") or 0)
+    price = 1.0
+    if work and work["textTokenSeconds"]:
+        price = max(price, round(work["imageTokenSeconds"] / work["textTokenSeconds"], 2))
+    # Keys and values of an image save all of it, its features what the encoder did.
+    kept = price - 1 if bytes_of(spec.get("vision", {}).get("featureCacheBytes", 0)) else 0.0
+    if spec.get("engine", {}).get("kvCache", {}).get("reuse"):
+        kept = price
+    return ModelSize(limits.get("maxSeqLen") or 0, plan.get("featuresPerImage") or 0, price, kept)
 
 
 def read_slice(item: dict[str, Any]) -> Slice | None:

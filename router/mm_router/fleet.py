@@ -15,13 +15,17 @@ from mm_router.demand import Work
 from mm_router.ejection import Ejections, Failure
 from mm_router.hold import Holds
 from mm_router.metrics import ModelState, RouterMetrics
-from mm_router.placement import place
+from mm_router.placement import By, Placement, place, stays
 from mm_router.versions import Evidence, Version, version_of
 
 _LOG = logging.getLogger(__name__)
 
 ReplicasKey = tuple[str, ...]
 """Namespace and name of a model; its canary's replicas have the label of their revision besides."""
+
+
+_KNOWN = 8192
+"""Keys of images that are remembered of a model: 2 MB."""
 
 
 @dataclass(slots=True)
@@ -36,6 +40,8 @@ class _Replicas:
     outstanding: dict[str, _Load] = field(default_factory=dict)
     ejections: Ejections = field(default_factory=Ejections)
     turns: Iterator[int] = field(default_factory=itertools.count)
+    known_by: dict[bytes, str] = field(default_factory=dict)
+    """Keys of images -> the replica that got them as the first of their order, latest last."""
 
 
 _IDLE = _Load()
@@ -110,7 +116,17 @@ class Fleet:
             return None
         open_ = replicas.ejections.choosable(left, self._clock())
         outstanding = {one: replicas.outstanding.get(one, _IDLE).tokens for one in open_}
-        placement = place(affinity, outstanding, turn=next(replicas.turns))
+        known_by = replicas.known_by.get(affinity or b"", "")
+        placement = Placement(known_by, By.AFFINITY)
+        if stays(known_by, outstanding, work.kept):
+            work = Work(work.prompt - work.kept, work.answer)
+        else:
+            placement = place(affinity, outstanding, turn=next(replicas.turns))
+        if affinity and work.kept and placement.by is By.AFFINITY:
+            replicas.known_by.pop(affinity, None)
+            replicas.known_by[affinity] = placement.replica
+            if len(replicas.known_by) > _KNOWN:
+                del replicas.known_by[next(iter(replicas.known_by))]
         replicas.ejections.chosen(placement.replica)
         load = replicas.outstanding.setdefault(placement.replica, _Load())
         load.requests += 1

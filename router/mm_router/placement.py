@@ -21,6 +21,11 @@ image with answers of the usual length. With twice as many, replicas are loaded 
 and 8 % more requests meet their first one (bench/router/evenness.py, load 0.8)."""
 
 
+WORTH = 4
+"""A replica that knows a request's images may have this many times their work more to do than the
+least busy one. Most of it are answers, which delay others little (docs/studies/routing.md)."""
+
+
 class By(StrEnum):
     """Why a replica was chosen; the label of a metric."""
 
@@ -52,6 +57,12 @@ def place(affinity: bytes | None, outstanding: Mapping[str, int], *, turn: int) 
         if outstanding[replica] < most:
             return Placement(replica, By.SPILL if position else By.AFFINITY)
     raise AssertionError("a bound above the mean leaves room at one replica")
+
+
+def stays(known_by: str, outstanding: Mapping[str, int], kept: int) -> bool:
+    """Return whether a request goes to what knows its images, which saves it `kept` tokens."""
+    least = min(outstanding.values())
+    return known_by in outstanding and outstanding[known_by] < least + WORTH * kept
 
 
 def bound(outstanding: Mapping[str, int]) -> float:

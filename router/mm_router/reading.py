@@ -20,7 +20,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from mm_edge.errors import InvalidRequestError
 from mm_edge.json_cost import check_cost
 from mm_edge.json_text import without_mark
-from mm_router.demand import Demand, demand_of, demand_of_form
+from mm_router.demand import Demand, audio_tokens, demand_of
 
 _PROMPT_LENGTH = 256
 """Characters of a prompt without messages: long enough to differ, short enough to stay while it
@@ -138,7 +138,7 @@ def read_form(body: bytes, content_type: str) -> Reading:
         model = body[start:end].decode()
     except UnicodeDecodeError:
         raise InvalidRequestError("`model` is not UTF-8.", param="model") from None
-    demand = demand_of_form(len(body))
+    demand = Demand(audio=audio_tokens(len(body)))
     return Reading(model, None, demand, lambda name: body[:start] + name.encode() + body[end:])
 
 

@@ -4,7 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_api.rendezvous import order
-from mm_router.placement import FACTOR, FREE, By, bound, place
+from mm_router.demand import Work
+from mm_router.fleet import Fleet
+from mm_router.hold import HoldLimits, Holds
+from mm_router.metrics import RouterMetrics
+from mm_router.placement import FREE, By, Placement, bound, place
 from support.cases import cases
 
 KEYS = [bytes([i, j]) for i in range(20) for j in range(20)]
@@ -14,7 +18,7 @@ def first(affinity: bytes, replicas: list[str]) -> str:
     return place(affinity, dict.fromkeys(replicas, 0), turn=0).replica
 
 
-def test_a_new_replica_takes_its_share_only() -> None:
+def test_keys_of_a_replica_that_comes_or_goes_move_alone() -> None:
     before = {one: first(one, ["a", "b", "c"]) for one in KEYS}
     after = {one: first(one, ["a", "b", "c", "d"]) for one in KEYS}
 
@@ -24,36 +28,31 @@ def test_a_new_replica_takes_its_share_only() -> None:
     assert 60 <= len(moved) <= 140
 
 
-def test_keys_of_a_replica_that_goes_move_alone() -> None:
-    before = {one: first(one, ["a", "b", "c"]) for one in KEYS}
-    after = {one: first(one, ["a", "b"]) for one in KEYS}
-
-    assert all(after[key] == before[key] for key in before if before[key] != "c")
-
-
-def test_a_busy_replica_passes_its_key_on() -> None:
-    key = KEYS[0]
-    preferred = order(key, ["a", "b", "c"])
-    outstanding = {**dict.fromkeys("abc", 3 * FREE), preferred[0]: 9 * FREE}
-
-    placement = place(key, outstanding, turn=0)
-
-    assert (placement.replica, placement.by) == (preferred[1], By.SPILL)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 40_000)), max_size=200), st.integers(1, 6)
+@cases(
+    "first_has others_have chosen by",
+    {
+        "little-work-is-no-load": (FREE - 1, 0, 0, By.AFFINITY),
+        "busy": (9 * FREE, 3 * FREE, 1, By.SPILL),
+    },
 )
-def test_no_replica_has_much_more_than_the_others(
-    requests: list[tuple[int, int]], replicas: int
+def test_a_busy_replica_passes_its_key_on(
+    first_has: int, others_have: int, chosen: int, by: By
 ) -> None:
-    outstanding = {str(one): 0 for one in range(replicas)}
-    for key, tokens in requests:
-        most = bound(outstanding)
-        chosen = place(KEYS[key], outstanding, turn=0).replica
-        assert outstanding[chosen] < most
-        outstanding[chosen] += tokens
-        assert most <= max(FREE, FACTOR * sum(outstanding.values()) / replicas)
+    preferred = order(KEYS[0], ["a", "b", "c"])
+    outstanding = {**dict.fromkeys("abc", others_have), preferred[0]: first_has}
+
+    assert place(KEYS[0], outstanding, turn=0) == Placement(preferred[chosen], by)
+
+
+@cases("kept replicas", {"saves-much": (FREE // 3, 1), "saves-little": (FREE // 5, 2)})
+def test_known_images_are_worth_waiting_for(kept: int, replicas: int) -> None:
+    """The first replica has all work of the first request and most of the second, if it gets it."""
+    metrics = RouterMetrics()
+    fleet = Fleet(metrics, Holds(HoldLimits(0, 0, 0.0), metrics, float), float)
+    fleet.set_replicas(("blue", "llava"), ["a", "b", "c"])
+    visits = [fleet.choose(("blue", "llava"), KEYS[0], Work(FREE, 0, kept)) for _ in range(2)]
+
+    assert len({visit.replica for visit in visits if visit is not None}) == replicas
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=8), st.sampled_from(KEYS))
@@ -64,16 +63,6 @@ def test_there_is_always_room(outstanding: list[int], key: bytes) -> None:
 
     assert loads[chosen.replica] < bound(loads)
     assert (chosen.by == By.AFFINITY) == (chosen.replica == order(key, loads)[0])
-
-
-def test_little_work_is_no_load() -> None:
-    """One more request of a key joins the first, although other replicas are idle."""
-    key = KEYS[0]
-    replica = first(key, ["a", "b", "c", "d"])
-
-    placement = place(key, {**dict.fromkeys("abcd", 0), replica: FREE - 1}, turn=0)
-
-    assert (placement.replica, placement.by) == (replica, By.AFFINITY)
 
 
 @cases("turn replica", {"first": (0, "a"), "second": (1, "c"), "third": (2, "c")})

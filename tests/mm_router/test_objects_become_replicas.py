@@ -12,6 +12,8 @@ from mm_router.settings import Settings
 from support.cases import cases
 from support.model_documents import adapters, document
 
+COSTS = {"scaling": {"work": {"textTokenSeconds": 0.2, "imageTokenSeconds": 0.3}}}
+
 
 def endpoint(address: str, **conditions: bool) -> dict[str, Any]:
     return {"addresses": [address], "conditions": conditions}
@@ -86,11 +88,14 @@ def test_slices_of_something_else_are_none(change: dict[str, Any]) -> None:
 
 
 @cases(
-    "status size modalities",
+    "spec status size modalities",
     {
-        "new": ({}, ModelSize(), ()),
-        "empty-plan": ({"plan": {}}, ModelSize(), ()),
+        "new": ({}, {}, ModelSize(), ()),
+        "empty-plan": ({}, {"plan": {}}, ModelSize(), ()),
+        "features": ({"vision": {"featureCacheBytes": 1}}, COSTS, ModelSize(0, 0, 1.5, 0.5), ()),
+        "keys": ({"engine": {"kvCache": {"reuse": True}}}, COSTS, ModelSize(0, 0, 1.5, 1.5), ()),
         "planned": (
+            {},
             {
                 "plan": {
                     "limits": {"maxSeqLen": 4096},
@@ -104,10 +109,10 @@ def test_slices_of_something_else_are_none(change: dict[str, Any]) -> None:
     },
 )
 def test_a_plan_says_what_requests_may_hold(
-    status: dict[str, Any], size: ModelSize, modalities: tuple[str, ...]
+    spec: dict[str, Any], status: dict[str, Any], size: ModelSize, modalities: tuple[str, ...]
 ) -> None:
     """As the operator has written it; a model that is not planned yet says nothing."""
-    model = read_model(model_of() | {"status": status})
+    model = read_model(model_of() | {"spec": spec, "status": status})
 
     assert model is not None
     assert (model.size, model.modalities) == (size, modalities)

@@ -192,6 +192,11 @@ def test_answers_are_counted(parameters: dict[str, Any], answers: int, longest: 
             ModelSize(image=64),
             Work(REQUEST_TOKENS + 64 * (2 + VIDEO_IMAGES) + 5, 1),
         ),
+        "priced": (
+            Demand(images=(0,), text=100, longest=1),
+            ModelSize(image=64, image_price=1.5, kept_price=0.5),
+            Work(REQUEST_TOKENS + 100 + 96, 1, 32),
+        ),
     },
 )
 def test_the_plan_bounds_what_is_counted(demand: Demand, size: ModelSize, work: Work) -> None:
