@@ -149,7 +149,7 @@ def once(seed: int) -> Iterator[tuple[int, list[Request]]]:
 
 
 def popular(seed: int) -> Iterator[tuple[int, list[Request]]]:
-    """Yield rates of Poisson arrivals; of 600 groups one is asked about by 30 %."""
+    """Yield rates of Poisson arrivals; 30 % are about one of 600 groups."""
     chance = random.Random(seed)  # noqa: S311 (repeatable, not secret)
     for rate in (10, 20, 25, 30):
         found = []
