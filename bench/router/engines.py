@@ -81,7 +81,7 @@ class Engine:
 
     costs: Costs
     waiting: deque[Request] = field(default_factory=deque)
-    reading: deque[Request] = field(default_factory=deque)
+    reading: Request | None = None
     known: OrderedDict[str, int] = field(default_factory=OrderedDict)
     used: dict[str, int] = field(default_factory=dict)
     held: int = 0
@@ -93,20 +93,18 @@ class Engine:
 
     def start(self) -> float | None:
         """Return how long the next step takes; None: there is nothing to do."""
-        self._admit()
         budget, seconds = STEP_TOKENS, 0.0
         self._read = []
-        while self.reading and budget:
-            request = self.reading[0]
+        while budget and (request := self.reading or self._admitted()):
             part = min(budget, request.left)
             images = min(part, request.images_left)
             seconds += part * self.costs.text_token + images * self.costs.image_token
             budget -= part
             request.left -= part
             request.images_left -= images
-            if request.left:
-                break
-            self._read.append(self.reading.popleft())
+            self.reading = request if request.left else None
+            if not request.left:
+                self._read.append(request)
         if not seconds and not self.running:
             self.is_busy = False
             return None
@@ -128,20 +126,22 @@ class Engine:
             self._use(request, -1)
         return self._read, done
 
-    def _admit(self) -> None:
-        while self.waiting and len(self.reading) < STEP_TOKENS:
-            request = self.waiting[0]
-            needed = sum(tokens for name, tokens in self._parts(request) if name not in self.known)
-            if not self._fits(needed) and (self.running or self.reading):
-                return
-            self.waiting.popleft()
-            request.left, request.images_left = request.prompt_tokens, request.image_tokens
-            if request.prefix in self.known:
-                request.left, request.images_left = request.question, 0
-                if request.prompt in self.known:
-                    request.left = 1
-            self._use(request, 1)
-            self.reading.append(request)
+    def _admitted(self) -> Request | None:
+        """Return the next request that has its place in the KV cache from now on."""
+        if not self.waiting:
+            return None
+        request = self.waiting[0]
+        needed = sum(tokens for name, tokens in self._parts(request) if name not in self.known)
+        if not self._fits(needed) and (self.running or self._read):
+            return None
+        self.waiting.popleft()
+        request.left, request.images_left = request.prompt_tokens, request.image_tokens
+        if request.prefix in self.known:
+            request.left, request.images_left = request.question, 0
+            if request.prompt in self.known:
+                request.left = 1
+        self._use(request, 1)
+        return request
 
     def _parts(self, request: Request) -> tuple[tuple[str, int], tuple[str, int]]:
         prefix = request.image_tokens + request.prefix_text

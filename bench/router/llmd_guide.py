@@ -139,7 +139,7 @@ def once(seed: int) -> Iterator[tuple[int, list[Request]]]:
     """Yield rates of Poisson arrivals, half of them texts; nothing is sent twice."""
     chance = random.Random(seed)  # noqa: S311 (repeatable, not secret)
     for rate in (10, 15, 20, 25):
-        found = []
+        found: list[Request] = []
         for at in _poisson(chance, rate):
             name = f"{rate}/{len(found)}"
             images = [chance.choice(SIZES)] if chance.random() < 0.5 else []  # noqa: PLR2004
@@ -152,7 +152,7 @@ def popular(seed: int) -> Iterator[tuple[int, list[Request]]]:
     """Yield rates of Poisson arrivals; 30 % are about one of 600 groups."""
     chance = random.Random(seed)  # noqa: S311 (repeatable, not secret)
     for rate in (10, 20, 25, 30):
-        found = []
+        found: list[Request] = []
         for at in _poisson(chance, rate):
             group = "0" if chance.random() < 0.3 else f"{chance.randrange(GROUPS)}"  # noqa: PLR2004
             texts = (100, chance.randrange(50, 1500))
@@ -181,8 +181,8 @@ def run(rule: Rule, stages: Iterable[tuple[int, list[Request]]], costs: Costs) -
 def _stage(rule: Rule, engines: list[Engine], requests: list[Request]) -> None:
     numbers = itertools.count()
     events: list[tuple[float, int, int, Request | None]] = []
-    for request in requests:
-        heappush(events, (request.at, next(numbers), -1, request))
+    for one in requests:
+        heappush(events, (one.at, next(numbers), -1, one))
     while events:
         now, _, replica, request = heappop(events)
         if request is not None:
