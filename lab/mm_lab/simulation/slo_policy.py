@@ -60,6 +60,8 @@ class SloPolicy:
             cold_start_seconds=self._cold_start_seconds,
             traffic=None if view.silent else self._traffic(view),
             traffic_problem="Prometheus gives no answer." if view.silent else "",
+            held=len(fleet.held),
+            hold_problem="",
             starved=self._starved(),
         )
         state = self._state or fresh(observation.at, fleet.wanted)
