@@ -253,7 +253,7 @@ class Operator:
         return Controller(
             self._queue,
             reconciler.reconcile,
-            everything=lambda: self._models,
+            everything=self._models.unobserved,
             reports=self._metrics.reconciled,
             workers=settings.workers,
             fence=WritesForbiddenError,

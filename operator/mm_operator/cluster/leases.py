@@ -5,7 +5,7 @@ from typing import Any
 from mm_operator.cluster.client import Client
 from mm_operator.cluster.resources import LEASE
 
-REQUEST_SECONDS = 3.0
+REQUEST_SECONDS = 2.0
 """Two attempts fit into the renew deadline of 6.5 s, so one slow answer does not cost the lead."""
 
 

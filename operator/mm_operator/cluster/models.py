@@ -41,6 +41,8 @@ class ModelRecord:
     key: Key
     uid: str
     generation: int
+    observed: bool
+    """Its status is of this generation."""
     version: int
     created: datetime
     deleting: bool
@@ -90,6 +92,10 @@ class ModelCache:
 
     def __iter__(self) -> Iterator[Key]:
         return iter(tuple(self._records))
+
+    def unobserved(self) -> list[tuple[Key, bool]]:
+        """Return each model, and whether its status is of an earlier spec or missing."""
+        return [(key, not record.observed) for key, record in self._records.items()]
 
     def ready(self) -> int:
         return sum(record.ready for record in self._records.values())
@@ -201,6 +207,7 @@ def _record(item: dict[str, Any]) -> ModelRecord:
         key=Key(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],
         generation=metadata["generation"],
+        observed=status.get("observedGeneration") == metadata["generation"],
         version=int(metadata["resourceVersion"]),
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
         deleting="deletionTimestamp" in metadata,

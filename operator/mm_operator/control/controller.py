@@ -21,15 +21,15 @@ class Controller(Generic[K]):
     """Runs workers over a queue.
 
     `reconcile` returns seconds until a key is requeued, or None. `everything`: every key there is,
-    for the start and the safety net. `fence`: raised by a write while this replica may not write;
-    it costs the round, never the worker: who loses the Lease for good has `lead` cancelled.
+    and whether it goes before the others. `fence`: raised by a write while this replica may not
+    write; it costs the round, never the worker: who loses the Lease for good has `lead` cancelled.
     `on_key`: called with the key before and None after a reconcile. `reports`: with its result and
     its seconds.
     """
 
     queue: WorkQueue[K]
     reconcile: Callable[[K], Awaitable[float | None]]
-    everything: Callable[[], Iterable[K]]
+    everything: Callable[[], Iterable[tuple[K, bool]]]
     reports: Callable[[str, float], None]
     workers: int
     fence: type[Exception]
@@ -39,8 +39,8 @@ class Controller(Generic[K]):
     async def lead(self) -> None:
         """Reconcile everything, then what is requested, until cancelled."""
         self.queue.clear()
-        for key in self.everything():
-            self.queue.add(key)
+        for key, first in self.everything():
+            self.queue.add(key, priority=first)
         async with asyncio.TaskGroup() as group:
             for number in range(self.workers):
                 group.create_task(self._work(), name=f"worker {number}")

@@ -13,15 +13,14 @@ from typing import Any
 class Timing:
     """The numbers of the election, in seconds.
 
-    A leader killed right after a renewal is replaced within duration + 2 x retry = 14 s (the
-    candidate may see the renewal one retry late, and looks once per retry); the limit is 20 s. A
-    leader that cannot renew stops writing after `renew_deadline`, 3.5 s before another replica may
-    start.
+    A leader killed right after a renewal is replaced within duration + 2 x retry = 10 s (the
+    candidate may see the renewal one retry late, and looks once per retry). A leader that cannot
+    renew stops writing after `renew_deadline`, 3 s before another replica may start.
     """
 
-    duration: float = 10.0
-    renew_deadline: float = 6.5
-    retry: float = 2.0
+    duration: float = 8.0
+    renew_deadline: float = 5.0
+    retry: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

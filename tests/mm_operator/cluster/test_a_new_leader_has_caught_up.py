@@ -113,5 +113,7 @@ async def test_what_watches_have_not_brought_is_read(
 
     held = {one.name: one.version for one in cache.of_model(Key(NAMESPACE, "llava"))}
     assert held == {"changed": 20, "new": 21, "same": 7}
-    record = models.find(Key(NAMESPACE, "llava"))
-    assert record.version == 22
+    key = Key(NAMESPACE, "llava")
+    assert (models.find(key).version, models.unobserved()) == (22, [(key, True)])
+    models.put({**model(23), "status": {"observedGeneration": 23}})
+    assert models.unobserved() == [(key, False)]

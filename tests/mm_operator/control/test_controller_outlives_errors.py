@@ -33,7 +33,7 @@ async def leading(
     controller = Controller(
         WorkQueue(first_retry_seconds=0.01),
         reconcile,
-        everything=lambda: keys,
+        everything=lambda: [(key, key.startswith("changed")) for key in keys],
         reports=results.reconciled,
         workers=2,
         fence=FenceError,
@@ -59,6 +59,17 @@ async def test_refusals_are_tried_again() -> None:
 
         assert tries.count("good") == 1
         await eventually_async(lambda: sorted(results.seen) == ["error", "error", "ok", "ok"])
+
+
+async def test_what_changed_meanwhile_goes_first() -> None:
+    done: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        done.append(key)
+
+    async with leading(reconcile, ("a", "b", "changed")):
+        await eventually_async(lambda: len(done) == 3)
+    assert done[0] == "changed"
 
 
 async def test_defects_are_logged_and_retried() -> None:
@@ -106,7 +117,7 @@ async def test_a_round_that_is_cut_off_comes_with_the_next_lead() -> None:
     controller = Controller(
         WorkQueue(first_retry_seconds=0.01),
         reconcile,
-        everything=lambda: ("a",),
+        everything=lambda: (("a", False),),
         reports=results.reconciled,
         workers=1,
         fence=FenceError,
