@@ -20,6 +20,7 @@ RECORD = ModelRecord(
     key=Key("demo", "llava"),
     uid="u1",
     generation=1,
+    observed=True,
     version=1,
     created=datetime(2026, 1, 1, tzinfo=UTC),
     deleting=False,
