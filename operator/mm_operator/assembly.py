@@ -78,7 +78,7 @@ class Operator:
         loop = asyncio.get_running_loop()
         stop_on_signal(lambda: loop.call_soon_threadsafe(self._stop.set))
         settings, metrics = self._settings, self._metrics
-        metrics.namespaces_missing(len(settings.missing_namespaces))
+        metrics.gauges["mm_operator_namespaces_missing"].set(len(settings.missing_namespaces))
         metrics.prices(dict(settings.gpu_hour_prices))
         for name in settings.missing_namespaces:
             _LOG.warning(
@@ -88,13 +88,18 @@ class Operator:
             )
         watches = most_watches(len(settings.namespaces))
         api = await connect(settings.kubeconfig, settings.context, watches=watches)
-        elector = Elector(self._open_lease, settings.identity, self._lead, on_change=metrics.leads)
+        elector = Elector(
+            self._open_lease,
+            settings.identity,
+            self._lead,
+            on_change=metrics.gauges["mm_operator_leader"].set,
+        )
         client = Client(api, listener=metrics.requested, may_write=elector.leads)
         self._definition = DefinitionKeeper(
             Client(api, listener=metrics.requested),
             use=settings.definition,
             look_seconds=settings.resync_seconds,
-            on_outdated=metrics.definition_outdated,
+            on_outdated=metrics.gauges["mm_operator_definition_outdated"].set,
         )
         diagnostics = PodDiagnostics(client, self._cache)
         self._namespaces = ServedNamespaces(
@@ -124,7 +129,7 @@ class Operator:
             client,
             settings.identity,
             busy=lambda: self._queue.depth > 0,
-            on_drop=metrics.event_dropped,
+            on_drop=metrics.counting("mm_operator_events_dropped_total"),
         )
         self._routers = None
         if settings.router_service:
@@ -147,7 +152,7 @@ class Operator:
                 keda=settings.planning.keda,
                 keda_missing=self._cache_sync.keda_missing,
             ),
-            report_seconds=metrics.ticked,
+            report_seconds=metrics.histograms["mm_autoscaling_tick_seconds"].observe,
             serves=serves,
             held=self._routers.held if self._routers else lambda _key: 0,
             waited_seconds=self._routers.waited_seconds if self._routers else lambda _key: 0.0,
@@ -182,7 +187,10 @@ class Operator:
         caches = asyncio.create_task(self._cache_sync.run(), name="caches")
         models = asyncio.create_task(self._watch_models(api), name="models")
         stopping = asyncio.create_task(self._stop.wait(), name="signal")
-        lag = asyncio.create_task(watch_loop(self._metrics.lagged), name="event loop lag")
+        lag = asyncio.create_task(
+            watch_loop(self._metrics.histograms["mm_operator_event_loop_lag_seconds"].observe),
+            name="event loop lag",
+        )
         held = freeze_growth(lambda: len(self._cache) + len(self._models))
         frozen = asyncio.create_task(held, name="garbage collector")
         parts = (election, definition, caches, models, lag, frozen)
@@ -243,7 +251,7 @@ class Operator:
             turns=self._turns,
             applier=applier,
             clock=lambda: datetime.now(UTC),
-            on_error=self._metrics.failed,
+            on_error=self._metrics.counting("mm_operator_errors_total"),
             events=self._events,
             scaling=self._scaler.view,
             servers=self._servers.notable,
@@ -289,10 +297,11 @@ class Operator:
                 self._queue.add(key)
 
     def _metrics_now(self) -> Callable[[], bytes]:
-        self._metrics.queued(self._queue.depth)
+        gauges = self._metrics.gauges
+        gauges["mm_operator_queue_depth"].set(self._queue.depth)
         self._metrics.models(self._models.ready(), len(self._models))
-        self._metrics.namespaces_refused(self._namespaces.refused())
-        self._metrics.builds_waiting(self._models.waiting())
+        gauges["mm_operator_namespaces_refused"].set(self._namespaces.refused())
+        gauges["mm_operator_builds_waiting"].set(self._models.waiting())
         return self._metrics.snapshot()
 
 

@@ -21,24 +21,25 @@ def count_builds(
     """Count the steps, ends and reuses between two statuses."""
     old, new = before.get("build", {}), after.get("build", {})
     for step, seconds in finished_steps(old, new).items():
-        metrics.step_finished(step, seconds)
+        metrics.histograms["mm_operator_build_step_seconds"].labels(step).observe(seconds)
     same = old.get("fingerprint") == new.get("fingerprint")
     if same and old.get("phase") == new.get("phase"):
         return
-    origin = new.get("reusedFrom")
-    if new.get("phase") == "Succeeded" and origin:
-        metrics.engine_reused(_OWN_STORE if origin == _OWN_STORE else "model")
-    elif new.get("phase") == "Succeeded":
-        metrics.build_ended("succeeded", _seconds(new, now))
-        metrics.engine_stored(new.get("storedBytes", 0))
-    elif new.get("phase") == "Failed":
-        metrics.build_ended("failed", _seconds(new, now))
-        metrics.build_failed(new.get("failedStep", "unknown"), _reason(after))
-
-
-def _seconds(build: Mapping[str, Any], now: datetime) -> float | None:
-    started = build.get("startedAt")
-    return (now - datetime.fromisoformat(started)).total_seconds() if started else None
+    origin, phase, started = new.get("reusedFrom"), new.get("phase"), new.get("startedAt")
+    counters = metrics.counters
+    if phase == "Succeeded" and origin:
+        origin = _OWN_STORE if origin == _OWN_STORE else "model"
+        counters["mm_operator_engine_reuses_total"].labels(origin).inc()
+    elif phase in {"Succeeded", "Failed"}:
+        if started:  # otherwise its pod was never seen
+            seconds = (now - datetime.fromisoformat(started)).total_seconds()
+            histogram = metrics.histograms["mm_operator_build_seconds"]
+            histogram.labels(phase.lower()).observe(seconds)
+        if phase == "Succeeded":
+            counters["mm_operator_engine_bytes_total"].inc(new.get("storedBytes", 0))
+        else:
+            step = new.get("failedStep", "unknown")
+            counters["mm_operator_build_failures_total"].labels(step, _reason(after)).inc()
 
 
 def _reason(status: Mapping[str, Any]) -> str:

@@ -40,69 +40,45 @@ class SeriesCollector(Collector):
 
 
 class Metrics:
-    """Every metric of one operator process, with a method for each thing that happens."""
+    """Every metric of one operator process, by the name that the catalogue gives it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self._collectors: list[SeriesCollector] = []
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
-        self._histograms: dict[str, Histogram] = {}
+        self.counters: dict[str, Counter] = {}
+        self.gauges: dict[str, Gauge] = {}
+        self.histograms: dict[str, Histogram] = {}
         for metric in (*OPERATOR_METRICS, *(one for one in SCALING_METRICS if not one.labels)):
             self._make(metric)
         # Exposed before the first event: a rate over a series that begins at 1 misses that one.
         for outcome in ("succeeded", "failed"):
-            self._histograms["mm_operator_build_seconds"].labels(outcome)
+            self.histograms["mm_operator_build_seconds"].labels(outcome)
         for origin in ("model", "store"):
-            self._counters["mm_operator_engine_reuses_total"].labels(origin)
+            self.counters["mm_operator_engine_reuses_total"].labels(origin)
         for reason in ("Repeated", "QueueFull", "Refused"):
-            self._counters["mm_operator_events_dropped_total"].labels(reason)
+            self.counters["mm_operator_events_dropped_total"].labels(reason)
         for result in ("ok", "error"):
-            self._counters["mm_operator_reconcile_total"].labels(result)
+            self.counters["mm_operator_reconcile_total"].labels(result)
+        self.requested = self.counting("mm_operator_api_requests_total")
+
+    def counting(self, name: str) -> Callable[..., None]:
+        """Return what counts one more of a counter's labels, which it is called with."""
+        return lambda *values: self.counters[name].labels(*values).inc()
 
     def reconciled(self, result: str, seconds: float) -> None:
         """Count one reconcile: `ok` or `error`."""
-        self._counters["mm_operator_reconcile_total"].labels(result).inc()
-        self._histograms["mm_operator_reconcile_seconds"].observe(seconds)
-
-    def failed(self, stage: str) -> None:
-        self._counters["mm_operator_errors_total"].labels(stage).inc()
-
-    def requested(self, verb: str, resource: str, code: str) -> None:
-        """Count one API request; `code` is the HTTP status, or `error` when there was no answer."""
-        self._counters["mm_operator_api_requests_total"].labels(verb, resource, code).inc()
-
-    def leads(self, leading: bool) -> None:  # noqa: FBT001  # passed as a callback's only argument
-        self._gauges["mm_operator_leader"].set(int(leading))
-
-    def lagged(self, seconds: float) -> None:
-        self._histograms["mm_operator_event_loop_lag_seconds"].observe(seconds)
-
-    def event_dropped(self, reason: str) -> None:
-        self._counters["mm_operator_events_dropped_total"].labels(reason).inc()
-
-    def queued(self, depth: int) -> None:
-        self._gauges["mm_operator_queue_depth"].set(depth)
-
-    def namespaces_refused(self, count: int) -> None:
-        self._gauges["mm_operator_namespaces_refused"].set(count)
-
-    def namespaces_missing(self, count: int) -> None:
-        """Show how many namespaces are not served because they did not exist."""
-        self._gauges["mm_operator_namespaces_missing"].set(count)
+        self.counters["mm_operator_reconcile_total"].labels(result).inc()
+        self.histograms["mm_operator_reconcile_seconds"].observe(seconds)
 
     def prices(self, of_hours: Mapping[str, float]) -> None:
         for product, price in of_hours.items():
-            self._gauges["mm_gpu_hour_price"].labels(product).set(price)
-
-    def definition_outdated(self, outdated: bool) -> None:  # noqa: FBT001  # a callback's only argument
-        self._gauges["mm_operator_definition_outdated"].set(int(outdated))
+            self.gauges["mm_gpu_hour_price"].labels(product).set(price)
 
     def models(self, ready: int, total: int) -> None:
         """Show how many models there are, by whether they are Ready."""
-        gauge = self._gauges["mm_operator_models"]
+        gauge = self.gauges["mm_operator_models"]
         gauge.labels("true").set(ready)
         gauge.labels("false").set(total - ready)
 
@@ -113,30 +89,6 @@ class Metrics:
     def collect_scaling(self, source: Source) -> None:
         """Add what the autoscaler says of each model, read from `source` at every scrape."""
         self._collect(SeriesCollector((one for one in SCALING_METRICS if one.labels), source))
-
-    def ticked(self, seconds: float) -> None:
-        self._histograms["mm_autoscaling_tick_seconds"].observe(seconds)
-
-    def builds_waiting(self, count: int) -> None:
-        self._gauges["mm_operator_builds_waiting"].set(count)
-
-    def step_finished(self, step: str, seconds: float) -> None:
-        self._histograms["mm_operator_build_step_seconds"].labels(step).observe(seconds)
-
-    def build_ended(self, outcome: str, seconds: float | None) -> None:
-        """Count a build: `succeeded` or `failed`; without seconds its pod was never seen."""
-        if seconds is not None:
-            self._histograms["mm_operator_build_seconds"].labels(outcome).observe(seconds)
-
-    def build_failed(self, step: str, reason: str) -> None:
-        self._counters["mm_operator_build_failures_total"].labels(step, reason).inc()
-
-    def engine_reused(self, origin: str) -> None:
-        """Count a model that needed no build: the engine is of another `model`, or in `store`."""
-        self._counters["mm_operator_engine_reuses_total"].labels(origin).inc()
-
-    def engine_stored(self, size: int) -> None:
-        self._counters["mm_operator_engine_bytes_total"].inc(size)
 
     def snapshot(self) -> Callable[[], bytes]:
         """Return what writes every metric in Prometheus' text format, with models as they are now.
@@ -155,10 +107,10 @@ class Metrics:
         name, words, registry = metric.name, metric.help, self.registry
         match metric.kind:
             case MetricKind.COUNTER:
-                self._counters[name] = Counter(name, words, metric.labels, registry=registry)
+                self.counters[name] = Counter(name, words, metric.labels, registry=registry)
             case MetricKind.GAUGE:
-                self._gauges[name] = Gauge(name, words, metric.labels, registry=registry)
+                self.gauges[name] = Gauge(name, words, metric.labels, registry=registry)
             case MetricKind.HISTOGRAM:
-                self._histograms[name] = Histogram(
+                self.histograms[name] = Histogram(
                     name, words, metric.labels, buckets=metric.buckets, registry=registry
                 )

@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mm_api.documents.model_plan import Fit, MemoryPlan, PlanWarning, Reason
 from mm_api.documents.trtllm_build import GpuModel
-from mm_api.families.family import Family, Kind
+from mm_api.families.family import Kind
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
@@ -25,26 +26,18 @@ from mm_operator.plan.engine.tables import era, table, version_of
 
 @dataclass(frozen=True, slots=True)
 class OnGpu(ABC):
-    """A backend of TensorRT-LLM; `checks` and `quantizations` are its own."""
+    """A backend of TensorRT-LLM."""
+
+    checks: ClassVar[tuple[Check, ...]]
+    """What is checked before anything is sized, in order."""
+
+    vision_engine: ClassVar[VisionEngine]
+    quantizes: ClassVar[bool]
 
     gpu: GpuModel
     trtllm_version: str
     version_reason: str
     serving_image: str | None
-
-    @property
-    @abstractmethod
-    def checks(self) -> tuple[Check, ...]:
-        """Return what is checked before anything is sized, in order."""
-
-    @abstractmethod
-    def quantizations(self, family: Family) -> tuple[str, ...]:
-        """Return what this backend can quantize a family to."""
-
-    @property
-    @abstractmethod
-    def vision_engine(self) -> VisionEngine | None:
-        """Return what the vision half becomes."""
 
     @abstractmethod
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
@@ -117,8 +110,9 @@ class OnGpu(ABC):
     def fit(self, target: Target, sizes: Sizes) -> Fit:
         possible = (
             name
-            for name in self.quantizations(target.family)
-            if target.facts.quantization is None
+            for name in target.family.trtllm.quantizations
+            if self.quantizes
+            and target.facts.quantization is None
             and (name != "FP8" or capability(self.gpu) >= FP8_SINCE)
         )
         return suggested(verdict(sizes.memory), target, sizes.request, self, tuple(possible))

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 
 from mm_api.documents.model_plan import MemoryPlan, PlanWarning, Reason
-from mm_api.families.family import Family
-from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.plan.engine import checks
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.backends.on_gpu import OnGpu
@@ -61,17 +59,9 @@ def _kept_files(target: Target, limits: Limits) -> int:
 class PyTorch(OnGpu):
     """TensorRT-LLM on PyTorch."""
 
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        return _CHECKS
-
-    @property
-    def vision_engine(self) -> VisionEngine | None:
-        """Return that nothing is made of the vision half: trtllm-serve runs the checkpoint."""
-        return "Torch"
-
-    def quantizations(self, family: Family) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
+    checks = _CHECKS
+    vision_engine = "Torch"  # trtllm-serve runs the checkpoint: nothing is made of it
+    quantizes = False
 
     def request(self, target: Target) -> PlanRequest:
         """Return what the spec requests: trtllm-serve computes in the checkpoint's own type."""

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from mm_api.documents.model_plan import PlanWarning, Reason
 from mm_api.documents.serving_plan import GpuSharing, KvCachePlan
 from mm_api.documents.trtllm_build import TrtllmBuild
-from mm_api.families.family import Family
 from mm_api.trtllm_layout import reads_gpu_tensors
-from mm_api.v1alpha1.vision import VisionEngine, VisionSpec
+from mm_api.v1alpha1.vision import VisionSpec
 from mm_operator.plan.engine import build_checks, checks, commands
 from mm_operator.plan.engine.adapters import planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
@@ -48,13 +47,9 @@ _CHECKS: tuple[Check, ...] = (
 class TensorRT(OnGpu):
     """TensorRT-LLM's engines."""
 
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        return _CHECKS
-
-    @property
-    def vision_engine(self) -> VisionEngine | None:
-        return "TensorRT"
+    checks = _CHECKS
+    vision_engine = "TensorRT"
+    quantizes = True
 
     def request(self, target: Target) -> PlanRequest:
         """Return what the spec requests, with features on the GPU where the backend reads them.
@@ -85,9 +80,6 @@ class TensorRT(OnGpu):
         why = why if pinned else "none: features travel in the CUDA pool"
         reason = Reason(field="memoryPools.pinned", value=str(pinned), reason=why)
         return [*OnGpu.reasons(self, sizes), reason]
-
-    def quantizations(self, family: Family) -> tuple[str, ...]:
-        return family.trtllm.quantizations
 
     def build_parts(self, target: Target, sizes: Sizes) -> BuildParts:
         """Return the commands with what they are bound to."""
