@@ -57,7 +57,7 @@ class Metrics:
             self.histograms["mm_operator_build_seconds"].labels(outcome)
         for origin in ("model", "store"):
             self.counters["mm_operator_engine_reuses_total"].labels(origin)
-        for reason in ("Repeated", "QueueFull", "Refused"):
+        for reason in ("QueueFull", "Refused"):
             self.counters["mm_operator_events_dropped_total"].labels(reason)
         for result in ("ok", "error"):
             self.counters["mm_operator_reconcile_total"].labels(result)
