@@ -168,7 +168,6 @@ class Operator:
         self._controller = self._make_controller(client, diagnostics, applier)
         runner, port = await serve(
             settings.port,
-            alive=lambda: "",
             ready=lambda: self._cache_sync.problem() or self._definition.problem(),
             metrics=self._metrics_now,
         )

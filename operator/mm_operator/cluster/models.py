@@ -240,9 +240,8 @@ def _annotation(metadata: Mapping[str, Any], name: str, most: int) -> str:
 def _claims(spec: Mapping[str, Any]) -> tuple[str, ...]:
     source = _part(spec, "model", "source")
     adapters = [_part(one, "source") for one in _part(spec, "engine").get("lora") or ()]
-    cache = (_part(source, "huggingFace").get("cache") or {}).get("claimName", "")
     places = (_part(spec, "build", "store"), source, *adapters)
-    return tuple(sorted({cache, *map(_claim_name, places)} - {""}))
+    return tuple(sorted({*map(_claim_name, places)} - {""}))
 
 
 def _claim_name(place: Mapping[str, Any]) -> str:

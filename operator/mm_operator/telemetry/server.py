@@ -7,29 +7,25 @@ from aiohttp import web
 
 from mm_edge.listening import listening_sockets
 
-Check = Callable[[], str]
-"""Returns what is wrong as a sentence; empty when all is well."""
-
 
 async def serve(
     port: int,
     *,
-    alive: Check,
-    ready: Check,
+    ready: Callable[[], str],
     metrics: Callable[[], Callable[[], bytes]],
     address: str = "0.0.0.0",  # noqa: S104  # the kubelet and Prometheus come from outside the pod
 ) -> tuple[web.AppRunner, int]:
-    """Start the server; return its runner (to clean up) and the port (chosen when 0 was given)."""
+    """Start the server; return its runner (to clean up) and the port (chosen when 0 was given).
 
-    def answer(check: Check) -> web.Response:
-        problem = check()
-        return web.Response(text=problem or "ok", status=503 if problem else 200)
+    `ready`: returns what is wrong as a sentence; empty when all is well.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
-        return answer(alive)
+        return web.Response(text="ok")
 
     async def readyz(_: web.Request) -> web.Response:
-        return answer(ready)
+        problem = ready()
+        return web.Response(text=problem or "ok", status=503 if problem else 200)
 
     async def show_metrics(_: web.Request) -> web.Response:
         text = await asyncio.to_thread(metrics())  # the loop continues meanwhile

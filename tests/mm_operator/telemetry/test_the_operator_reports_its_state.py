@@ -43,7 +43,7 @@ async def test_probes_come_by_either_family() -> None:
     except OSError:
         pytest.skip("this machine has no ::1")
     nothing = partial(str)
-    runner, port = await serve(0, alive=nothing, ready=nothing, metrics=Metrics().snapshot)
+    runner, port = await serve(0, ready=nothing, metrics=Metrics().snapshot)
     found = []
     try:
         async with aiohttp.ClientSession() as session:
@@ -67,7 +67,6 @@ async def test_probes_come_by_either_family() -> None:
 async def test_http_answers(path: str, status: int, words: str) -> None:
     runner, port = await serve(
         0,
-        alive=lambda: "",
         ready=lambda: "pods: not listed yet",
         metrics=Metrics().snapshot,
         address="127.0.0.1",
@@ -91,7 +90,7 @@ async def test_metrics_are_written_beside_the_event_loop() -> None:
         writers.append(threading.current_thread().name)
         return b""
 
-    runner, port = await serve(0, alive=str, ready=str, metrics=lambda: write, address="127.0.0.1")
+    runner, port = await serve(0, ready=str, metrics=lambda: write, address="127.0.0.1")
     try:
         async with (
             aiohttp.ClientSession() as session,
