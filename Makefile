@@ -74,8 +74,8 @@ test: env ## All tests that take seconds, LANES=2 at a time: real API server, Tr
 test-faults: env ## The tests that take minutes: faults on the real cluster, one after the other
 	$(PYTEST) -m slow
 
-faults: env ## N=1000 lives of models on a real control plane, each with a fault: SEED=1; bench/operator/results
-	$(PYTHON) bench/operator/faulty_lives.py --scenarios $(or $(N),1000) --seed $(or $(SEED),1)
+faults: env ## N=1000 lives of models on LANES=2 real control planes, each with a fault: SEED=1; bench/operator/results
+	$(BIN)/python bench/operator/faulty_lives.py --scenarios $(or $(N),1000) --seed $(or $(SEED),1) --lanes $(LANES)
 
 adversarial-test: env ## Attack a real gateway and a real operator; prints what each attack cost others
 	$(PYTEST) -m adversarial -rA tests/adversarial

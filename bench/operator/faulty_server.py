@@ -83,8 +83,8 @@ class FaultyServer:
             response.content_type = found.content_type
             if request.transport is None:
                 return response
-            await response.prepare(request)
             with suppress(ConnectionError, aiohttp.ClientError):  # either has left
+                await response.prepare(request)
                 async for part in found.content.iter_any():
                     await response.write(part)
                 await response.write_eof()
