@@ -80,7 +80,8 @@ class OperatorProcess:
             stderr=self._log,
             start_new_session=True,
         )
-        _keep_its_share(self._process.pid)
+        self.pid = self._process.pid
+        _keep_its_share(self.pid)
         self.started = time.monotonic()
         self.port = self._find_port(log)
         self.serving = time.monotonic()

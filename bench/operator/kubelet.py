@@ -76,13 +76,16 @@ class Kubelet:
             plans = await self._plans(pod)
             if plans is None:
                 continue  # deleted with its model meanwhile
-            status = pod_status(pod, plans, digest=self._digest(pod))
-            place = pod["metadata"]["namespace"], pod["metadata"]["name"]
-            try:
-                await self._client.merge(POD, *place, {"status": status}, subresource="status")
-            except ClusterError as error:
-                if error.status != 404:  # noqa: PLR2004  # deleted meanwhile
-                    raise
+            await self.report(pod, pod_status(pod, plans, digest=self._digest(pod)))
+
+    async def report(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
+        """Write what became of a pod; of one that is gone nothing."""
+        place = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        try:
+            await self._client.merge(POD, *place, {"status": status}, subresource="status")
+        except ClusterError as error:
+            if error.status != 404:  # noqa: PLR2004  # deleted meanwhile
+                raise
 
     async def _plans(self, pod: dict[str, Any]) -> dict[str, str] | None:
         """Return the fingerprint in the plan that a build pod mounts, by its ConfigMap.
