@@ -112,7 +112,7 @@ class PlacedKubelet(Kubelet):
         del self.pods[name], self._ending[name]
 
     def delete_at_once(self, name: str) -> None:
-        """Delete a pod as a node does that is gone: nobody is asked."""
+        """Delete a pod as a node does that is gone."""
         arguments = ("--force", "--grace-period=0", "--ignore-not-found", "--wait=false")
         kubectl(self._cluster, "delete", "pod", name, "-n", NAMESPACE, *arguments)
 

@@ -92,7 +92,7 @@ class Traffic:
         ]
         left = kind == "stream left on its way"
         document: dict[str, Any] = {
-            "model": "nobody" if kind == "unknown model" else self._model,
+            "model": "missing" if kind == "unknown model" else self._model,
             "messages": [{"role": "user", "content": parts}],
             "max_tokens": 32 if left else 12,
             "stream": streamed,
@@ -107,13 +107,13 @@ class Traffic:
         image = Image.new("RGB", size, self._color())
         edges = sorted(chosen.randrange(size[0]) for _ in range(2))
         ImageDraw.Draw(image).rectangle((edges[0], 4, edges[1], size[1] - 4), fill=self._color())
-        form = chosen.choice(("PNG", "JPEG", "WEBP"))
+        suffix = chosen.choice(("PNG", "JPEG", "WEBP"))
         file = io.BytesIO()
-        image.save(file, form)
+        image.save(file, suffix)
         content = file.getvalue()
         if kind == "damaged image":
             content = content[: len(content) // 2]
-        return f"data:image/{form.lower()};base64,{base64.b64encode(content).decode()}"
+        return f"data:image/{suffix.lower()};base64,{base64.b64encode(content).decode()}"
 
     def _color(self) -> tuple[int, int, int]:
         red, green, blue = (self._random.randrange(256) for _ in range(3))
