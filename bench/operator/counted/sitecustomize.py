@@ -1,6 +1,6 @@
 """Python's own count of what a process holds, written by the process each ten seconds.
 
-On the path of processes of `soak.py` only (`PYTHONPATH`): no other program reads it.
+On the path of processes of `system_soak.py` only (`PYTHONPATH`): no other program reads it.
 """
 
 import gc

@@ -1,6 +1,6 @@
 """Does anything grow? Operator, router, gateways and Triton at low load, while all around changes.
 
-    nice -n 10 python bench/operator/soak.py --minutes 75
+    nice -n 10 python bench/operator/system_soak.py --minutes 75
 
 The control plane, operator, router, gateways and Triton (tiny-llava, backend Reference) are real
 processes; the kubelet's part is played. Two gateways with addresses of their own are in front of
@@ -430,7 +430,7 @@ async def soak(options: argparse.Namespace) -> dict[str, Any]:
                 task.result()  # raises what ended it
         lines = sampler.fitted(warm_up)
         return {
-            "command": f"bench/operator/soak.py --minutes {options.minutes:g}",
+            "command": f"bench/operator/system_soak.py --minutes {options.minutes:g}",
             "date": datetime.now(UTC).date().isoformat(),
             "machine": started_on,
             "note": options.note,
@@ -478,7 +478,7 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     result = asyncio.run(soak(options))
-    write_result("soak", result)
+    write_result("system_soak", result)
     return 1 if result["grows"] or result["failed"] else 0
 
 
