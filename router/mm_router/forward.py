@@ -17,7 +17,7 @@ from mm_edge.asgi import Receive, Scope, Send
 from mm_edge.body import ClientGoneError, UploadLimits, read_body, until_disconnect
 from mm_edge.body_budget import BodyBudget, BodyClaim
 from mm_edge.drain import Drain
-from mm_edge.errors import GatewayError
+from mm_edge.errors import GatewayError, error_response
 from mm_edge.request_log import CLIENT_GONE, note
 from mm_router.attempts import Attempts, Outgoing, replica_lost
 from mm_router.client_response import ClientResponse
@@ -50,10 +50,14 @@ class ForwardLimits:
 
 @dataclass(slots=True)
 class _Record:
-    """What metrics learn; `model` is empty until it is known."""
+    """What metrics learn; `model` is empty until it is known.
+
+    `failed`: status of what went wrong, also after the head of a stream; 0: nothing did.
+    """
 
     began: float
     model: str = ""
+    failed: int = 0
 
 
 class RequestTimeoutError(GatewayError):
@@ -83,13 +87,15 @@ class Forward:
         try:
             error = await self._attempt(scope, receive, response, record)
             if error is not None:
+                record.failed = error_response(error).status
                 await response.fail(error, receive)
         except ClientGoneError:
             pass
         finally:
-            status = response.status if response.complete else CLIENT_GONE
-            self.metrics.count("mm_router_requests_total", record.model, str(int(status)))
-            note(scope, model=record.model)
+            answered = record.failed or response.status
+            status = int(answered if response.complete else CLIENT_GONE)
+            self.metrics.count("mm_router_requests_total", record.model, str(status))
+            note(scope, model=record.model, status=status)
 
     async def _attempt(
         self, scope: Scope, receive: Receive, response: ClientResponse, record: _Record
@@ -176,6 +182,7 @@ class Forward:
                     seconds = first - record.began
                     self.metrics.observe("mm_router_first_byte_seconds", record.model, seconds)
                     await pass_on(received, response, course)
+                    record.failed = HTTPStatus.BAD_GATEWAY if course.failed else 0
                 except BrokenError:
                     visit.failed(Failure.BROKEN)
                     course.failed = True

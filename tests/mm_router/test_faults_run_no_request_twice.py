@@ -146,6 +146,7 @@ async def test_a_replica_killed_in_a_stream(tmp_path: Path) -> None:
         assert json.loads(last)["error"]["code"] == "replica_lost"
         assert "[DONE]" not in before
         assert one.engines[1].requests == []
+        await eventually_async(lambda: one.count("mm_router_requests_total", code="503") == 1)
 
 
 @cases(
