@@ -164,12 +164,6 @@ ROWS = [
         {"chat_template_kwargs": {"style": "calm"}},
         lambda one, other: other.prompt_tokens == one.prompt_tokens + 4,
     ),
-    Row(
-        "add_generation_prompt",
-        (CHAT,),
-        {"add_generation_prompt": False},
-        lambda one, other: other.prompt_tokens == one.prompt_tokens - len("assistant\n"),
-    ),
     *(Row(name, (CHAT, RESPONSE), {name: value}, same) for name, value in LABELS.items()),
     Row("user", ALL, {"user": "ann"}, same),
     Row("cache_salt", BOTH, {"cache_salt": "tenant"}, same),

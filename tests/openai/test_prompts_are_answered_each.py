@@ -39,13 +39,9 @@ def test_samples_of_a_prompt_stand_beside_each_other(client: OpenAI) -> None:
     )
 
 
-def test_echo_and_scores(client: OpenAI) -> None:
-    """Each answer stands behind its own prompt; scores are those of its own tokens."""
+def test_scores(client: OpenAI) -> None:
+    """Scores are those of an answer's own tokens."""
     plain = client.completions.create(**GIVEN, prompt=PROMPTS, logprobs=0)
-    echoed = client.completions.create(**GIVEN, prompt=PROMPTS, n=2, echo=True)
-    texts = [one.text for one in plain.choices]
-    expected = [prompt + text for prompt, text in zip(PROMPTS, texts, strict=True)]
-    assert [one.text for one in echoed.choices] == [text for text in expected for _ in range(2)]
     for choice in plain.choices:
         assert choice.logprobs is not None
         assert "".join(choice.logprobs.tokens or ()) == choice.text
@@ -53,12 +49,11 @@ def test_echo_and_scores(client: OpenAI) -> None:
 
 def test_a_stream_says_which(client: OpenAI) -> None:
     """Chunks of each index join to its answer; usage of all comes last."""
-    plain = client.completions.create(**GIVEN, prompt=PROMPTS, n=2, echo=True)
+    plain = client.completions.create(**GIVEN, prompt=PROMPTS, n=2)
     streamed = client.completions.create(
         **GIVEN,
         prompt=PROMPTS,
         n=2,
-        echo=True,
         stream=True,
         stream_options={"include_usage": True, "continuous_usage_stats": True},  # type: ignore[typeddict-unknown-key]
     )

@@ -49,10 +49,6 @@ _NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
 _UNDEFINED = re.compile(r"'\w+' is undefined")
 """Error about a name by itself: that of a missing key says of what."""
 
-_CONTINUED = "CONTINUE_FINAL_MESSAGE_TAG "
-"""Behind the text that an answer continues, as transformers marks it: a template may write other
-text behind it, or the same once more."""
-
 _FAILURES = (
     *(TemplateError, TypeError, ValueError, LookupError),
     *(ArithmeticError, AttributeError, RecursionError, MemoryError),
@@ -127,27 +123,19 @@ class PromptTemplate:
         turns: Sequence[Turn],
         tools: Sequence[Tool] = (),
         variables: Mapping[str, Any] = _NO_VARIABLES,
-        *,
-        opens_answer: bool = True,
-        continues: bool = False,
     ) -> str:
         """Return the prompt, ending where the assistant's answer begins.
-
-        `opens_answer` False: it ends with the last turn; `continues`: with that turn's text.
 
         Raises:
             TemplateRefusedError: the template refuses the conversation or fails on it.
         """
         messages = [self._message(turn) for turn in turns]
-        if continues:
-            _mark_end(messages[-1])
         given = {
             **variables,
             "tools": [{"type": "function", "function": dict(one)} for one in tools] or None,
-            "add_generation_prompt": opens_answer and not continues,
+            "add_generation_prompt": True,
         }
-        prompt = self._render(messages, given)
-        return _cut(prompt) if continues else prompt
+        return self._render(messages, given)
 
     def _render(self, messages: list[dict[str, Any]], given: Mapping[str, Any]) -> str:
         always = {"documents": None, **self._special}
@@ -242,20 +230,6 @@ def _parts(parts: Sequence[str | Media]) -> list[dict[str, str]]:
         {"type": part.value} if isinstance(part, Media) else {"type": "text", "text": part}
         for part in parts
     ]
-
-
-def _mark_end(message: dict[str, Any]) -> None:
-    content = message["content"]
-    holder, key = (message, "content") if isinstance(content, str) else (content[-1], "text")
-    holder[key] += _CONTINUED
-
-
-def _cut(prompt: str) -> str:
-    """Return the text before the mark, without blanks where the template has taken its own."""
-    before, mark, behind = prompt.rpartition(_CONTINUED.strip())
-    if not mark:
-        raise TemplateRefusedError("the model's chat template leaves the last message's text out")
-    return before if behind.startswith(" ") else before.rstrip()
 
 
 def _compiled(source: str, now: Callable[[], datetime]) -> Template:

@@ -54,13 +54,11 @@ _FEW_MESSAGES = 16
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A complete prompt, which part of the request holds it, and what it was written of."""
+    """A complete prompt, which part of the request holds it, and the chat that it was made of."""
 
     prompt: str
     param: str
     chat: Conversation
-    written: str = ""
-    """As its client wrote it, where no template does."""
 
     @property
     def marks(self) -> int:
@@ -136,9 +134,6 @@ class Preparation:
             # The template is the checkpoint's, and may take long.
             prompts = await beside(self._write, request, chat)
             chats = await self._prepare_chats(request, prompts, salt, load)
-        if isinstance(request, CompletionRequest) and request.echo:
-            pairs = zip(chats, prompts, strict=True)
-            chats = [replace(chat, echo=parsed.written) for chat, parsed in pairs]
         return PreparedRequest(tuple(chats))
 
     async def _prepare_chats(
@@ -335,12 +330,7 @@ class Preparation:
         chat_prompt = self._chat_prompt
         if isinstance(request, CompletionRequest):
             return [
-                _Parsed(
-                    chat_prompt.written(text, param) if chat_prompt else text,
-                    param,
-                    chat,
-                    written=text,
-                )
+                _Parsed(chat_prompt.written(text, param) if chat_prompt else text, param, chat)
                 for param, text in request.each_prompt.items()
             ]
         assert chat_prompt is not None  # noqa: S101  # it has split the request

@@ -32,8 +32,6 @@ class PreparedChat:
     """Nothing is in the audio: its transcript is empty, and the model is not run."""
     choices: int = 1
     """Answers that are generated to this prompt."""
-    echo: str | None = None
-    """The prompt as its client wrote it, before each answer; None: it is not repeated."""
     ticket: Ticket = PLAIN
     """For each choice: how it waits for a slot."""
 
@@ -55,11 +53,6 @@ class PreparedRequest:
     @property
     def choices(self) -> int:
         return sum(chat.choices for chat in self.chats)
-
-    @property
-    def echoes(self) -> list[str]:
-        """The prompts that the answers begin with; empty: none."""
-        return [chat.echo for chat in self.chats if chat.echo is not None]
 
     @property
     def image_count(self) -> int:

@@ -44,8 +44,6 @@ class Case:
     turns: Sequence[Turn] = (QUESTION,)
     tools: Sequence[Tool] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
-    opens_answer: bool = True
-    continues: bool = False
 
 
 CASES = {
@@ -74,7 +72,6 @@ CASES = {
         "{{ enable_thinking | default('d') }}{{ 'x' if enable_thinking }}"
     ),
     "opens-an-answer": Case("{{ add_generation_prompt }}"),
-    "opens-no-answer": Case("{{ add_generation_prompt }}", opens_answer=False),
     "json": Case(
         "{{ messages[0].content | tojson }}{{ {'b': '<é>', 'a': [1, none, true]} | tojson }}"
         "{{ {'b': 1, 'a': 2} | tojson(sort_keys=True, separators=(',', ':')) }}"
@@ -131,19 +128,6 @@ CASES = {
         "{{ messages[0] is mapping }}{{ messages[0].items() | list | length }}"
         "{{ 'x' ~ 1 }}{{ loop is defined }}{{ '%s' | format('f') }}{{ [3, 1] | sort }}"
     ),
-    "continues": Case(EACH + "<|end|>", [QUESTION, ANSWER], continues=True),
-    "continues-what-stands-behind-it-too": Case(
-        EACH + "e assistant e", [QUESTION, ANSWER], continues=True
-    ),
-    "continues-with-blanks": Case(EACH, [QUESTION, Turn("assistant", (" e \n",))], continues=True),
-    "continues-without-blanks": Case(
-        "{% for m in messages %}{{ m.content | trim }}|{% endfor %}",
-        [QUESTION, Turn("assistant", (" e \n",))],
-        continues=True,
-    ),
-    "continues-parts": Case(
-        PARTS, [Turn("user", (Media.IMAGE, "a")), Turn("assistant", ("b", "e"))], continues=True
-    ),
 }
 
 REFUSED = {
@@ -156,7 +140,6 @@ REFUSED = {
     "change": Case("{{ messages.append(1) }}"),
     "json-of-nothing": Case("{{ nothing | tojson }}"),
     "large-range": Case("{% for one in range(1000000) %}{% endfor %}"),
-    "continued-text-left-out": Case("a", [QUESTION, ANSWER], continues=True),
 }
 
 
@@ -198,8 +181,7 @@ def _theirs(case: Case) -> str:
         tools=[{"type": "function", "function": dict(one)} for one in case.tools] or None,
         documents=variables.pop("documents", None),
         chat_template=case.source,
-        add_generation_prompt=case.opens_answer and not case.continues,
-        continue_final_message=case.continues,
+        add_generation_prompt=True,
         tokenize=False,
         **variables,
     )
@@ -209,13 +191,7 @@ def _theirs(case: Case) -> str:
 
 def _ours(case: Case) -> str:
     template = PromptTemplate(case.source, SPECIAL, PROMPT, lambda: TODAY)
-    return template.render(
-        case.turns,
-        case.tools,
-        case.variables,
-        opens_answer=case.opens_answer,
-        continues=case.continues,
-    )
+    return template.render(case.turns, case.tools, case.variables)
 
 
 @pytest.mark.parametrize("name", CASES)

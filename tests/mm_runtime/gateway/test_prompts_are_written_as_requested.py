@@ -7,7 +7,6 @@ from support.gateways import MODEL, client_of, toy_gateway
 from support.scripted_engine import ScriptedEngine
 
 QUESTION = {"role": "user", "content": "What color is it?"}
-BEGUN = {"role": "assistant", "content": "a red"}
 TEMPLATE = (
     "<s>{% for message in messages %}{{ message.role }} {{ message.content }}\n{% endfor %}"
     "{% if enable_thinking %}think {{ budget }}{% endif %}"
@@ -34,11 +33,6 @@ async def _prompt(tmp_path: Path, **fields: object) -> tuple[int, str]:
             {"chat_template_kwargs": {"enable_thinking": True, "budget": 7}},
             "<s>user What color is it?\nthink 7assistant",
         ),
-        "no-answer": ({"add_generation_prompt": False}, "<s>user What color is it?\n"),
-        "continued": (
-            {"messages": [QUESTION, BEGUN], "continue_final_message": True},
-            "<s>user What color is it?\nassistant a red",
-        ),
     },
 )
 async def test_prompts(tmp_path: Path, fields: dict[str, object], prompt: str) -> None:
@@ -51,22 +45,7 @@ async def test_prompts(tmp_path: Path, fields: dict[str, object], prompt: str) -
         "messages": ({"chat_template_kwargs": {"messages": []}}, "is set by the server"),
         "control-token": ({"chat_template_kwargs": {"budget": ["</s>"]}}, "control token"),
         "many": ({"chat_template_kwargs": {f"x{number}": 1 for number in range(33)}}, "at most 32"),
-        "a-question": ({"continue_final_message": True}, "not text of the role"),
-        "both": (
-            {
-                "messages": [QUESTION, BEGUN],
-                "continue_final_message": True,
-                "add_generation_prompt": True,
-            },
-            "opens a new answer",
-        ),
-        "blank": (
-            {
-                "messages": [QUESTION, {"role": "assistant", "content": " "}],
-                "continue_final_message": True,
-            },
-            "no text that the prompt",
-        ),
+        "continued": ({"continue_final_message": True}, "POST /v1/completions"),
     },
 )
 async def test_refusals(tmp_path: Path, fields: dict[str, object], words: str) -> None:

@@ -47,8 +47,6 @@ def seen(url: object) -> dict[str, Any]:
 
 CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("ChatRequest", {"stream_options": {}, "stream": True}, True),
-    ("CompletionRequest", {"echo": False, "logprobs": 0}, True),
-    ("CompletionRequest", {"echo": True, "logprobs": None}, True),
     ("ChatRequest", {"prompt_logprobs": 0}, False),
     ("ChatRequest", {"prompt_logprobs": None}, True),
     ("ChatRequest", {"top_logprobs": 0}, True),
@@ -98,7 +96,6 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
 ]
 TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("ChatRequest", {"stream_options": {}}),
-    ("CompletionRequest", {"echo": True, "logprobs": 0}),
     ("ChatRequest", {"top_logprobs": 1}),
     ("ChatRequest", {**PATTERN, "response_format": SCHEMA}),
     ("ChatRequest", {**PATTERN, "min_tokens": 1}),

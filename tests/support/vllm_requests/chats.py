@@ -255,14 +255,9 @@ ROWS = (
     ),
     _echo(
         "`continue_final_message` without `echo`",
-        lambda answer: tokens(6)(answer) and not text_of(answer).startswith("No"),
-        {"messages": ANSWERED, "continue_final_message": True, "add_generation_prompt": False},
-    ),
-    _echo(
-        "`echo` of a chat",
-        Refused("echo", code="unknown_parameter"),
-        {"messages": ANSWERED, "continue_final_message": True, "echo": True},
-        differs="`echo` is a parameter of completions of texts",
+        Refused("continue_final_message", code="unknown_parameter"),
+        {"messages": ANSWERED, "continue_final_message": True},
+        differs="a prompt that goes on is one of `/v1/completions`",
     ),
     _bias("`logit_bias` of the last token", tokens(6), {"logit_bias": {str(SIZE - 1): 1.0}}),
     _stops("`stop_token_ids` of the last token", tokens(6), {"stop_token_ids": [SIZE - 1]}),

@@ -155,25 +155,9 @@ ROWS = (
     ),
     _tested(
         "`echo`",
-        lambda answer, other: text_of(answer) == QUESTION + text_of(other),
+        Refused("echo", code="unknown_parameter"),
         {"echo": True},
-        {},
-    ),
-    Row(
-        (*TESTED, *IDS),
-        TEXT,
-        "`echo` with `logprobs: 1`",
-        Refused("logprobs", says="`echo`"),
-        {"echo": True, "logprobs": 1},
-        differs=UNSCORED,
-    ),
-    Row(
-        (),
-        TEXT,
-        "`max_tokens: 0` with `echo`",
-        Refused("max_tokens"),
-        {"echo": True, "max_tokens": 0},
-        differs="the prompt alone, which its client has",
+        differs="the prompt is the client's own",
     ),
     _tested(
         "`prompt_logprobs: 1`",

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from mm_edge.json_text import encode
 from mm_runtime.gateway.api.finish_reason import FinishReason
@@ -250,21 +250,12 @@ class TextCompletion(Completion):
     prefix = "cmpl"
     full_object = chunk_object = "text_completion"
 
-    def __init__(self, *, echoes: Sequence[str] = (), **shape: Any) -> None:
-        super().__init__(**shape)
-        self._echoes = echoes
-        """Stand before the choices, one for each, where there are any."""
-
-    def opening(self, usage: Usage) -> list[Event]:
-        """Return the chunk of each choice with the prompt, where it is repeated."""
-        return [self._chunk(echo, usage, index=index) for index, echo in enumerate(self._echoes)]
-
     def _written(self, scores: Sequence[TokenScore]) -> dict[str, object]:
         return of_text(scores)
 
     def _full_choice(self, index: int, text: str, reason: FinishReason) -> dict[str, object]:
-        echo = self._echoes[index] if self._echoes else ""
-        return {"text": echo + text, "finish_reason": str(reason)}
+        del index
+        return {"text": text, "finish_reason": str(reason)}
 
     def _chunk_choice(self, text: str | None, reason: FinishReason | None) -> dict[str, object]:
         return {"text": text or "", "finish_reason": None if reason is None else str(reason)}

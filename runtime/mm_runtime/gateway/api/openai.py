@@ -290,17 +290,8 @@ class CompletionRequest(SampledRequest):
 
     prompt: Prompt
     best_of: Unserved = None
-    echo: StrictBool | None = None
     logprobs: Annotated[int | None, UNUSED_IS_NULL] = Field(default=None, ge=0, le=MAX_LIKELIEST)
     suffix: Unserved = None
-
-    @field_validator("logprobs")
-    @classmethod
-    def _of_answers(cls, count: int | None, info: ValidationInfo) -> int | None:
-        if count is not None and info.data.get("echo"):
-            message = "tokens of an echoed prompt have no scores; leave `echo` or this out"
-            raise ValueError(message)
-        return count
 
     @field_validator("prompt", mode="before")
     @classmethod

@@ -89,14 +89,7 @@ _CHATS_AND_TEXTS: Mapping[str, Parameter] = {
         "calls as bare JSON (Llama 3); `none` and `auto` act where `tools` do",
     ),
     "parallel_tool_calls": Parameter(_ALL, "false: one call at the most"),
-    "echo": Parameter(_NOT_PYTORCH, "the answer begins with the prompt; not with `logprobs`"),
     "chat_template_kwargs": Parameter(_NOT_PYTORCH, "variables of the chat template"),
-    "add_generation_prompt": Parameter(
-        _NOT_PYTORCH, "false: the prompt does not open the assistant's answer"
-    ),
-    "continue_final_message": Parameter(
-        _NOT_PYTORCH, "the answer continues the last message, the assistant's"
-    ),
     "store": Parameter(_NONE),
     "service_tier": Parameter(_NONE),
     **dict.fromkeys(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import AfterValidator, Field
 
 from mm_runtime.gateway.api.tools import Tools
 from mm_runtime.gateway.api.wire import JsonObject, Wire
@@ -37,6 +37,4 @@ class WrittenRequest(Wire):
         ]
         | None
     ) = None
-    add_generation_prompt: StrictBool | None = None
-    continue_final_message: StrictBool | None = None
     tools: Tools | None = None

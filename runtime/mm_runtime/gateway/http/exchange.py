@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, aclosing, closing, nullcontext
 from dataclasses import dataclass, replace
@@ -100,10 +100,8 @@ def _form_of(request: AnyRequest) -> StreamForm:
     return StreamForm(options.include_usage, options.continuous_usage_stats)
 
 
-def shapes_of(
-    request: AnyRequest, model: ServedModel, request_id: str, echoes: Sequence[str] = ()
-) -> Shapes:
-    """Return the objects that carry the answer to a request, behind `echoes` of its prompts."""
+def shapes_of(request: AnyRequest, model: ServedModel, request_id: str) -> Shapes:
+    """Return the objects that carry the answer to a request."""
     if isinstance(request, TranscriptionRequest):
         return Transcript(request)
     shape: dict[str, Any] = {
@@ -116,9 +114,7 @@ def shapes_of(
         "likeliest": request.likeliest,
     }
     if not isinstance(request, ChatRequest):
-        each = range(request.choices)
-        before = [echo for echo in echoes for _ in each]
-        return TextCompletion(echoes=before, **shape)
+        return TextCompletion(**shape)
     if isinstance(request, ResponsesChat):
         return ResponseAnswer(request, model=model, request_id=request_id, created=shape["created"])
     if request.offered and model.dialect is not None:
@@ -270,9 +266,7 @@ class Endpoint:
                 with span("preprocess"):
                     prepared = await self._service.preparation.prepare(request, claims.key.name)
                 with closing(prepared):
-                    shapes = shapes_of(
-                        request, self._service.preparation.model, record.request_id, prepared.echoes
-                    )
+                    shapes = shapes_of(request, self._service.preparation.model, record.request_id)
                     streamed, form = bool(request.stream), _form_of(request)
                     model = request.model
                     # Up to tens of megabytes that are not needed while the request waits and runs.

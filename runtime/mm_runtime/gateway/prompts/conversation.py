@@ -45,10 +45,6 @@ class Conversation:
     tools: list[Tool] = field(default_factory=list)
     variables: Mapping[str, object] = field(default_factory=dict)
 
-    opens_answer: bool = True
-    continues: bool = False
-    """The answer begins where the last turn ends."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChatPrompt:
@@ -74,17 +70,8 @@ class ChatPrompt:
             InvalidRequestError: a text holds what stands for an image, or a control token; or there
                 are tools, of which the template knows nothing.
         """
-        continues = bool(request.continue_final_message)
-        found = Conversation(
-            [],
-            [],
-            [],
-            tools=self._tools(request),
-            variables=self._variables(request),
-            opens_answer=not continues and request.add_generation_prompt is not False,
-            continues=continues,
-        )
-        _check_continued(request)
+        tools, variables = self._tools(request), self._variables(request)
+        found = Conversation([], [], [], tools=tools, variables=variables)
         template = self._template(found)
         for number, message in enumerate(request.messages):
             parts: list[str | Media] = []
@@ -143,19 +130,9 @@ class ChatPrompt:
         Raises:
             InvalidRequestError: the template refuses the conversation.
         """
-        if conversation.continues and not _has_end(conversation.turns[-1]):
-            raise InvalidRequestError(
-                "`continue_final_message`: the last message has no text that the prompt could end"
-                " with.",
-                param="continue_final_message",
-            )
         try:
             prompt = self._template(conversation).render(
-                conversation.turns,
-                conversation.tools,
-                conversation.variables,
-                opens_answer=conversation.opens_answer,
-                continues=conversation.continues,
+                conversation.turns, conversation.tools, conversation.variables
             )
         except TemplateRefusedError as error:
             raise InvalidRequestError(f"`messages`: {error}.", param="messages") from error
@@ -300,26 +277,6 @@ def _recording(part: InputAudioPart | AudioPart, param: str) -> AudioReference:
 def _video(video: VideoUrl, param: str) -> VideoReference:
     choice = FrameChoice(video.fps, video.num_frames, video.max_frames)
     return VideoReference(video.url, param, choice)
-
-
-def _check_continued(request: ChatRequest) -> None:
-    """Refuse to continue what is no text of the assistant's, or is followed by a new answer."""
-    if not request.continue_final_message:
-        return
-    last, reason = request.messages[-1], ""
-    if request.add_generation_prompt:
-        reason = "`add_generation_prompt` opens a new answer"
-    elif last.role != "assistant" or last.tool_calls:
-        reason = "the last message is not text of the role assistant"
-    if reason:
-        raise InvalidRequestError(
-            f"`continue_final_message`: {reason}.", param="continue_final_message"
-        )
-
-
-def _has_end(turn: Turn) -> bool:
-    last = turn.parts[-1] if turn.parts else None
-    return isinstance(last, str) and bool(last.strip())
 
 
 def _texts(value: object) -> Iterator[str]:
