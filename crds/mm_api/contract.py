@@ -146,17 +146,6 @@ TIME_LIMIT_VARIABLE: Final = "MM_TIME_LIMIT_SECONDS"
 older runtime image would refuse."""
 
 
-class FetchProxyVariable:
-    """Environment variables: the proxies through which URLs of requests are fetched.
-
-    Those of all programs (HTTPS_PROXY) would lead connections within the pod to the proxy, too.
-    """
-
-    HTTP = "MM_FETCH_HTTP_PROXY"
-    HTTPS = "MM_FETCH_HTTPS_PROXY"
-    NONE_FOR = "MM_FETCH_NO_PROXY"
-
-
 class ExitCode(IntEnum):
     """Exit codes of `mm-runtime`. Every other code means: worth another try."""
 

@@ -16,7 +16,7 @@ NoProxyHost = Annotated[str, Field(pattern=r"^[^\s,]+$", min_length=1, max_lengt
 
 
 class ProxySpec(ApiModel):
-    """The proxy of Jobs and of pods that pull an engine, and of URLs in requests if so stated."""
+    """The proxy of Jobs and of pods that pull an engine."""
 
     http: ProxyUrl | None = Field(
         default=None, description="Proxy for http:// addresses, as http://HOST:PORT."
@@ -28,12 +28,6 @@ class ProxySpec(ApiModel):
         default=[],
         description="Hosts, domains (.example.org) and networks (10.0.0.0/8) that are reached "
         "without it.",
-    )
-    request_urls: bool | None = Field(
-        default=None,
-        description="Whether images and videos that requests name by URL are fetched through it, "
-        "too. The proxy resolves their hosts, so that it, and not the pod, decides which addresses "
-        "clients reach. Absent: the operator's, then they are fetched without it.",
     )
 
 
@@ -53,8 +47,8 @@ class NetworkSpec(ApiModel):
 
     proxy: ProxySpec = Field(
         default=ProxySpec(),
-        description="Proxy of inspections, builds, sweeps and pulls, and of URLs in requests where "
-        "requestUrls is true. Fields that are absent: the operator's.",
+        description="Proxy of inspections, builds, sweeps and pulls. Fields that are absent: the "
+        "operator's.",
     )
     ca_bundle: CaBundle | None = Field(
         default=None,
@@ -82,9 +76,8 @@ class NetworkSpec(ApiModel):
 
     @property
     def of_jobs(self) -> "NetworkSpec":
-        """What of it changes anything in Jobs: they read no URLs of requests."""
-        proxy = self.proxy.model_copy(update={"request_urls": None})
-        return self.model_copy(update={"proxy": proxy, "ip_family_policy": None})
+        """What of it changes anything in Jobs: they select no Service."""
+        return self.model_copy(update={"ip_family_policy": None})
 
     def over(self, other: "NetworkSpec") -> "NetworkSpec":
         """Return these settings, and another's where these say nothing."""
@@ -93,9 +86,6 @@ class NetworkSpec(ApiModel):
                 http=self.proxy.http or other.proxy.http,
                 https=self.proxy.https or other.proxy.https,
                 no_proxy=self.proxy.no_proxy or other.proxy.no_proxy,
-                request_urls=other.proxy.request_urls
-                if self.proxy.request_urls is None
-                else self.proxy.request_urls,
             ),
             ca_bundle=self.ca_bundle or other.ca_bundle,
             hub_endpoint=self.hub_endpoint or other.hub_endpoint,

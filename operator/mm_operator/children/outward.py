@@ -5,39 +5,25 @@ Only where some are set: pods of models without them stay as they are.
 
 from collections.abc import Container
 
-from mm_api.contract import CA_FILE, CA_MOUNT, FetchProxyVariable
+from mm_api.contract import CA_FILE, CA_MOUNT
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.children.metadata import Manifest
 from mm_operator.children.pod import file_of
 
 VOLUME = "authorities"
 
-_OF_ALL_PROGRAMS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-_OF_FETCHES = (FetchProxyVariable.HTTP, FetchProxyVariable.HTTPS, FetchProxyVariable.NONE_FOR)
 
-
-def with_network(
-    pod: Manifest,
-    network: NetworkSpec,
-    *,
-    proxied: Container[str] = (),
-    fetching: Container[str] = (),
-) -> Manifest:
+def with_network(pod: Manifest, network: NetworkSpec, *, proxied: Container[str] = ()) -> Manifest:
     """Return a pod's spec with the bundle in every container, and the proxy in some.
 
-    `proxied`: names of the containers that read sources and stores. `fetching`: names of the
-    containers that fetch what requests name by URL.
+    `proxied`: names of the containers that read sources and stores.
     """
-
-    def variables(name: str) -> list[Manifest]:
-        return [
-            *(_proxy(network, _OF_ALL_PROGRAMS) if name in proxied else ()),
-            *(_proxy(network, _OF_FETCHES) if name in fetching and requests else ()),
-        ]
-
-    requests = network.proxy.request_urls
+    proxy = _proxy(network)
     changed = {
-        kind: [_with_network(one, network, variables(one["name"])) for one in pod[kind]]
+        kind: [
+            _with_network(one, network, proxy if one["name"] in proxied else [])
+            for one in pod[kind]
+        ]
         for kind in ("initContainers", "containers")
         if kind in pod
     }
@@ -56,8 +42,8 @@ def _with_network(container: Manifest, network: NetworkSpec, variables: list[Man
     return {**container, "env": [*container["env"], *variables]} if variables else container
 
 
-def _proxy(network: NetworkSpec, names: tuple[str, str, str]) -> list[Manifest]:
+def _proxy(network: NetworkSpec) -> list[Manifest]:
     proxy = network.proxy
     direct = ",".join(proxy.no_proxy) if proxy.http or proxy.https else None
-    values = zip(names, (proxy.http, proxy.https, direct), strict=True)
-    return [{"name": name, "value": value} for name, value in values if value]
+    values = {"HTTP_PROXY": proxy.http, "HTTPS_PROXY": proxy.https, "NO_PROXY": direct}
+    return [{"name": name, "value": value} for name, value in values.items() if value]

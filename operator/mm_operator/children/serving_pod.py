@@ -98,7 +98,6 @@ def serving_template(
         spec.network.over(snapshot.settings.network),
         proxied={pull.NAME},
         # Triton's own clients name URLs, too.
-        fetching={"server", "gateway"},
     )
     return {**template, "spec": with_tracing(pod_spec, snapshot, rollout.serving_hash)}
 

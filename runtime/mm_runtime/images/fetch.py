@@ -4,24 +4,21 @@ The name is resolved once, every address it has is checked, and the checked addr
 is connected to (a second lookup could answer differently); TLS still verifies the name. Redirects
 are followed by hand, each checked like the first.
 
-Where the policy names a proxy, that one resolves names, and `images.proxies` says what is still
-checked. Proxies that the environment names for all programs are not used.
+Proxies that the environment names are not used: they would resolve names themselves.
 """
 
 import asyncio
 import os
 import ssl
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 import certifi
 import httpcore
 
 from mm_api.documents.serving_plan import GatewayPlan
 from mm_runtime.images.addresses import why_not_public
-from mm_runtime.images.proxies import FetchProxies, why_not_through_a_proxy
 from mm_runtime.images.resolver import NoAddressError, Resolver, spelt_address
 from mm_runtime.images.urls import Target, UrlRefusedError, join_redirect, parse_target
 
@@ -44,17 +41,15 @@ class FetchPolicy:
     allow_private_networks: bool
     timeout_seconds: float
     max_bytes: int
-    proxies: FetchProxies = field(default_factory=FetchProxies)
 
     @classmethod
     def of(cls, plan: GatewayPlan) -> "FetchPolicy":
-        """Return a plan's, through the proxies of this process's environment."""
+        """Return a plan's."""
         return cls(
             allowed_hosts=tuple(plan.allowed_hosts),
             allow_private_networks=plan.allow_private_networks,
             timeout_seconds=plan.fetch_timeout_seconds,
             max_bytes=plan.max_image_bytes,
-            proxies=FetchProxies.of(os.environ),
         )
 
 
@@ -98,22 +93,6 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         raise FetchRefusedError(f"could not connect to {host}:{port} ({failure})")
 
 
-class ProxyConnections(httpcore.AsyncNetworkBackend):
-    """Connects to a proxy, which may be at a private address; its name is not for clients."""
-
-    def __init__(self, resolver: Resolver) -> None:
-        self._backend = PinnedBackend(resolver, allow_private_networks=True)
-
-    async def connect_tcp(self, *given: Any, **named: Any) -> httpcore.AsyncNetworkStream:
-        try:
-            return await self._backend.connect_tcp(*given, **named)
-        except FetchRefusedError:
-            raise FetchRefusedError(
-                "the proxy that this model fetches images through does not answer; the operator "
-                "of the model has to check spec.network.proxy"
-            ) from None
-
-
 def refuse_private(host: str, addresses: Sequence[str]) -> None:
     """Refuse a host without an address, or when any of its addresses is not public.
 
@@ -127,11 +106,7 @@ def refuse_private(host: str, addresses: Sequence[str]) -> None:
     what = f"host {host!r} has no address, or one that is not public"
     if reasons and spelt_address(host):
         what = f"host {host!r} resolves to an address that is not public ({reasons[0]})"
-    raise _not_public(what)
-
-
-def _not_public(what: str) -> FetchRefusedError:
-    return FetchRefusedError(
+    raise FetchRefusedError(
         f"{what}; images are fetched from public addresses only. Send the image as a data: URL "
         "instead, or request gateway.allowPrivateNetworks from the operator of this model"
     )
@@ -170,10 +145,6 @@ class ImageFetcher:
             ) from None
         except UrlRefusedError as error:
             raise FetchRefusedError(str(error)) from None
-        except httpcore.ProxyError as error:
-            raise FetchRefusedError(
-                f"the proxy that this model fetches images through refused the host ({error})"
-            ) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
             raise FetchRefusedError(
                 f"the image could not be fetched ({type(error).__name__}: {error})"
@@ -182,36 +153,20 @@ class ImageFetcher:
     async def _follow(self, url: str, hold: Callable[[int], None]) -> bytes:
         for _ in range(MAX_REDIRECTS + 1):
             target = self._check(url)
-            # One pool a request: a connection is never reused for another client's URL, and a
-            # redirect may lead to a host that is reached in another way.
-            async with self._connections(target) as pool:
+            # One pool a request: a connection is never reused for another client's URL.
+            async with self._connections() as pool:
                 answer = await self._get(pool, target, hold)
             if isinstance(answer, bytes):
                 return answer
             url = answer
         raise FetchRefusedError(f"the image's URL redirects more than {MAX_REDIRECTS} times")
 
-    def _connections(self, target: Target) -> httpcore.AsyncConnectionPool:
-        """Return a pool that reaches the target: by a checked address, or through its proxy."""
-        allow_private = self._policy.allow_private_networks
-        proxy = self._policy.proxies.of_target(target)
-        if not proxy:
-            backend = PinnedBackend(self._resolver, allow_private_networks=allow_private)
-            return httpcore.AsyncConnectionPool(ssl_context=self._ssl, network_backend=backend)
-        if ":" in target.host:
-            # httpcore writes CONNECT without the brackets, and verifies certificates with them.
-            raise FetchRefusedError(
-                f"host {target.host!r} is an IPv6 address, which is not fetched through a proxy; "
-                "write the host's name"
-            )
-        if not allow_private and (what := why_not_through_a_proxy(target.host)):
-            raise _not_public(what)
-        return httpcore.AsyncHTTPProxy(
-            proxy,
-            ssl_context=self._ssl,
-            proxy_ssl_context=self._ssl if proxy.startswith("https:") else None,
-            network_backend=ProxyConnections(self._resolver),
+    def _connections(self) -> httpcore.AsyncConnectionPool:
+        """Return a pool that reaches a target by a checked address."""
+        backend = PinnedBackend(
+            self._resolver, allow_private_networks=self._policy.allow_private_networks
         )
+        return httpcore.AsyncConnectionPool(ssl_context=self._ssl, network_backend=backend)
 
     def _check(self, url: str) -> Target:
         return parse_target(

@@ -93,7 +93,6 @@ REMOTE: dict[str, Any] = {
             "http": PROXY,
             "https": PROXY,
             "noProxy": [".svc", "10.0.0.0/8"],
-            "requestUrls": True,
         },
         "caBundle": {"configMapName": "authorities", "key": "all.pem"},
     },

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mm_api.v1alpha1.network import CaBundle, NetworkSpec, ProxySpec
 from mm_operator import names
 from mm_operator.children.all import build
@@ -15,11 +13,6 @@ from support.staged import fresh, inspected, planned
 
 PROXY = "http://proxy.example.org:3128"
 PROXIED = {"HTTP_PROXY": PROXY, "HTTPS_PROXY": PROXY, "NO_PROXY": ".svc,10.0.0.0/8"}
-FETCHING = {
-    "MM_FETCH_HTTP_PROXY": PROXY,
-    "MM_FETCH_HTTPS_PROXY": PROXY,
-    "MM_FETCH_NO_PROXY": ".svc,10.0.0.0/8",
-}
 TRUSTED = {"SSL_CERT_FILE": "/etc/multimodal-authorities/ca.crt"}
 
 
@@ -28,22 +21,10 @@ def outward(pod: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         one["name"]: {
             variable["name"]: variable["value"]
             for variable in one["env"]
-            if variable["name"] in {*PROXIED, *TRUSTED, *FETCHING}
+            if variable["name"] in {*PROXIED, *TRUSTED}
         }
         for one in [*pod.get("initContainers", []), *pod["containers"]]
     }
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_a_model_overrides_the_operator_about_urls_of_requests(*, own: bool) -> None:
-    """In both directions: false is a statement, too."""
-    every = NetworkSpec(proxy=ProxySpec(http=PROXY, request_urls=not own))
-    spec = {"network": {"proxy": {"requestUrls": own}}}
-    snapshot, plan = operators(inspected(spec, built=True), every)
-    (one,) = [one for one in build(snapshot, plan) if one["kind"] == "Deployment"]
-
-    expected = {"MM_FETCH_HTTP_PROXY": PROXY} if own else {}
-    assert outward(one["spec"]["template"]["spec"])["gateway"] == expected
 
 
 def variables(pod: Mapping[str, Any]) -> dict[str, str]:
@@ -115,10 +96,7 @@ def test_a_change_of_the_operators_settings_is_a_revision_where_pods_change() ->
     before = revision()
     assert revision(network=NetworkSpec(hub_endpoint="https://hub.example")) == before
     assert revision(network=NetworkSpec(ip_family_policy="PreferDualStack")) == before
-    through = ProxySpec(http=PROXY)
-    proxied = revision(network=NetworkSpec(proxy=through))
-    fetching = through.model_copy(update={"request_urls": True})
-    assert revision(network=NetworkSpec(proxy=fetching)) not in {before, proxied}
+    assert revision(network=NetworkSpec(proxy=ProxySpec(http=PROXY))) != before
     assert revision(image_pull_secrets=("all",)) != before
     assert revision(tracing=TracingSettings(endpoint="http://collector:4318")) != before
 

@@ -231,7 +231,6 @@ def test_changed_terms_make_another_inspection(expected: Step, phase: JobPhase) 
         "replicas": (False, {"replicas": 3}),
         "pods": (False, {"runtime": {"podLabels": {"a": "b"}}}),
         "proxy": (True, {"network": {"proxy": {"http": "http://a:1"}}}),
-        "urls-of-requests": (False, {"network": {"proxy": {"requestUrls": True}}}),
         "services": (False, {"network": {"ipFamilyPolicy": "SingleStack"}}),
     },
 )
