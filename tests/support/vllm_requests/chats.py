@@ -257,7 +257,7 @@ ROWS = (
         "`continue_final_message` without `echo`",
         Refused("continue_final_message", code="unknown_parameter"),
         {"messages": ANSWERED, "continue_final_message": True},
-        differs="a prompt that goes on is one of `/v1/completions`",
+        differs="a prompt that is to be continued is one of `/v1/completions`",
     ),
     _bias("`logit_bias` of the last token", tokens(6), {"logit_bias": {str(SIZE - 1): 1.0}}),
     _stops("`stop_token_ids` of the last token", tokens(6), {"stop_token_ids": [SIZE - 1]}),
