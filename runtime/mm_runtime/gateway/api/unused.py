@@ -78,7 +78,7 @@ INSTEAD: Mapping[str, str] = {
     "extra_body": "send its fields beside the others, as SDKs do",
     "mm_processor_kwargs": "scale the image, or send `image_url.detail`",
     "echo": "put the prompt before the answer",
-    "continue_final_message": "POST /v1/completions with the prompt up to the place",
+    "continue_final_message": "POST /v1/completions with the complete prompt",
     "prompt_logprobs": "tokens of prompts have no scores here; `logprobs` has those of the answer",
 }
 """Parameters, most of them vLLM's, that are read nowhere -> what to send instead."""
