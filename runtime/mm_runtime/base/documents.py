@@ -37,8 +37,11 @@ def read_document(kind: type[DocumentT], path: Path, expected: str | None = None
     except FileNotFoundError as error:
         raise PermanentError(f"{path} does not exist; expected {a(kind.__name__)}.") from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise PermanentError(
-            f"{path} is not {a(kind.__name__)}: {where}: {first['msg']}."
-        ) from error
+        raise PermanentError(f"{path} is not {a(kind.__name__)}: {first_of(error)}.") from error
+
+
+def first_of(error: ValidationError) -> str:
+    """Return the place of a document's first error, and what is wrong there."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the document"
+    return f"{where}: {first['msg']}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
+from mm_runtime.base.documents import first_of
 from mm_runtime.base.durable import sha256
 from mm_runtime.errors import EngineCorruptError
 
@@ -29,10 +30,8 @@ def read(path: Path, expected: str | None = None) -> EngineManifest:
             " the one it was built into."
         ) from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
         raise EngineCorruptError(
-            f"{path} is damaged or of another version: {where}: {first['msg']}. The"
+            f"{path} is damaged or of another version: {first_of(error)}. The"
             " operator builds the engine again."
         ) from error
 

@@ -10,7 +10,7 @@ import sys
 from functools import cache
 
 from mm_runtime.base.engine_python import engine_python
-from mm_runtime.base.tool_versions import INSTALLED, QUERY_SECONDS
+from mm_runtime.base.tool_versions import INSTALLED, QUERY_SECONDS, query
 from mm_runtime.doctor.found import Found, Interpreter, Version
 from mm_runtime.errors import PermanentError
 from mm_runtime.launch.backends import find_installation
@@ -115,11 +115,5 @@ def _driver_cuda() -> Version | None:
 def _gpus() -> tuple[str, ...]:
     if shutil.which("nvidia-smi") is None:
         return ()
-    argv = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(
-            argv, capture_output=True, timeout=QUERY_SECONDS, check=True, text=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    return tuple(line.strip() for line in done.stdout.splitlines() if line.strip())
+    said = query(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]) or ""
+    return tuple(line.strip() for line in said.splitlines() if line.strip())

@@ -5,17 +5,19 @@ is fetched.
 """
 
 import asyncio
+import hashlib
+import secrets
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mm_edge.errors import InvalidRequestError
-from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
 from mm_runtime.gateway.api.messages import texts_of
@@ -27,9 +29,8 @@ from mm_runtime.gateway.api.openai import (
 from mm_runtime.gateway.api.parameters import refuse_unserved
 from mm_runtime.gateway.api.served_model import ServedModel
 from mm_runtime.gateway.backends.backend import Forms
-from mm_runtime.gateway.backends.engine import EngineRequest, Form
+from mm_runtime.gateway.backends.engine import EngineRequest, Form, Sampling
 from mm_runtime.gateway.backends.forms import calls_need_tokens, form_of
-from mm_runtime.gateway.backends.sampling import sampling_of
 from mm_runtime.gateway.media.accepted import check_features, check_media, check_recordings
 from mm_runtime.gateway.media.audio import is_silent
 from mm_runtime.gateway.media.audio_reader import DEFAULT_LANGUAGE, AudioReader
@@ -41,6 +42,7 @@ from mm_runtime.gateway.prompts.conversation import ChatPrompt, Conversation
 from mm_runtime.gateway.prompts.layout import PromptLayout
 from mm_runtime.serving.preprocess.audio.samples import SAMPLE_RATE
 from mm_runtime.serving.preprocess.processors.prepared import Size
+from mm_runtime.serving.sampling_table import OF_TOKENS
 
 AnyRequest = ChatRequest | CompletionRequest | TranscriptionRequest
 
@@ -366,3 +368,55 @@ async def _no_images() -> tuple[NDArray[np.uint8], ...]:
 def _frames(video: Video) -> tuple[int, Size]:
     frames, height, width, _ = video.pixels.shape
     return frames, (height, width)
+
+
+def salt_of(key: str, given: str) -> str:
+    """Return the salt of a request; empty: it shares with all others that have none.
+
+    Clients of different keys share nothing, whatever they send: a salt that another client knows,
+    or guesses, is not enough to find what its requests have left.
+    """
+    if not key:
+        return given
+    return hashlib.sha256(f"{key}\0{given}".encode()).hexdigest()
+
+
+def sampling_of(
+    request: AnyRequest,
+    model: ServedModel,
+    *,
+    most: int,
+) -> Sampling:
+    """Return how an answer of at most so many tokens is drawn.
+
+    Raises:
+        InvalidRequestError: a token that the model has not, or more tokens at the least than most.
+    """
+    # A mass of nothing is held by the likeliest token, as OpenAI has it; engines refuse the number.
+    likeliest = request.top_p == 0
+    given = {one.name: getattr(request, one.name, None) for one in OF_TOKENS}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    chosen |= {
+        "temperature": model.temperature if request.temperature is None else request.temperature,
+        "top_p": 1.0 if likeliest else model.top_p if request.top_p is None else request.top_p,
+        # The engine's own default seed is a constant: every sample would be the same.
+        "seed": secrets.randbits(64) if request.seed is None else request.seed % 2**64,
+        "top_k": 1 if likeliest else max(0, request.top_k or 0),
+    }
+    sampling = Sampling(**chosen)
+    if isinstance(request, TranscriptionRequest):
+        return sampling
+    least = request.min_tokens or 0
+    if least > most:
+        raise InvalidRequestError(
+            f"`min_tokens` is {least}; the answer has {most} tokens at the most.",
+            param="min_tokens",
+        )
+    bias = request.logit_bias or {}
+    named = (*bias, *(request.stop_token_ids or ()))
+    if named and max(named) >= model.vocabulary_size:
+        raise InvalidRequestError(
+            f"Token {max(named)} is none of the model's, which are below {model.vocabulary_size}.",
+            param="logit_bias" if max(named) in bias else "stop_token_ids",
+        )
+    return replace(sampling, ignores_end=bool(request.ignore_eos), bias=tuple(bias.items()))

@@ -13,12 +13,18 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.child_process import ChildProcess
+from mm_runtime.base.faults import VARIABLE, Fault, FaultKind
 from mm_runtime.base.first_errors import FirstErrors
 from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.stop_signal import StopSignal
-from mm_runtime.errors import PermanentError, ServerFailedError, ServerKilledError
+from mm_runtime.errors import (
+    GpuMemoryError,
+    GpuUnusableError,
+    PermanentError,
+    ServerFailedError,
+    ServerKilledError,
+)
 from mm_runtime.launch.exposition import Exposition
-from mm_runtime.launch.faults import ServerFaults
 from mm_runtime.launch.health import State, read_report, read_warm_up_problem
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready
@@ -186,6 +192,32 @@ def _run_once(
         server.clean()
         log.info("%s ended with exit code %d", server.name, last)
     return code
+
+
+class ServerFaults:
+    """What the processes of one server said of their GPU, as the end of the container."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "gpu-fault.json"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {VARIABLE: str(self._path)}
+
+    def clear(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+    @property
+    def found(self) -> Fault | None:
+        return Fault.read(self._path)
+
+    def explained(self, error: ServerFailedError) -> ServerFailedError:
+        """Return the error of a server that did not start, with the fault first if there is one."""
+        fault = self.found
+        if fault is None:
+            return error
+        kind = GpuMemoryError if fault.kind is FaultKind.OUT_OF_MEMORY else GpuUnusableError
+        return kind(f"{fault.message}.\n{error}")
 
 
 def _wait_for_an_end(child: ChildProcess, server: Server, stop: StopSignal) -> int | None:

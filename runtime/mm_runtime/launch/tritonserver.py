@@ -1,16 +1,18 @@
 """tritonserver as the supervisor's server: backends Reference and TensorRT."""
 
+import json
 import math
 import os
 import secrets
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
 from mm_runtime.errors import PermanentError
 from mm_runtime.launch import health
-from mm_runtime.launch.adapters import link_adapters
 from mm_runtime.launch.arguments import (
     ServerOptions,
     server_environment,
@@ -27,6 +29,9 @@ from mm_runtime.launch.shared_memory import remove_regions
 from mm_runtime.repository.layout import layout
 from mm_runtime.repository.write import model_sources, write_repository
 from mm_runtime.settings import EXIT_SECONDS
+
+INDEX = "adapters.json"
+"""Written by the build step `lora`: names, ids, and the engines that an adapter has parts for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,30 @@ def prepare_triton(options: ServeOptions, engine: EngineManifest) -> TritonServe
     ranks = build.ranks if build else 1
     report_locked_memory(ranks)
     return triton_of(files, installation, options, ranks)
+
+
+def link_adapters(built: Path, folder: Path) -> int:
+    """Make `folder` hold one link for each adapter, named by its id; return how many.
+
+    The backend's `lora_prefetch_dir` wants `ID/model.lora_{weights,config}.npy` and skips folders
+    whose names are no numbers (tensorrt_llm/batch_manager/peftCacheManager.cpp). It fills the
+    language model's cache, so an encoder's part is not linked.
+
+    `built`: the engine's folder `lora`; one that does not exist means no adapters.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    if not (built / INDEX).is_file():
+        return 0
+    folder.mkdir(parents=True)
+    links = {
+        str(entry["uid"]): built / entry["name"] / part
+        for entry in json.loads((built / INDEX).read_bytes())
+        for part in ("llm", "decoder")
+        if part in entry.get("engines", ())
+    }
+    for uid, target in links.items():
+        (folder / uid).symlink_to(target.absolute(), target_is_directory=True)
+    return len(links)
 
 
 def triton_of(

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
 from mm_api.documents.server_state import Role
+from mm_runtime.base.documents import first_of
 from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.resumable_file import BackgroundDigest, Piece
 from mm_runtime.errors import EngineCorruptError
@@ -71,10 +72,8 @@ def parse_manifest(content: bytes, fingerprint: str, where: str) -> EngineManife
     try:
         manifest = EngineManifest.from_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
         raise EngineCorruptError(
-            f"{where}: {MANIFEST_NAME} is damaged or of another version: {place}: {first['msg']}."
+            f"{where}: {MANIFEST_NAME} is damaged or of another version: {first_of(error)}."
         ) from error
     if manifest.fingerprint != fingerprint:
         raise EngineCorruptError(

@@ -18,7 +18,7 @@ from mm_runtime.adapters.facts import with_adapters as inspect_adapters
 from mm_runtime.adapters.files import sourced
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.errors import PermanentError, SourceChangedError
-from mm_runtime.launch.adapters import link_adapters
+from mm_runtime.launch.tritonserver import link_adapters
 from support.cases import cases
 from support.lora_adapters import BART, LLAMA, pair, write_adapter
 from support.model_configs import planned

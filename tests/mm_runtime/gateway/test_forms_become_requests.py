@@ -3,8 +3,7 @@
 import pytest
 
 from mm_edge.errors import InvalidRequestError
-from mm_runtime.gateway.api.form import MOST_FIELDS
-from mm_runtime.gateway.api.parsing import parse_transcription
+from mm_runtime.gateway.api.parsing import MOST_FIELDS, parse_transcription
 from support.cases import cases
 
 TYPE = "multipart/form-data; boundary=line"

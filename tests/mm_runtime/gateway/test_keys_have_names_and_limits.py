@@ -18,8 +18,8 @@ from mm_edge.keys import MOST_KEYS, read_keys
 from mm_runtime.backends.triton_server.engine import TritonEngine
 from mm_runtime.backends.triton_server.inputs import build_inputs
 from mm_runtime.gateway.admission.fair_queue import FairQueue, Ticket, Waiting
-from mm_runtime.gateway.admission.salts import salt_of
 from mm_runtime.gateway.backends.engine import LIKELIEST, EngineRequest
+from mm_runtime.gateway.preparation import salt_of
 from mm_runtime.gateway.wiring import Gateway
 from support.cases import cases
 from support.eventually import eventually_async

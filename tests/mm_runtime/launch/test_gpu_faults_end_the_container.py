@@ -8,7 +8,7 @@ from mm_api.contract import ExitCode
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.base.faults import VARIABLE, Fault, FaultKind
 from mm_runtime.errors import ServerFailedError
-from mm_runtime.launch.faults import ServerFaults
+from mm_runtime.launch.serve import ServerFaults
 from support.cases import cases
 from support.served import EngineFiles, start_serving
 

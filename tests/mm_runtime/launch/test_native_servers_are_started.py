@@ -19,11 +19,11 @@ from mm_runtime.backends import BACKENDS
 from mm_runtime.base import child_process
 from mm_runtime.errors import PermanentError, ServerFailedError
 from mm_runtime.launch import tritonserver
-from mm_runtime.launch.adapters import link_adapters
 from mm_runtime.launch.arguments import ServerOptions, server_argv, world_argv
 from mm_runtime.launch.backends import Installation, copy_backends, find_installation
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.serve import serve
+from mm_runtime.launch.tritonserver import link_adapters
 from mm_runtime.settings import Ports
 from support.native_engines import native_engine
 from support.ports import free_ports

@@ -5,7 +5,7 @@ that only label a request (`user`, `metadata`, ...) are accepted and have no eff
 """
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -22,8 +22,7 @@ from mm_runtime.gateway.api.response_format import ResponseFormat, TextFormat
 from mm_runtime.gateway.api.structured_outputs import StructuredOutputs
 from mm_runtime.gateway.api.tools import NamedChoice, ToolChoice, Tools
 from mm_runtime.gateway.api.unused import NOT_USED, UNUSED_IS_NULL
-from mm_runtime.gateway.api.wire import Wire, form, null_is
-from mm_runtime.gateway.api.written import WrittenRequest
+from mm_runtime.gateway.api.wire import JsonObject, Wire, form, null_is
 
 _INT64 = 2**63 - 1
 INT31 = 2**31 - 1
@@ -193,7 +192,23 @@ class SampledRequest(GenerationRequest):
         raise NotImplementedError
 
 
-class ChatRequest(WrittenRequest, SampledRequest):
+MAX_VARIABLES = 32
+_OWN_VARIABLES = frozenset(
+    {
+        *("messages", "tools", "add_generation_prompt", "continue_final_message"),
+        *("bos_token", "eos_token", "pad_token", "unk_token", "chat_template", "raise_exception"),
+    }
+)
+
+
+def _check_names(variables: dict[str, Any]) -> dict[str, Any]:
+    if taken := sorted(_OWN_VARIABLES & set(variables)):
+        message = f"`{taken[0]}` is set by the server"
+        raise ValueError(message)
+    return variables
+
+
+class ChatRequest(SampledRequest):
     """Body of `POST /v1/chat/completions`."""
 
     others: ClassVar[Mapping[str, tuple[object, ...]]] = {
@@ -202,6 +217,18 @@ class ChatRequest(WrittenRequest, SampledRequest):
     }
     """A template writes all special tokens of a chat."""
 
+    chat_template_kwargs: (
+        Annotated[
+            JsonObject,
+            Field(
+                max_length=MAX_VARIABLES,
+                json_schema_extra={"propertyNames": {"not": {"enum": sorted(_OWN_VARIABLES)}}},
+            ),
+            AfterValidator(_check_names),
+        ]
+        | None
+    ) = None
+    tools: Tools | None = None
     messages: Messages
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     logprobs: Annotated[StrictBool | None, UNUSED_IS_NULL] = None
