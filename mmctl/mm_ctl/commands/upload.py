@@ -13,7 +13,7 @@ from typing import get_args
 from mm_api.v1alpha1 import UserIds
 from mm_ctl.connection import add_connection_options, connection, kubectl_options
 from mm_ctl.documents import UsageError
-from mm_ctl.uploading.in_pod import run_receiver
+from mm_ctl.uploading.in_pod import digests
 from mm_ctl.uploading.pod import MOUNT, start, upload_pod, user_ids_of
 from mm_operator.cluster.resources import POD
 
@@ -25,7 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, help="the checkpoint's directory on this machine")
     parser.add_argument("--claim", required=True, help="the claim; it must exist")
     parser.add_argument("--path", default="", help="directory inside the claim (default: its root)")
-    parser.add_argument("--image", required=True, help="image with Python; the operator's will do")
+    parser.add_argument(
+        "--image", required=True, help="image with tar and sha256sum; the operator's will do"
+    )
     parser.add_argument(
         "--image-pull-secret",
         action="append",
@@ -65,10 +67,10 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def _copy(options: list[str], pod: str, directory: Path, target: str, local: dict[str, str]) -> int:
-    held = run_receiver(options, pod, ("digests", target), directory, ())
+    held = digests(options, pod, target, directory)
     changed = [name for name, digest in sorted(local.items()) if held.get(name) != digest]
     if changed:
-        received = run_receiver(options, pod, ("receive", target), directory, changed)
+        received = digests(options, pod, target, directory, changed)
         wrong = [name for name in changed if received.get(name) != local[name]]
         if wrong:
             print(f"arrived damaged: {', '.join(wrong)}; run it again", file=sys.stderr)

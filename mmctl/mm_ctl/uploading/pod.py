@@ -62,7 +62,7 @@ def upload_pod(
                     "name": CONTAINER,
                     "image": image,
                     "imagePullPolicy": "IfNotPresent",
-                    "command": ["python3", "-c", f"import time; time.sleep({_LIFETIME_SECONDS})"],
+                    "command": ["sleep", str(_LIFETIME_SECONDS)],
                     "resources": {
                         "requests": {"cpu": "50m", "memory": "64Mi"},
                         "limits": {"memory": "256Mi"},
