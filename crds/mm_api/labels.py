@@ -43,9 +43,6 @@ MADE_BY = f"{PREFIX}/made-by"
 MADE_FOR = f"{PREFIX}/made-for"
 """Annotation on build Jobs: name of the model that `MADE_BY` means, for people."""
 
-STORE = f"{PREFIX}/store"
-"""Label on an engine's ConfigMap: key of the store, equal for all who use it."""
-
 SWEEP = f"{PREFIX}/sweep"
 """Annotation on Jobs that remove engines from a store."""
 

@@ -95,10 +95,6 @@ def engine_config(fingerprint: str, claim: str, path: str) -> str:
     return f"engine-{_engine_key(fingerprint, claim, path)}"
 
 
-def store_key(volume: str, path: str) -> str:
-    return sha256(f"{volume}/{path}".encode()).hexdigest()[:_SHARED_DIGITS]
-
-
 def sweep_job(model: str, attempt: int) -> str:
     return _joined(model, f"sweep-{attempt}")
 

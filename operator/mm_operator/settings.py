@@ -113,7 +113,6 @@ class Settings:
             runtime_image=self.runtime_image,
             vllm_image=self.vllm_image,
             builder_version=BUILDER_VERSION,
-            every_namespace=not self.namespaces,
             scrape_annotations=self.scrape_annotations,
             routed=bool(self.router_service),
             user_ids=self.user_ids,

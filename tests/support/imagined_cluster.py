@@ -34,7 +34,6 @@ from mm_operator.model import (
     PodState,
     Ref,
     Snapshot,
-    StoredEngine,
 )
 from mm_operator.plan import decide
 from mm_operator.status.derive import derive
@@ -368,11 +367,6 @@ class ImaginedCluster:
                 for name, engine in engines.items()
                 if engine.config and model.uid in {one.uid for one in engine.config.owners}
             ),
-            stored=(stored := self._stored(model.namespace)),
-            sweepers={
-                key: min((one for engine in engines for one in engine.config.owners), default=None)
-                for key, engines in stored.items()
-            },
             store=self._store(),
             deployment=self.rolled.get(model.name),
             pods=self.pods.get(model.name, ()),
@@ -380,14 +374,6 @@ class ImaginedCluster:
             encoder_pods=self.pods.get(names.encoders(model.name), ()),
             refs=frozenset(own),
         )
-
-    def _stored(self, namespace: str) -> dict[str, tuple[StoredEngine, ...]]:
-        found: dict[str, tuple[StoredEngine, ...]] = {}
-        for ref, manifest in self.objects.items():
-            key = manifest["metadata"]["labels"].get(labels.STORE)
-            if ref.kind == "ConfigMap" and key:
-                found[key] = (*found.get(key, ()), StoredEngine(namespace, _config(manifest)))
-        return found
 
     def _engine(self, name: str) -> EngineState:
         config = self.objects[Ref("ConfigMap", name)]
@@ -405,6 +391,7 @@ class ImaginedCluster:
             size=spec["resources"]["requests"]["storage"],
             storage_class=spec.get("storageClassName"),
             access_modes=tuple(spec["accessModes"]),
+            owners=_owners(found[0]),
         )
 
 
@@ -415,5 +402,10 @@ def _config(manifest: Mapping[str, Any]) -> ConfigState:
         uid=metadata["uid"],
         data=manifest["data"],
         labels=metadata["labels"],
-        owners=tuple(Owner(one["name"], one["uid"]) for one in metadata.get("ownerReferences", ())),
+        owners=_owners(manifest),
     )
+
+
+def _owners(manifest: Mapping[str, Any]) -> tuple[Owner, ...]:
+    found = manifest["metadata"].get("ownerReferences", ())
+    return tuple(Owner(one["name"], one["uid"]) for one in found)

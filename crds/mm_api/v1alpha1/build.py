@@ -65,11 +65,10 @@ class StoreSpec(ApiModel):
     )
     gc_after: Duration | None = Field(
         default=None,
-        description="Engines that no model has used for so long are removed from the store, for "
-        "example 168h. Absent: never. A claim that persistentVolumeClaim names is not swept: who "
-        "else mounts its volume is not known. Of the models of a namespace that share a store, the "
-        "first by name decides; models of other clusters are not seen, so leave it out for a store "
-        "that clusters share.",
+        description="Engines that no model has used for so long are removed from the claim that "
+        "the operator makes, for example 168h. Absent: never. Of the models of a namespace, which "
+        "share it, the first by name decides. A claim that persistentVolumeClaim names and a "
+        "bucket are not swept: who else uses them is not known.",
     )
 
 

@@ -104,7 +104,7 @@ def build_engine_config(snapshot: Snapshot, plan: Plan) -> Manifest | None:
         data[BUILT_AT_KEY] = build.built_at.isoformat()
     if build.damage:
         data[DAMAGE_KEY] = build.damage
-    marks = engine_labels(plan.build_plan.fingerprint, plan.store_key)
+    marks = engine_labels(plan.build_plan.fingerprint)
     return _config_map(shared_metadata(snapshot, name=plan.engine_config, labels_=marks), data)
 
 

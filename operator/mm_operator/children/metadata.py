@@ -35,12 +35,11 @@ def shared_labels(component: str) -> dict[str, str]:
     }
 
 
-def engine_labels(fingerprint: str, store: str = "") -> dict[str, str]:
-    marks = {
+def engine_labels(fingerprint: str) -> dict[str, str]:
+    return {
         **shared_labels(labels.Component.BUILD),
         labels.FINGERPRINT: fingerprint[:HEX_LABEL_DIGITS],
     }
-    return marks | ({labels.STORE: store} if store else {})
 
 
 def own_metadata(

@@ -1,9 +1,9 @@
-"""The Job that removes engines from a store which no model has used for `gcAfter`."""
+"""The Job that removes engines from the operator's claim which no model has used for `gcAfter`."""
 
 from mm_api import labels
 from mm_api.contract import Command, Flag
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.children import pod, sources, volumes
+from mm_operator.children import pod, volumes
 from mm_operator.children.job_pod import build_job, build_job_pod
 from mm_operator.children.metadata import Manifest, own_metadata
 from mm_operator.model import Plan, Snapshot
@@ -22,7 +22,8 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
     if not sweep.start or wanted is None:
         return None
     store = store_of(spec)
-    arguments = [Command.STORE, Command.STORE_GC, Flag.STORE, store.address, Flag.KEEP, *sweep.keep]
+    arguments = [Command.STORE, Command.STORE_GC, Flag.STORE, store.directory]
+    arguments += [Flag.KEEP, *sweep.keep]
     arguments += [Flag.UNUSED_FOR, f"{duration.parse(wanted).total_seconds():g}"]
     marks = {labels.SWEEP: "true", labels.ATTEMPT: str(sweep.attempt)}
     job_pod = build_job_pod(
@@ -31,10 +32,10 @@ def build_sweep_job(snapshot: Snapshot, spec: MultimodalModelSpec, plan: Plan) -
         name="sweep",
         limit_seconds=LIMIT_SECONDS,
         arguments=arguments,
-        environment=sources.store_environment(spec),
+        environment=[],
         resources=pod.small(_REQUESTS, _MEMORY_LIMIT, beside=spec.build.resources),
-        mounts=[] if store.bucket else [volumes.store_mount()],
-        attached=[] if store.bucket else [volumes.store_volume(spec)],
+        mounts=[volumes.store_mount()],
+        attached=[volumes.store_volume(spec)],
     )
     metadata = own_metadata(
         snapshot, name=sweep.job, component=labels.Component.SWEEP, annotations=marks

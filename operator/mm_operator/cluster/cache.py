@@ -4,7 +4,7 @@ Most objects are never looked at again, and 1,000 models at rest must fit into 2
 """
 
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -41,8 +41,6 @@ class Cached:
     """Name of the model it belongs to; empty when several share it."""
     engine: str
     """Name of the ConfigMap of the engine it belongs to, for what models share; else empty."""
-    store: str
-    """Key of the store that an engine's ConfigMap is about; empty for everything else."""
     component: str
     """What it is of its model: value of the label `labels.APP_COMPONENT`."""
     job: str
@@ -93,7 +91,6 @@ class Cache:
         self.on_change = on_change
         self._objects: dict[Address, Cached] = {}
         self._groups: dict[tuple[str, str, str], set[Address]] = defaultdict(set)
-        self._users: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
         self._bounds = Bounds()
 
     def __len__(self) -> int:
@@ -116,14 +113,6 @@ class Cache:
     def of_engine(self, namespace: str, engine: str) -> Iterator[Cached]:
         """Return the ConfigMap, Jobs and pods of an engine, by the name of its ConfigMap."""
         return self._group("engine", namespace, engine)
-
-    def of_store(self, store: str) -> Iterator[Cached]:
-        """Return the ConfigMaps of the engines in a store, of all namespaces."""
-        return self._group("store", "", store)
-
-    def first_user(self, store: str, namespace: str) -> tuple[str, str] | None:
-        """Return name and uid of the first model by name that uses a store in a namespace."""
-        return min(self._users.get((store, namespace), ()), default=None)
 
     def owned_by(self, uid: str) -> Iterator[Cached]:
         """Return the objects that name a model among their owners, shared ones included."""
@@ -214,8 +203,6 @@ class Cache:
         self._objects[address] = fresh
         for group in _groups_of(fresh):
             self._groups[group].add(address)
-        if fresh.store:
-            self._users[fresh.store, fresh.namespace].update(fresh.owners)
         return fresh
 
     def _drop(self, address: Address) -> None:
@@ -232,14 +219,6 @@ class Cache:
             members.discard(address)
             if not members:
                 del self._groups[group]
-        if held.store:
-            users = self._users[held.store, held.namespace]
-            users.subtract(held.owners)
-            for user in held.owners:
-                if not users[user]:
-                    del users[user]
-            if not users:
-                del self._users[held.store, held.namespace]
 
     def _group(self, group: str, namespace: str, value: str) -> Iterator[Cached]:
         addresses = self._groups.get((group, namespace, value), ())
@@ -261,8 +240,6 @@ def _groups_of(item: Cached) -> Iterator[tuple[str, str, str]]:
     for group, value in (("model", item.model), ("engine", item.engine), ("job", item.job)):
         if value:
             yield group, item.namespace, value
-    if item.store:
-        yield "store", "", item.store
     for _, uid in item.owners:
         yield "owner", "", uid
 
@@ -290,7 +267,6 @@ def _cached(kind: str, item: dict[str, Any]) -> Cached:
         version=int(metadata["resourceVersion"]),
         model=model,
         engine="" if model else _engine_of(kind, metadata["name"], job),
-        store=marks.get(labels.STORE, ""),
         component=sys.intern(marks.get(labels.APP_COMPONENT, "")),
         job=job,
         owner_uids=frozenset(owner["uid"] for owner in metadata.get("ownerReferences") or ()),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -47,17 +47,13 @@ from mm_operator.model import (
     EngineState,
     JobState,
     Observed,
-    Owner,
     PlanSettings,
     PodState,
     Ref,
     ScalingView,
     Snapshot,
-    StoredEngine,
     Turn,
 )
-
-T = TypeVar("T")
 
 _REMEMBERED_SPECS = 256
 """About 12 kB each, and 0.3 ms to make: those of the models that change at this time."""
@@ -180,8 +176,6 @@ class Observer:
             jobs={item.name: self._job(item) for item in own.get(JOB.kind, ())},
             engines=_Engines(self, record.key.namespace),
             owned_engines=frozenset(self._engines_of(record)),
-            sweepers=_Lookup(lambda store: self._sweeper(store, record.key.namespace)),
-            stored=_Lookup(self.stored),
             store=store.once(claim_state) if store else None,
             deployment=serving,
             pods=leaders,
@@ -242,17 +236,6 @@ class Observer:
             jobs=tuple(self._job(item) for item in items if item.kind == JOB.kind),
         )
 
-    def stored(self, store: str) -> tuple[StoredEngine, ...]:
-        """Return the engines of a store that some model wants or serves."""
-        return tuple(
-            StoredEngine(item.namespace, item.once(config_state))
-            for item in self.cache.of_store(store)
-        )
-
-    def _sweeper(self, store: str, namespace: str) -> Owner | None:
-        first = self.cache.first_user(store, namespace)
-        return Owner(*first) if first else None
-
     def engine_names(self, namespace: str) -> frozenset[str]:
         return frozenset(self.cache.engines(namespace))
 
@@ -279,22 +262,6 @@ class _Engines(Mapping[str, EngineState]):
 
     def __len__(self) -> int:
         return len(self._observer.engine_names(self._namespace))
-
-
-class _Lookup(Mapping[str, T]):
-    """A live view of other namespaces that is read by key and never iterated."""
-
-    def __init__(self, find: Callable[[str], T]) -> None:
-        self._find = find
-
-    def __getitem__(self, key: str) -> T:
-        return self._find(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 @lru_cache(maxsize=_REMEMBERED_SPECS)

@@ -37,7 +37,6 @@ from mm_operator.model.objects import (
     PodStart,
     PodState,
     Ref,
-    StoredEngine,
     VolumeFault,
     VolumeTrouble,
 )

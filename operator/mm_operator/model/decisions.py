@@ -163,7 +163,6 @@ class Plan:
     release: tuple[str, ...] = ()
     """Names of engine ConfigMaps this model no longer needs: it leaves their owners."""
     garbage_collection: GarbageCollection = GarbageCollection()
-    store_key: str = ""
     engine_config: str = ""
     """Name of the ConfigMap of the current plan's engine; empty while there is no plan."""
     recheck_after: float | None = None

@@ -154,14 +154,6 @@ class EngineState:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredEngine:
-    """An engine that some model of some namespace wants or serves from a store."""
-
-    namespace: str
-    config: ConfigState
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimState:
     """The operator-made store claim. Size and class of an existing claim are never changed."""
 

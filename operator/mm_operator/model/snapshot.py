@@ -21,10 +21,8 @@ from mm_operator.model.objects import (
     DeploymentState,
     EngineState,
     JobState,
-    Owner,
     PodState,
     Ref,
-    StoredEngine,
 )
 from mm_operator.model.rollout_turns import Turn
 
@@ -35,7 +33,7 @@ class Observed:
 
     `configs` and `jobs` (by name) carry the label `labels.MODEL` of this model. `engines` maps the
     name of an engine's ConfigMap to what the namespace shares about that engine; it holds every
-    engine of the namespace, may be a live view of a cache and is only read by name.
+    engine of the namespace, and may be a live view of a cache: read by name but for a sweep.
     `owned_engines` names those of them that this model owns. `refs` lists every existing object
     labelled with this model, for pruning.
     """
@@ -44,11 +42,6 @@ class Observed:
     jobs: Mapping[str, JobState] = field(default_factory=dict)
     engines: Mapping[str, EngineState] = field(default_factory=dict)
     owned_engines: frozenset[str] = frozenset()
-    stored: Mapping[str, tuple[StoredEngine, ...]] = field(default_factory=dict)
-    """Key of a store -> its engines in use, of every namespace; read like `engines`, and only by
-    the one model that sweeps the store when it does: the answer is as long as the store."""
-    sweepers: Mapping[str, Owner | None] = field(default_factory=dict)
-    """Key of a store -> the first of this namespace's models that use it; read like `engines`."""
     store: ClaimState | None = None
     deployment: DeploymentState | None = None
     pods: tuple[PodState, ...] = ()
@@ -97,8 +90,6 @@ class PlanSettings:
     runtime_image: str
     builder_version: str
     vllm_image: str = VLLM_IMAGE
-    every_namespace: bool = True
-    """The operator sees the models of every namespace."""
     scrape_annotations: bool = True
     routed: bool = True
     """There is a router of this installation, which gives canaries their weight."""

@@ -19,7 +19,7 @@ from mm_operator.plan.adapters import access_problem
 from mm_operator.plan.build import decide_build
 from mm_operator.plan.damage import found_damage, pods_to_restart
 from mm_operator.plan.engine_plan import PlannedEngine, WantedEngine, plan_for
-from mm_operator.plan.garbage_collection import decide_garbage_collection, store_key
+from mm_operator.plan.garbage_collection import decide_garbage_collection
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import job_inputs
 from mm_operator.plan.lost_gpus import replaced
@@ -61,9 +61,8 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
     wanted = engine.wanted
     config = wanted.config if wanted else ""
     rollout = decide_rollout(snapshot, spec, wanted, build)
-    key = store_key(snapshot, spec) if wanted else ""
     built = build.step is Step.DONE
-    sweep = decide_garbage_collection(snapshot, spec, key) if built else GarbageCollection()
+    sweep = decide_garbage_collection(snapshot, spec) if built else GarbageCollection()
     delays = (
         sweep.due_in,
         inspect.retry_in,
@@ -79,7 +78,6 @@ def _decide(snapshot: Snapshot, spec: MultimodalModelSpec) -> Plan:
         problem=engine.problem,
         engine=engine.plan,
         garbage_collection=sweep,
-        store_key=key,
         engine_config=config,
         keep=kept(snapshot, inspect, build, rollout, sweep),
         pods_to_restart=replaced(snapshot)

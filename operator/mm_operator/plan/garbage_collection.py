@@ -1,12 +1,11 @@
-"""When the engines of a store are swept, and which of them are in use.
+"""When the claim that the operator makes is swept, and which of its engines are in use.
 
-In use is what a ConfigMap of an engine says in any namespace that shares the store: these exist
-while a model wants or serves the engine, and go with the last one. They are counted again for each
-sweep; what any namespace keeps is kept, and a damaged record of another one holds no
-sweep up. Since when an engine is not in use is noted in the store itself, by the
-sweep.
+In use is what a ConfigMap of an engine says in the claim's namespace: these exist while a model
+wants or serves the engine, and go with the last one. Since when an engine is not in use is noted
+in the store itself, by the sweep.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from mm_api import labels
@@ -17,7 +16,7 @@ from mm_operator import names
 from mm_operator.model import GarbageCollection, JobPhase, JobState, Snapshot
 from mm_operator.plan.jobs import attempt_of, latest
 from mm_operator.plan.records import parse
-from mm_operator.plan.store import identity_of, store_of
+from mm_operator.plan.store import store_of
 
 SWEEPS_IN_TIME = 4
 """Sweeps while an engine waits for its end: it goes at the latest a quarter of the time late."""
@@ -27,44 +26,34 @@ _SHORTEST, _LONGEST = timedelta(minutes=1), timedelta(days=1)
 _NONE = GarbageCollection()
 
 
-def store_key(snapshot: Snapshot, spec: MultimodalModelSpec) -> str:
-    """Return the key of a model's store: equal for all who use it, in any namespace."""
-    store = store_of(spec)
-    known = identity_of(spec)
-    return names.store_key(known or "/".join((snapshot.namespace, *store.key)), store.place)
-
-
-def decide_garbage_collection(
-    snapshot: Snapshot, spec: MultimodalModelSpec, key: str
-) -> GarbageCollection:
-    """Return the sweep of the model's store, if this model is the one that sweeps it."""
-    wanted = spec.build.store.gc_after
-    if wanted is None or not _sweeps(snapshot, key):
+def decide_garbage_collection(snapshot: Snapshot, spec: MultimodalModelSpec) -> GarbageCollection:
+    """Return the sweep of the namespace's claim, if this model is the one that sweeps it."""
+    wanted, store, claim = spec.build.store.gc_after, store_of(spec), snapshot.observed.store
+    if wanted is None:
         return _NONE
-    store = store_of(spec)
-    known = identity_of(spec) and snapshot.settings.every_namespace
-    own = store.operator_made and not store.bucket
-    if not own and not known:
-        return GarbageCollection(
-            problem="spec.build.store.gcAfter has no effect: who else uses the store is known of "
-            "the claim that the operator makes, and to an operator of all namespaces of a bucket "
-            "whose endpoint is a full name"
+    problem = ""
+    if store.bucket or not store.operator_made:
+        problem = (
+            "spec.build.store.gcAfter has no effect on the engines of this model: who uses them is "
+            "known of the claim that the operator makes"
         )
+    first = min(claim.owners, default=None) if claim else None
+    if not store.operator_made or first is None or first.uid != snapshot.uid:
+        return GarbageCollection(problem=problem)
+    return replace(_sweep(snapshot, wanted), problem=problem)
+
+
+def _sweep(snapshot: Snapshot, wanted: str) -> GarbageCollection:
     period = min(max(duration.parse(wanted) / SWEEPS_IN_TIME, _SHORTEST), _LONGEST)
     job = latest(job for job in snapshot.observed.jobs.values() if labels.SWEEP in job.annotations)
     if job is None:
-        return _start(snapshot, key, attempt=1)
+        return _start(snapshot, attempt=1)
     due = _due_in(job, period, snapshot.now)
     if due is None:
         return GarbageCollection(job=job.name)
     if due > 0:
         return GarbageCollection(job=job.name, due_in=due)
-    return _start(snapshot, key, attempt=attempt_of(job) + 1)
-
-
-def _sweeps(snapshot: Snapshot, key: str) -> bool:
-    first = snapshot.observed.sweepers.get(key)
-    return first is not None and first.uid == snapshot.uid
+    return _start(snapshot, attempt=attempt_of(job) + 1)
 
 
 def _due_in(job: JobState, period: timedelta, now: datetime) -> float | None:
@@ -75,14 +64,11 @@ def _due_in(job: JobState, period: timedelta, now: datetime) -> float | None:
     return max(0.0, (ended + period - now).total_seconds())
 
 
-def _start(snapshot: Snapshot, key: str, *, attempt: int) -> GarbageCollection:
-    engines = snapshot.observed.stored.get(key, ())
-    plans: list[BuildPlan | None] = []
-    for engine in engines:
-        plan = parse(BuildPlan, engine.config.data.get(PLAN_FILE))
-        if plan is None and engine.namespace == snapshot.namespace:
-            return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now
-        plans.append(plan)
+def _start(snapshot: Snapshot, *, attempt: int) -> GarbageCollection:
+    configs = [one.config for one in snapshot.observed.engines.values() if one.config]
+    plans = [parse(BuildPlan, config.data.get(PLAN_FILE)) for config in configs]
+    if None in plans:
+        return _NONE  # a damaged record: what it keeps is not known, so nothing is removed now
     kept = sorted({plan.fingerprint for plan in plans if plan})
     return GarbageCollection(
         job=names.sweep_job(snapshot.name, attempt), start=True, attempt=attempt, keep=tuple(kept)

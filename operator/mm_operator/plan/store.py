@@ -1,7 +1,6 @@
 """Where engines are kept, and where pods find the source and the store."""
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from mm_api.contract import STORE_MOUNT
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -24,11 +23,6 @@ class Store:
         return (self.bucket, "") if self.bucket else (self.claim, self.path)
 
     @property
-    def place(self) -> str:
-        """Return the store's directory in its volume; a bucket's address says it already."""
-        return "" if self.bucket else self.path
-
-    @property
     def address(self) -> str:
         return self.bucket or self.directory
 
@@ -46,15 +40,3 @@ def store_of(spec: MultimodalModelSpec) -> Store:
     if claim is None:
         return Store(claim=names.STORE_CLAIM, path="", operator_made=True, bucket=bucket)
     return Store(claim.claim_name, claim.path.strip("/"), operator_made=False, bucket=bucket)
-
-
-def identity_of(spec: MultimodalModelSpec) -> str:
-    """Return what identifies a store in every namespace; empty for a claim, or when not known.
-
-    A name of a host without a dot means another host in each namespace.
-    """
-    s3 = spec.build.store.s3
-    if s3 is None:
-        return ""
-    host = urlsplit(s3.endpoint).hostname or "" if s3.endpoint else "s3.amazonaws.com"
-    return f"{s3.endpoint or host} {bucket_address(s3)}" if "." in host else ""

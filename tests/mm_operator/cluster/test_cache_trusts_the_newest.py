@@ -157,24 +157,3 @@ def test_objects_are_trimmed(cache: Cache) -> None:
 
     assert held.parse()["spec"] == {"nodeName": "n"}
     assert "managedFields" not in held.parse()["metadata"]
-
-
-def test_the_first_user_of_a_store_is_known(cache: Cache) -> None:
-    """By name, of those whose engines are there; models of other namespaces are none."""
-
-    def engine(name: str, version: int, *owners: str) -> None:
-        found = item(name, version, owners=owners)
-        found["metadata"]["labels"][labels.STORE] = "store"
-        cache.put("ConfigMap", found)
-
-    assert cache.first_user("store", "demo") is None
-    engine("one", 1, "a", "b")
-    engine("two", 2, "a")
-    engine("three", 3, "c")
-    engine("one", 4, "b")
-    assert cache.first_user("store", "demo") == ("a", "a-uid")
-    engine("two", 5)
-    assert cache.first_user("store", "demo") == ("b", "b-uid")
-    assert cache.first_user("store", "other") is None
-    cache.keep("ConfigMap", (), namespace="demo", version=9)
-    assert cache.first_user("store", "demo") is None

@@ -1,21 +1,17 @@
-"""What any client may write into records of engines stops neither a reconcile nor a sweep."""
+"""What any client may write into records of engines stops no reconcile."""
 
 import json
 from dataclasses import replace
 
 import pytest
 
-from mm_api.contract import PLAN_FILE
 from mm_api.documents.trtllm_build import GpuModel
-from mm_operator.model import ConfigState, EngineState, Owner, Step, StoredEngine
+from mm_operator.model import ConfigState, EngineState, Step
 from mm_operator.plan import decide
-from mm_operator.plan.garbage_collection import store_key
-from mm_operator.plan.records import BUILT_AT_KEY, DAMAGE_KEY, GPU_KEY, read_gpu
+from mm_operator.plan.records import BUILT_AT_KEY, GPU_KEY, read_gpu
 from support.cases import cases
 from support.staged import inspected
 
-SWEPT = {"build": {"store": {"s3": {"bucket": "weights", "region": "eu-west-1"}, "gcAfter": "1h"}}}
-FORGED = {BUILT_AT_KEY: "2999-01-01T00:00:00+00:00", DAMAGE_KEY: "[" * 100, PLAN_FILE: "{}"}
 NO_TIMES = [
     pytest.param("not a time", id="text"),
     pytest.param("2026-01-01T00:00:00", id="no-zone"),
@@ -26,25 +22,12 @@ NO_TIMES = [
 @pytest.mark.parametrize("when", NO_TIMES)
 def test_a_time_that_is_none_stops_nothing(when: str) -> None:
     """Also in the model's own ConfigMap: the engine counts as built some time ago."""
-    snapshot, plan = inspected(SWEPT, built=True)
+    snapshot, plan = inspected({}, built=True)
     engine = snapshot.observed.engines[plan.engine_config]
     config = replace(engine.config, data={**engine.config.data, BUILT_AT_KEY: when})
     observed = replace(snapshot.observed, engines={plan.engine_config: EngineState(config)})
     found = decide(replace(snapshot, observed=observed))
     assert (found.build.step, found.build.built_at) == (Step.DONE, None)
-
-
-@cases("namespace swept", {"of-its-own": ("demo", False), "of-another": ("other", True)})
-def test_a_damaged_record_of_others_holds_up_no_sweep(namespace: str, *, swept: bool) -> None:
-    """What it keeps is not known, which counts in the model's own namespace alone."""
-    snapshot, _ = inspected(SWEPT, built=True)
-    here = replace(snapshot, namespace="demo")
-    engines = (StoredEngine(namespace, ConfigState("engine-x", "uid-of-x", data=FORGED)),)
-    key = store_key(here, here.spec)
-    observed = replace(
-        here.observed, stored={key: engines}, sweepers={key: Owner(here.name, here.uid)}
-    )
-    assert decide(replace(here, observed=observed)).garbage_collection.start is swept
 
 
 GPU = GpuModel(product="NVIDIA-L4", memory_bytes=23 << 30, compute_capability="8.9")
