@@ -37,7 +37,7 @@ def two(result: dict[str, Any]) -> Iterator[str]:
     for backend in ("VLLM", "Reference"):
         if found := result[backend]:
             yield from _units(backend, found)
-    yield from _former()
+    yield from _former(result.get("clients", 16))
 
 
 def pods(result: dict[str, Any]) -> Iterator[str]:
@@ -52,7 +52,7 @@ def pods(result: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield f"### Shape {shape} of `bench/gpu/checkpoints.py`"
         yield ""
-        yield from _shape(found)
+        yield from _shape(found, result.get("clients", 16))
     if "peak_bytes_by_process" in result:
         yield ""
         yield from processes(result)
@@ -70,7 +70,7 @@ def one_pod(result: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield f"Shape {shape}:"
         yield ""
-        yield from _shape(found)
+        yield from _shape(found, result.get("clients", 16))
         one, again = found["features"], found["features_again"]
         all_of_it, share = one["processors"]
         yield (
@@ -103,7 +103,7 @@ def one_pod(result: dict[str, Any]) -> Iterator[str]:
     yield from processes(result)
 
 
-def _shape(found: dict[str, Any]) -> Iterator[str]:
+def _shape(found: dict[str, Any], clients: int) -> Iterator[str]:
     if compared := found.get("compared"):
         rows = [[name, one["ratio"], one["goal"], _met(one)] for name, one in compared.items()]
         yield from table(["ratio to one card", "measured", "goal", ""], rows)
@@ -114,8 +114,8 @@ def _shape(found: dict[str, Any]) -> Iterator[str]:
         goal = "within" if most >= IMAGES else "out of"
         yield (
             f"- Encoding takes {encoding:.1f} ms an image (of eight together), a prompt of as many "
-            f"tokens {prompt:.1f} ms (of sixteen clients): two cards give at most {most:.2f} times "
-            f"the images, so {IMAGES} is {goal} reach."
+            f"tokens {prompt:.1f} ms (of {clients} clients): two cards give at most {most:.2f} "
+            f"times the images, so {IMAGES} is {goal} reach."
         )
     for name in ("one", "disaggregated"):
         one = found.get(name) or {"streams": None}
@@ -230,7 +230,7 @@ def _units(backend: str, found: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def _former() -> Iterator[str]:
+def _former(clients: int) -> Iterator[str]:
     cases = json.loads(FORMER.read_text(encoding="utf-8"))["cases"]
     one, two = cases["7b"], cases["7b:disaggregated"]
     firsts = [case["first_text_ms"]["fresh"]["p50_ms"] for case in (one, two)]
@@ -238,8 +238,8 @@ def _former() -> Iterator[str]:
     ratio = two["beside_images"]["p95_ratio"]
     yield (
         "A model of 7 B on one card is `one`; with its encoder on the second card it is "
-        "`disaggregated`; `one and other` is the same model on each card. Sixteen clients of each "
-        "gateway that want one token give the images a second; beside eight streams, four clients "
+        "`disaggregated`; `one and other` is the same model on each card. "
+        f"{clients} clients of each gateway that want one token give the images a second; beside eight streams, four clients "
         "give them. Where vLLM's servers share a card, a flag gives them the planned bytes for "
         f"keys and values. The former engine of Reference had {firsts[0]} (`one`) and "
         f"{firsts[1]} ms (`disaggregated`) to the first text, {images[0]} and {images[1]} images a "

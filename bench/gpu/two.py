@@ -63,8 +63,10 @@ SIDES = {"toy": 56}
 TENSOR = {"engine": {"parallelism": {"tensor": 2}}, "runtime": {"gpu": {"count": 2}}}
 DISAGGREGATED = {"vision": {"placement": "Disaggregated", "engine": "Torch"}}
 WAYS = ("one", "other", "disaggregated")
-CLIENTS = 16
-"""Of images, for each server, where images a second are counted."""
+CLIENTS = 32
+"""Of images, for each server, where images a second are counted: as many as it answers at once.
+Sixteen, until November 30, wait at the encoder, on the way and for their prompt at the same time:
+perhaps too few for two cards."""
 
 ANSWERS, ANSWER_TOKENS = 16, 64
 WARM = 4
@@ -397,7 +399,7 @@ def main() -> None:
             device = "CUDA" if options.device == "cuda" else "CPU"
             site = building.submit(built, options.case, work, device)
             results.append(of_reference(site.result, checkpoint, options))
-        known: dict[str, dict[str, Any]] = {"ranks": {}, "VLLM": {}, "Reference": {}}
+            known: dict[str, Any] = {"clients": CLIENTS, "ranks": {}, "VLLM": {}, "Reference": {}}
         for some in results:
             while entry := tried("one step", lambda: next(some, None)):  # noqa: B023
                 group, key, value = entry

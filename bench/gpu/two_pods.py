@@ -68,7 +68,15 @@ from gpu_record import RESULTS, write
 from in_pods import encoding, of_features, try_kernels
 from placed import Unit
 from sites import chat
-from two import ANSWER_TOKENS, answers_a_second, beside_images, first_texts, images_a_second, tried
+from two import (
+    ANSWER_TOKENS,
+    CLIENTS,
+    answers_a_second,
+    beside_images,
+    first_texts,
+    images_a_second,
+    tried,
+)
 from two import compared as compared_tokens
 
 from mm_devcluster import cluster
@@ -102,7 +110,11 @@ class Record:
     def __init__(self, options: argparse.Namespace, seconds: Seconds) -> None:
         self.shapes: dict[str, dict[str, Any]] = {}
         options.logs.mkdir(parents=True, exist_ok=True)
-        self._found: dict[str, Any] = {"seconds": seconds.taken, "shapes": self.shapes}
+        self._found: dict[str, Any] = {
+            "seconds": seconds.taken,
+            "clients": CLIENTS,
+            "shapes": self.shapes,
+        }
         self._out = options.out
 
     def add(self, name: str, value: object) -> None:
@@ -368,6 +380,7 @@ def disaggregated(bench: Bench, first: Mapping[str, Any]) -> None:
     time.sleep(2 * COLLECTED_SECONDS)
     after = encoded_by(server)
     bench.add("encoded_by", {by: count - before.get(by, 0) for by, count in after.items()})
+    bench.try_to("compared", lambda: compared(bench.found))
     features = tried("features of the encoder", lambda: encoding(target, encoder, bench.device))
     bench.add("encoding_seconds", features and features["seconds"])
     if features and first.get("features"):
