@@ -239,7 +239,8 @@ def _former(clients: int) -> Iterator[str]:
     yield (
         "A model of 7 B on one card is `one`; with its encoder on the second card it is "
         "`disaggregated`; `one and other` is the same model on each card. "
-        f"{clients} clients of each gateway that want one token give the images a second; beside eight streams, four clients "
+        f"{clients} clients of each gateway that want one token give the images a second; "
+        "beside eight streams, four clients "
         "give them. Where vLLM's servers share a card, a flag gives them the planned bytes for "
         f"keys and values. The former engine of Reference had {firsts[0]} (`one`) and "
         f"{firsts[1]} ms (`disaggregated`) to the first text, {images[0]} and {images[1]} images a "
