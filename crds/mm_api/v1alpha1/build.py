@@ -67,8 +67,8 @@ class StoreSpec(ApiModel):
         default=None,
         description="Engines that no model has used for so long are removed from the claim that "
         "the operator makes, for example 168h. Absent: never. Of the models of a namespace, which "
-        "share it, the first by name decides. A claim that persistentVolumeClaim names and a "
-        "bucket are not swept: who else uses them is not known.",
+        "share it, the first by name decides. Not with persistentVolumeClaim or s3: who else uses "
+        "these is not known.",
     )
 
 

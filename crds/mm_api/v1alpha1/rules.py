@@ -229,6 +229,12 @@ RULES: Final[Mapping[type[ApiModel], tuple[Rule, ...]]] = {
     ),
     StoreSpec: (
         Rule(
+            cel="!has(self.gcAfter) || (!has(self.persistentVolumeClaim) && !has(self.s3))",
+            message="gcAfter sweeps the claim that the operator makes; who else uses a claim of "
+            "yours or a bucket is not known: remove gcAfter, or persistentVolumeClaim and s3",
+            field="gcAfter",
+        ),
+        Rule(
             cel="!has(self.size) || quantity(string(self.size)).isGreaterThan(quantity('0'))",
             message="size must be above zero, for example 50Gi",
             field="size",

@@ -104,8 +104,6 @@ class GarbageCollection:
     """Fingerprints of the engines in use, when a sweep starts."""
     due_in: float | None = None
     """Seconds until the next sweep; None when none is due by time alone."""
-    problem: str = ""
-    """Why nothing is removed although the spec requires it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ wants or serves the engine, and go with the last one. Since when an engine is no
 in the store itself, by the sweep.
 """
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from mm_api import labels
@@ -16,7 +15,6 @@ from mm_operator import names
 from mm_operator.model import GarbageCollection, JobPhase, JobState, Snapshot
 from mm_operator.plan.jobs import attempt_of, latest
 from mm_operator.plan.records import parse
-from mm_operator.plan.store import store_of
 
 SWEEPS_IN_TIME = 4
 """Sweeps while an engine waits for its end: it goes at the latest a quarter of the time late."""
@@ -28,22 +26,10 @@ _NONE = GarbageCollection()
 
 def decide_garbage_collection(snapshot: Snapshot, spec: MultimodalModelSpec) -> GarbageCollection:
     """Return the sweep of the namespace's claim, if this model is the one that sweeps it."""
-    wanted, store, claim = spec.build.store.gc_after, store_of(spec), snapshot.observed.store
-    if wanted is None:
-        return _NONE
-    problem = ""
-    if store.bucket or not store.operator_made:
-        problem = (
-            "spec.build.store.gcAfter has no effect on the engines of this model: who uses them is "
-            "known of the claim that the operator makes"
-        )
+    wanted, claim = spec.build.store.gc_after, snapshot.observed.store
     first = min(claim.owners, default=None) if claim else None
-    if not store.operator_made or first is None or first.uid != snapshot.uid:
-        return GarbageCollection(problem=problem)
-    return replace(_sweep(snapshot, wanted), problem=problem)
-
-
-def _sweep(snapshot: Snapshot, wanted: str) -> GarbageCollection:
+    if wanted is None or first is None or first.uid != snapshot.uid:
+        return _NONE
     period = min(max(duration.parse(wanted) / SWEEPS_IN_TIME, _SHORTEST), _LONGEST)
     job = latest(job for job in snapshot.observed.jobs.values() if labels.SWEEP in job.annotations)
     if job is None:

@@ -106,7 +106,7 @@ def _build_summary(snapshot: Snapshot, plan: Plan, fingerprint: str) -> BuildSta
         # The Job goes once its result is recorded; what it was stays known.
         started_at=timestamp(build.started_at) if build.started_at else before.get("startedAt"),
         job_name=build.job or before.get("jobName"),
-        message=_message(plan),
+        message=plan.build.message.split("\n", 1)[0][:_MESSAGE_LIMIT],
         reused_from=_reused_from(snapshot, build),
         attempts=build.attempt if build.job else before.get("attempts"),
         manifest_sha256=result.manifest_sha256 if result else None,
@@ -115,11 +115,6 @@ def _build_summary(snapshot: Snapshot, plan: Plan, fingerprint: str) -> BuildSta
         failed_step=failure.step if failure else None,
         exit_code=failure.exit_code if failure else None,
     )
-
-
-def _message(plan: Plan) -> str:
-    first = plan.build.message.split("\n", 1)[0]
-    return "; ".join(filter(None, (first, plan.garbage_collection.problem)))[:_MESSAGE_LIMIT]
 
 
 def _how_far(progress: BuildProgress | None) -> str | None:

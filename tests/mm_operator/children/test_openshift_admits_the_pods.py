@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cluster
 
 LEFT = {"runtime": {"userIds": "Namespace"}}
 DISAGGREGATED = {"vision": {"placement": "Disaggregated"}}
-BUCKET = {"build": {"store": {"s3": {"bucket": "engines"}, "gcAfter": "24h"}}}
+BUCKET = {"build": {"store": {"s3": {"bucket": "engines"}}}}
 
 
 @pytest.fixture(scope="module")

@@ -116,23 +116,6 @@ def test_a_failed_sweep_is_tried_again_later() -> None:
     assert sweeps(cluster) == ["llava-sweep-2"]
 
 
-@cases(
-    "store",
-    {
-        "claim": {"persistentVolumeClaim": {"claimName": "engines"}},
-        "bucket": {"s3": {"bucket": "engines", "endpoint": "https://s3.example.com"}},
-    },
-)
-def test_a_store_of_the_users_is_not_swept(store: dict[str, Any]) -> None:
-    """Who else uses it is not known: nothing of it is removed, and that is reported."""
-    cluster = ImaginedCluster()
-    served(cluster, "llava", {"build": {"store": {"gcAfter": "1h", **store}}})
-    assert "gcAfter has no effect" in cluster.models["llava"].status["build"]["message"]
-    for name in sweeps(cluster):  # of the claim that builds for a bucket work in
-        pod = cluster.objects[Ref("Job", name)]["spec"]["template"]["spec"]
-        assert "/mnt/store" in pod["containers"][0]["args"]
-
-
 def test_the_time_of_unused_engines_rolls_no_pod() -> None:
     cluster = ImaginedCluster()
     served(cluster, "llava", {})
