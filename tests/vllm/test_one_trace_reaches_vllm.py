@@ -30,7 +30,8 @@ def test_a_request_with_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             url = f"{served.url}/v1/chat/completions"
             for headers in (traced, {}):
                 assert httpx.post(url, json=body, headers=headers, timeout=300).status_code == 200
-            sent = {"llm_request", "generate", "InferRequest", "encode"}  # each process when it likes
+            # Each process sends its spans when it likes.
+            sent = {"llm_request", "generate", "InferRequest", "encode"}
             eventually(lambda: sent <= {one.name for one in receiver.spans})
     names = {one.id: one.name for one in receiver.spans}
     parents = {one.name: names.get(one.parent) for one in receiver.spans}
