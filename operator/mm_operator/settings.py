@@ -12,7 +12,6 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from mm_api.base import ApiModel
-from mm_api.contract import VLLM_IMAGE
 from mm_api.v1alpha1 import UserIds
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.cluster.definition import DefinitionUse
@@ -24,14 +23,9 @@ BUILDER_VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(PlanSettings):
     """Everything the operator process is configured with; flags say what most of it is."""
 
-    runtime_image: str
-    """Image of inspect, build and serving pods where a model names none. No default: a tag that
-    does not exist would only show in pods that cannot start."""
-
-    vllm_image: str = VLLM_IMAGE
     lease_namespace: str = "multimodal-system"
     """The operator's own namespace: where the Lease lives."""
 
@@ -67,17 +61,9 @@ class Settings:
     it should be. Each round costs one list of the models, 500 a page."""
 
     prometheus: OwnPrometheusSettings = field(default_factory=OwnPrometheusSettings)
-    network: NetworkSpec = field(default_factory=NetworkSpec)
-    image_pull_secrets: tuple[str, ...] = ()
     gpu_hour_prices: tuple[tuple[str, float], ...] = ()
     """What a GPU costs in an hour, by product as nodes are labelled."""
 
-    tracing: TracingSettings | None = None
-    scrape_annotations: bool = True
-    user_ids: UserIds = "Fixed"
-    keda: bool = False
-    keda_authentication: str = ""
-    keda_auth_modes: str = ""
     leader_worker_set: bool = False
     scaling_interval_seconds: float = 15.0
     """Between two evaluations of the autoscaler; HPA's period, and a usual scrape interval."""
@@ -99,29 +85,6 @@ class Settings:
     identity: str = ""
     """Name in the Lease, unique over replicas and restarts."""
 
-    @property
-    def planning(self) -> PlanSettings:
-        """Return the part that planning reads."""
-        keda = KedaSettings(
-            addresses=self.prometheus.addresses,
-            match_labels=self.prometheus.match_labels,
-            insecure=self.prometheus.insecure,
-            authentication=self.keda_authentication,
-            auth_modes=self.keda_auth_modes,
-        )
-        return PlanSettings(
-            runtime_image=self.runtime_image,
-            vllm_image=self.vllm_image,
-            builder_version=BUILDER_VERSION,
-            scrape_annotations=self.scrape_annotations,
-            routed=bool(self.router_service),
-            user_ids=self.user_ids,
-            keda=keda if self.keda else None,
-            network=self.network,
-            image_pull_secrets=self.image_pull_secrets,
-            tracing=self.tracing,
-        )
-
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Return the settings of `mm-operator run`: flags over defaults; SystemExit(2): a wrong flag.
@@ -141,6 +104,15 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         server_name=given["prometheus_server_name"],
         insecure=given["prometheus_insecure_skip_verify"],
     )
+    given["keda"] = given["keda"] and KedaSettings(
+        addresses=given["prometheus"].addresses,
+        match_labels=given["prometheus"].match_labels,
+        insecure=given["prometheus"].insecure,
+        authentication=given["keda_authentication"],
+        auth_modes=given["keda_auth_modes"],
+    )
+    given["routed"] = bool(given["router_service"])
+    given["builder_version"] = BUILDER_VERSION
     pod = environment.get("POD_NAME") or socket.gethostname()
     given["identity"] = f"{pod}_{uuid.uuid4().hex[:8]}"
     return Settings(**{one.name: given[one.name] for one in fields(Settings)})
@@ -267,14 +239,23 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "Secret in each model's namespace, of models whose runtime.imagePullSecrets is empty",
     )
     run.add_argument(
-        "--keda", action="store_true", help="KEDA is in the cluster: autoscaling.engine KEDA works"
+        "--keda",
+        action="store_true",
+        default=None,
+        help="KEDA is in the cluster: autoscaling.engine KEDA works",
     )
-    flag(
-        "keda-authentication",
+    run.add_argument(
+        "--keda-authentication",
+        default="",
         metavar="NAME",
         help="ClusterTriggerAuthentication by which KEDA reads that Prometheus",
     )
-    flag("keda-auth-modes", metavar="MODES", help="what it holds: bearer, basic, tls")
+    run.add_argument(
+        "--keda-auth-modes",
+        default="",
+        metavar="MODES",
+        help="what it holds: bearer, basic, tls",
+    )
     run.add_argument(
         "--leader-worker-set",
         action="store_true",

@@ -41,7 +41,7 @@ def test_probes_reach_the_port_of_the_operator() -> None:
     (service,) = of_kind("Service")
     probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
 
-    assert container["ports"] == [{"name": "http", "containerPort": Settings("").port}]
+    assert container["ports"] == [{"name": "http", "containerPort": Settings("", "").port}]
     assert probes == [
         {"path": "/healthz", "port": "http"},
         {"path": "/healthz", "port": "http"},

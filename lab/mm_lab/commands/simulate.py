@@ -22,7 +22,7 @@ from mm_lab.simulation.score import Targets
 from mm_lab.simulation.slo_policy import SloPolicy
 from mm_operator.autoscaling import LatencyMetric, Objectives
 from mm_operator.autoscaling.wording import replicas
-from mm_operator.scaling.objectives import objectives_of
+from mm_operator.scaling.evaluation import objectives_of
 
 COLUMNS = ("at", "image_tokens", "text_tokens", "output_tokens")
 _LONGEST: Final = 31 * 86400.0

@@ -88,6 +88,9 @@ class PlanSettings:
     """The operator's own settings that change what is planned."""
 
     runtime_image: str
+    """Image of inspect, build and serving pods where a model names none. No default: a tag that
+    does not exist would only show in pods that cannot start."""
+
     builder_version: str
     vllm_image: str = VLLM_IMAGE
     scrape_annotations: bool = True

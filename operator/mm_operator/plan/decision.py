@@ -11,6 +11,8 @@ from mm_operator.model import (
     GarbageCollection,
     InspectDecision,
     Plan,
+    PodState,
+    Ref,
     RolloutDecision,
     Snapshot,
     Step,
@@ -22,7 +24,6 @@ from mm_operator.plan.engine_plan import PlannedEngine, WantedEngine, plan_for
 from mm_operator.plan.garbage_collection import decide_garbage_collection
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import job_inputs
-from mm_operator.plan.lost_gpus import replaced
 from mm_operator.plan.match import with_match
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout, still_rolls_by_turns
@@ -140,3 +141,20 @@ def _frozen(snapshot: Snapshot, problem: SpecError) -> Plan:
         problem=problem,
         frozen=True,
     )
+
+
+STARTS = 2
+"""Starts of a container that fail before its pod is replaced: the GPU may have come back meanwhile,
+and the back-off of the kubelet (10 s after the first) bounds how often pods are made."""
+
+
+def replaced(snapshot: Snapshot) -> frozenset[Ref]:
+    """Return the model's pods that are deleted for want of a GPU; their Deployments make others."""
+    pods = snapshot.observed.every_pod
+    return frozenset(Ref("Pod", pod.name) for pod in pods if is_stuck(pod))
+
+
+def is_stuck(pod: PodState) -> bool:
+    """Return whether starting its containers has not brought a pod's GPU back."""
+    lost = pod.gpu is not None and not pod.gpu.usable
+    return lost and pod.restarts >= STARTS - 1 and not (pod.ready or pod.terminating)

@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mm_api.v1alpha1 import MultimodalModelSpec, duration
-from mm_operator.autoscaling import ENCODERS, Decision, Objectives, SlotMember
+from mm_api.v1alpha1 import AutoscalingSpec, MultimodalModelSpec, duration
+from mm_operator.autoscaling import (
+    ENCODERS,
+    SETTLE_SECONDS,
+    Decision,
+    LatencyMetric,
+    LatencyObjective,
+    Objectives,
+    SlotMember,
+)
 from mm_operator.cluster.models import ModelRecord
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
-from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.reader import Answers
 from mm_operator.scaling.traffic import Reading, read_encoders, read_traffic
@@ -117,3 +124,28 @@ class Evaluation:
             objectives=self.objectives.latencies,
             now=now,
         )
+
+
+def objectives_of(spec: AutoscalingSpec, *, slots_per_replica: int) -> Objectives:
+    """Return the objectives of one model; `slots_per_replica`: requests that one runs at a time."""
+    fallback, window = spec.fallback, spec.behavior.scale_down.stabilization_window_seconds
+    return Objectives(
+        min_replicas=spec.min_replicas,
+        max_replicas=spec.max_replicas,
+        latencies=tuple(
+            LatencyObjective(
+                metric=LatencyMetric(one.metric),
+                percentile=one.percentile,
+                target_seconds=duration.parse(one.target).total_seconds(),
+            )
+            for one in spec.objectives
+        ),
+        slots_per_replica=slots_per_replica,
+        idle_seconds=duration.parse(spec.scale_to_zero_after).total_seconds(),
+        warm_replicas=spec.warm_replicas,
+        fallback_replicas=fallback.replicas if fallback else None,
+        fallback_ticks=fallback.failures if fallback else 0,
+        scale_up=spec.behavior.scale_up,
+        scale_down=spec.behavior.scale_down,
+        settle_seconds=SETTLE_SECONDS if window is None else float(window),
+    )

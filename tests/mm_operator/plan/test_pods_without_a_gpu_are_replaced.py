@@ -1,7 +1,7 @@
 """A pod whose GPU is lost is deleted, so that its Deployment makes another one with another GPU."""
 
 from mm_operator.model import GpuFault, PodState
-from mm_operator.plan.lost_gpus import is_stuck
+from mm_operator.plan.decision import is_stuck
 from support.cases import cases
 from support.imagined_cluster import ImaginedCluster
 from support.models import tiny_facts

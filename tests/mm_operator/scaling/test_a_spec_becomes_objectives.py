@@ -5,7 +5,7 @@ from typing import Any
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import LatencyMetric, LatencyObjective, Objectives, Tuning
 from mm_operator.autoscaling.demand import memory_seconds
-from mm_operator.scaling.objectives import objectives_of
+from mm_operator.scaling.evaluation import objectives_of
 from support.cases import cases
 from support.ticks import tick
 

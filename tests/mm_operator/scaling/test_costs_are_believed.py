@@ -5,8 +5,8 @@ from dataclasses import replace
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import RequestRate, Traffic, WorkCost
 from mm_operator.scaling.costs import Measured, believed, measured
+from mm_operator.scaling.evaluation import objectives_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
-from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import ScalingAuthority
 from support.cases import cases

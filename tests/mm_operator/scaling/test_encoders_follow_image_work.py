@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import ENCODERS, Decision
+from mm_operator.scaling.evaluation import objectives_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
-from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.traffic import PodSeries, Reading, read_encoders
 from support.cases import cases

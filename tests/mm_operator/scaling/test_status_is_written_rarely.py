@@ -6,8 +6,8 @@ from typing import Any
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import RequestRate, Traffic, WorkCost
 from mm_operator.scaling.costs import Measured
+from mm_operator.scaling.evaluation import objectives_of
 from mm_operator.scaling.model_autoscaler import REPUBLISH_SECONDS, ModelAutoscaler, Requested
-from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ColdStarts, ScaledPod, scaled_pod
 from mm_operator.scaling.traffic import Reading
 from mm_operator.scaling.view import ScalingAuthority, change

@@ -8,8 +8,8 @@ from mm_api.metrics import SCALING_METRICS
 from mm_api.v1alpha1 import AutoscalingSpec
 from mm_operator.autoscaling import RequestRate, Traffic
 from mm_operator.cluster.keys import Key
+from mm_operator.scaling.evaluation import objectives_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
-from mm_operator.scaling.objectives import objectives_of
 from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.samples import samples
 from mm_operator.scaling.traffic import Reading

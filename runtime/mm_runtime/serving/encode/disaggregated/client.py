@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from mm_api.rendezvous import order
 from mm_runtime.base.grpc_channel import CHANNEL, ENCODER_KEY, GRPC_KEY_PREFIX
-from mm_runtime.serving.encode.disaggregated.backoff import Backoff
 from mm_runtime.serving.encode.disaggregated.responses import (
     ExpectedFeatures,
     InvalidResponseError,
@@ -85,6 +85,35 @@ class EncoderChannel:
 
     def close(self) -> None:
         self._channel.close()
+
+
+FIRST_SECONDS = 1.0
+"""After the first failure: an encoder whose server was started again is back in seconds."""
+
+LONGEST_SECONDS = 30.0
+"""An encoder that hangs costs one request its time-out in each of these."""
+
+
+@dataclass
+class Backoff:
+    """When each encoder may be called again; times are of a clock that only goes forward."""
+
+    _until: dict[str, float] = field(default_factory=dict)
+    _last: dict[str, float] = field(default_factory=dict)
+
+    def failed(self, encoder: str, now: float) -> None:
+        if self.is_backing_off(encoder, now):
+            return  # another request of the same moment has said so
+        seconds = min(self._last.get(encoder, FIRST_SECONDS / 2) * 2, LONGEST_SECONDS)
+        self._last[encoder] = seconds
+        self._until[encoder] = now + seconds
+
+    def answered(self, encoder: str) -> None:
+        self._until.pop(encoder, None)
+        self._last.pop(encoder, None)
+
+    def is_backing_off(self, encoder: str, now: float) -> bool:
+        return now < self._until.get(encoder, now)
 
 
 class EncoderClient:

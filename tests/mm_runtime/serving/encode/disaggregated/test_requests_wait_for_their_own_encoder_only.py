@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm_api.rendezvous import order
-from mm_runtime.serving.encode.disaggregated.backoff import FIRST_SECONDS, LONGEST_SECONDS, Backoff
-from mm_runtime.serving.encode.disaggregated.client import EncoderError, FallbackReason
+from mm_runtime.serving.encode.disaggregated.client import (
+    FIRST_SECONDS,
+    LONGEST_SECONDS,
+    Backoff,
+    EncoderError,
+    FallbackReason,
+)
 from mm_runtime.serving.encode.disaggregated.dispatcher import EncoderDispatcher
 from mm_runtime.serving.encode.encoding import Outputs
 from mm_runtime.serving.encode.queue import EncodeQueue, Results

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
-from mm_runtime.serving.encode.disaggregated import backoff
+from mm_runtime.serving.encode.disaggregated import client as client_module
 from mm_runtime.serving.encode.disaggregated.client import (
     OWN_IDENTITY,
     EncoderClient,
@@ -236,8 +236,8 @@ def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
 
 
 def test_the_next_encoder_is_queried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "FIRST_SECONDS", 600.0)
-    monkeypatch.setattr(backoff, "LONGEST_SECONDS", 600.0)
+    monkeypatch.setattr(client_module, "FIRST_SECONDS", 600.0)
+    monkeypatch.setattr(client_module, "LONGEST_SECONDS", 600.0)
     bad = _features(**{TABLE: HOLED})
     with (
         scripted_encoder(lambda: bad) as (strange, requested),
