@@ -63,7 +63,7 @@ _ENGINES = 100_000
 _PROCESS_FAULTS = ("kill-leader", "kill-both", "stop-leader", "restart-leader")
 _LIVES = ("stays", "scaled", "changed", "built-again", "deleted", "made-again", "child-deleted")
 _PAUSED_SECONDS = 30.0
-"""The Lease has 15 s: the other replica leads when the paused one wakes."""
+"""The Lease has 8 s: the other replica leads when the paused one wakes."""
 
 
 @dataclass
