@@ -22,7 +22,7 @@ PYTEST ?= $(BIN)/pytest
 # Of `make test`. Three kept two cores busy without a pause, and two tests ran out of time.
 LANES ?= 2
 
-.PHONY: help nightly gpu-test twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench screenshots demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test groups-test check lint docs release size format types generate generated lock clean
+.PHONY: help nightly gpu-test faults soak twin twin-test env-vllm vllm-test bench-autoscaling bench-gateway openai-test generated-requests env demo demo-autoscaling demo-bench screenshots demo-down programs unit coverage test test-faults engine-test mutants flakes python-test adversarial-test observability-test keda-test inference-test gateway-api-test groups-test check lint docs release size format types generate generated lock clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -76,6 +76,9 @@ test-faults: env ## The tests that take minutes: faults on the real cluster, one
 
 faults: env ## N=1000 lives of models on LANES=2 real control planes, each with a fault: SEED=1; bench/operator/results
 	$(BIN)/python bench/operator/faulty_lives.py --scenarios $(or $(N),1000) --seed $(or $(SEED),1) --lanes $(LANES)
+
+soak: env ## MINUTES=120 of requests, edits, kills and faults; what grows in operator, router, gateway or Triton: bench/operator/results
+	nice -n 10 $(BIN)/python bench/operator/system_soak.py --minutes $(or $(MINUTES),120)
 
 adversarial-test: env ## Attack a real gateway and a real operator; prints what each attack cost others
 	$(PYTEST) -m adversarial -rA tests/adversarial

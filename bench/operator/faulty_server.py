@@ -25,9 +25,10 @@ _OWN_HEADERS = frozenset(
     {"host", "connection", "transfer-encoding", "content-length", "accept-encoding"}
 )
 
-FAULTS = ("cut", "slow", "429", "500", "503", "410", "lost-answer")
-"""cut: no connection, and those that are open end. 410: watches have expired. lost-answer: the
-request acts, and its client never learns so."""
+FAULTS = ("cut", "slow", "429", "500", "503", "410", "expired", "lost-answer")
+"""cut: no connection, and those that are open end. expired: an event of each watch says so, as an
+API server does. 410: its HTTP status does, which ends kopf and with it the operator. lost-answer:
+the request acts, and its client never learns so."""
 
 
 class FaultyServer:
@@ -45,7 +46,7 @@ class FaultyServer:
     def become(self, fault: str) -> None:
         """Have a fault of `FAULTS` from now on; empty: none."""
         self.fault = fault
-        if fault in {"cut", "410"}:
+        if fault in {"cut", "410", "expired"}:
             for task in tuple(self._open):
                 task.cancel()
 
@@ -70,6 +71,8 @@ class FaultyServer:
             await asyncio.sleep(_DELAY_SECONDS)
         if meets and (fault.isdigit() and (fault != "410" or watch)):
             return _refused(int(fault))
+        if meets and fault == "expired" and watch:
+            return web.json_response({"type": "ERROR", "object": _status(410)})
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _OWN_HEADERS}
         headers["Accept-Encoding"] = "identity"
         url = f"{self._target}{request.raw_path}"
@@ -98,8 +101,13 @@ def _dropped(request: web.Request) -> web.StreamResponse:
 
 
 def _refused(status: int) -> web.Response:
+    headers = {"Retry-After": "1"} if status == 429 else {}  # noqa: PLR2004  # Too Many Requests
+    return web.json_response(_status(status), status=status, headers=headers)
+
+
+def _status(status: int) -> dict[str, Any]:
     reasons = {429: "TooManyRequests", 410: "Expired", 500: "InternalError"}
-    document = {
+    return {
         "kind": "Status",
         "apiVersion": "v1",
         "status": "Failure",
@@ -107,8 +115,6 @@ def _refused(status: int) -> web.Response:
         "reason": reasons.get(status, "ServiceUnavailable"),
         "code": status,
     }
-    headers = {"Retry-After": "1"} if status == 429 else {}  # noqa: PLR2004  # Too Many Requests
-    return web.json_response(document, status=status, headers=headers)
 
 
 @asynccontextmanager

@@ -133,12 +133,15 @@ def fit(seconds: Sequence[float], values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def growing(lines: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
-    """Return what grows: by more than its bound, and by more than chance explains."""
+def growing(
+    lines: Mapping[str, Mapping[str, Mapping[str, float]]], *, surely: bool = True
+) -> list[str]:
+    """Return what grows by more than its bound: surely, or within the 95 % interval only."""
     return [
         f"{name}: {measure} grows by {line['per_hour']} +- {line['plus_or_minus']} an hour,"
         f" the bound is {BOUNDS[measure]:g}"
         for name, measures in lines.items()
         for measure, line in measures.items()
-        if line["per_hour"] > BOUNDS[measure] and line["per_hour"] > line["plus_or_minus"]
+        if line["per_hour"] > BOUNDS[measure]
+        and surely == (line["per_hour"] - line["plus_or_minus"] > BOUNDS[measure])
     ]

@@ -51,6 +51,13 @@ class Traffic:
                 (kind,) = self._random.choices(list(_KINDS), list(_KINDS.values()))
                 group.create_task(self._count(session, kind))
 
+    async def burst(self) -> None:
+        """Send many images at once: each decoder process loads what it needs with its first."""
+        timeout = aiohttp.ClientTimeout(total=_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            for _ in range(4):
+                await asyncio.gather(*(self._count(session, "image") for _ in range(16)))
+
     async def _count(self, session: aiohttp.ClientSession, kind: str) -> None:
         try:
             result = await self._send(session, kind)

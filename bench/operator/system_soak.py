@@ -59,9 +59,9 @@ from mm_api.documents.serving_plan import ServingPlan  # noqa: E402
 from mm_devcluster.cluster import ClusterInfo  # noqa: E402
 from mm_operator.cluster.client import Client  # noqa: E402
 from mm_operator.cluster.resources import (  # noqa: E402
-    CHILDREN,
     CONFIG,
     DEPLOYMENT,
+    JOB,
     MODEL,
     POD,
     SERVICE,
@@ -77,12 +77,12 @@ SAMPLE_SECONDS = 10.0
 OBJECTS_SECONDS = 60.0
 REPORT_SECONDS = 600.0
 SERVED = "model-00000"
-OTHERS = range(1, 11)
+OTHERS = range(1, 7)
 """Numbers of models that have no server: operator and router see them change."""
 NODE = "soak-node"
 _PERIODS = {"edit": 25.0, "rollout": 240.0, "pod": 180.0, "gateway": 300.0, "api": 210.0}
 """Seconds between two events of a kind. Chosen: the first 250 s have one of each."""
-_API_FAULTS = ("cut", "410", "429", "500", "lost-answer")
+_API_FAULTS = ("cut", "expired", "429", "500", "lost-answer")
 _API_SECONDS = 4.0
 
 
@@ -222,6 +222,7 @@ class Events:
         self._site = site
         self._kubelet = kubelet
         self._random = random.Random(f"events/{seed}")  # noqa: S311  # reproducible
+        self._memory = 4
         self.counted: Counter[str] = Counter()
 
     async def run(self) -> None:
@@ -259,10 +260,11 @@ class Events:
         chosen = self._random
         name = f"model-{(number := chosen.choice(OTHERS)):05}"
         kind = chosen.choice(("scaled", "changed", "built again", "made again", "child deleted"))
+        # Four specs of a model, no more: the operator remembers 256, which would look like a leak.
         specs: dict[str, dict[str, Any]] = {
-            "scaled": {"replicas": chosen.randrange(4)},
-            "changed": {"runtime": _memory(chosen)},
-            "built again": {"engine": {"maxBatchSize": chosen.choice((2, 4, 8))}},
+            "scaled": {**_spec(4), "replicas": 2},
+            "changed": _spec(5),
+            "built again": {**_spec(4), "engine": {"maxBatchSize": 8}},
         }
         if kind in specs:
             await self._client.merge(MODEL, NAMESPACE, name, {"spec": specs[kind]})
@@ -279,7 +281,8 @@ class Events:
         return f"model {kind}"
 
     async def _roll_out(self) -> str:
-        spec = {"runtime": _memory(self._random)}
+        self._memory = 9 - self._memory
+        spec = {"runtime": _spec(self._memory)["runtime"]}
         await self._client.merge(MODEL, NAMESPACE, SERVED, {"spec": spec})
         return "rollout of the served model"
 
@@ -315,9 +318,9 @@ class Events:
         return f"API server: {fault}"
 
 
-def _memory(chosen: random.Random) -> dict[str, Any]:
-    # Few of them: the operator remembers 256 specs, and so many others would look like a leak.
-    return {"resources": {"limits": {"memory": f"{chosen.randrange(4, 9)}Gi"}}}
+def _spec(gibibytes: int) -> dict[str, Any]:
+    memory = {"resources": {"limits": {"memory": f"{gibibytes}Gi"}}}
+    return {"replicas": 1, "runtime": memory, "engine": {"maxBatchSize": 4}}
 
 
 class Measuring:
@@ -362,7 +365,7 @@ class Measuring:
             self._sampler.add(name, "metric_series", at, series)
 
     async def _count_objects(self, at: float) -> None:
-        for resource in (*CHILDREN, POD):
+        for resource in (CONFIG, SERVICE, JOB, DEPLOYMENT):  # others follow the replicas
             pages = self._client.list(resource, NAMESPACE, metadata_only=True)
             number = sum([len(page) async for page, _ in pages])
             self._sampler.add(f"cluster/{resource.plural}", "objects", at, number)
@@ -384,6 +387,8 @@ async def soak(options: argparse.Namespace) -> dict[str, Any]:
         site = await asyncio.to_thread(Site, stack.enter_context(ExitStack()), folder, cluster)
         os.environ["PYTHONPATH"] = str(Path(__file__).with_name("counted"))
         os.environ["MM_SOAK_COUNTS"] = str(counts)
+        if options.collect:
+            os.environ["MM_SOAK_COLLECT"] = "yes"
         triton = site.start_triton()
         for address in (site.steady, site.killed):
             site.start_gateway(address)
@@ -416,6 +421,7 @@ async def soak(options: argparse.Namespace) -> dict[str, Any]:
             "triton": f"http://{site.steady}:{METRICS_PORT}/metrics",
         }
         sampler = Sampler(roots, counts)
+        await traffic.burst()
         tasks += [asyncio.create_task(one) for one in (traffic.run(), events.run())]
         warm_up = options.minutes * 60 * options.warm_up
 
@@ -432,7 +438,8 @@ async def soak(options: argparse.Namespace) -> dict[str, Any]:
                 task.result()  # raises what ended it
         lines = sampler.fitted(warm_up)
         return {
-            "command": f"bench/operator/system_soak.py --minutes {options.minutes:g}",
+            "command": f"bench/operator/system_soak.py --minutes {options.minutes:g}"
+            + " --collect" * options.collect,
             "date": datetime.now(UTC).date().isoformat(),
             "machine": started_on,
             "note": options.note,
@@ -447,6 +454,7 @@ async def soak(options: argparse.Namespace) -> dict[str, Any]:
             "requests_of_operator_and_router_that_met_a_fault": server.met,
             "bounds_per_hour": BOUNDS,
             "grows": growing(lines),
+            "undecided": growing(lines, surely=False),
             "processes": lines,
         }
 
@@ -475,6 +483,11 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=1.5, help="requests a second")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--warm-up", type=float, default=0.2, help="part of the time")
+    parser.add_argument(
+        "--collect",
+        action="store_true",
+        help="collect Python's garbage before each count: what grows then is no garbage that waits",
+    )
     parser.add_argument("--keep", help="a folder that is made for logs and counts")
     parser.add_argument("--note", default="", help="what else the machine did")
     options = parser.parse_args()

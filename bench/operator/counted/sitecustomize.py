@@ -23,6 +23,8 @@ def _count(folder: Path) -> None:
     name, rounds = str(os.getpid()), 0
     while True:
         time.sleep(_SECONDS)
+        if os.environ.get("MM_SOAK_COLLECT"):
+            gc.collect()
         partial = folder / f"{name}.next"
         partial.write_text(str(sys.getallocatedblocks()))
         partial.replace(folder / name)
