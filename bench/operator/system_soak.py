@@ -7,7 +7,8 @@ processes; the kubelet's part is played. Two gateways with addresses of their ow
 one Triton: one lives from the beginning to the end, the other one is killed each five minutes.
 Beside requests (`soak_traffic.py`) come edits, rollouts, pods and models that are deleted, and
 faults of the API server. Processes are sampled each ten seconds, objects of the cluster each
-minute; lines are fitted to what comes after the warm-up. Exit code 1: something grows (`slopes.py`
+minute; lines are fitted to what comes after the warm-up, a fifth of the time. Pools and allocators
+settle for 15 minutes, so run it for 75 or more. Exit code 1: something grows (`slopes.py`
 has the bounds). Requests that ended as none of their kind should are listed: streams of a gateway
 that is killed have no other end.
 """
@@ -435,7 +436,7 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     result = asyncio.run(soak(options))
-    write_result("system_soak", result)
+    write_result("system_soak_collected" if options.collect else "system_soak", result)
     return 1 if result["grows"] or result["failed"] else 0
 
 
