@@ -49,12 +49,12 @@ def _row(
     allowed: Iterable[Scalar] = (),
     instead: str = "",
     more: str = "",
-    withoutGpu: bool = False,  # noqa: N803 (as the data has it)
+    without_gpu: bool = False,
 ) -> Unsupported:
     # Usual is the one allowed value, or no field; `more` follows.
     values = tuple(allowed)
     usual = f"set {path} to {json.dumps(values[0]).strip(_QUOTE)}" if values else "remove the field"
-    return Unsupported(path, values, what, (instead or usual) + more, tuple(backends), withoutGpu)
+    return Unsupported(path, values, what, (instead or usual) + more, tuple(backends), without_gpu)
 
 
 _ROWS: Final = files("mm_api.v1alpha1") / "unsupported.json"
