@@ -184,6 +184,17 @@ def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def to_host(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in memory of the processor.
+
+    From a GPU in pinned memory, which torch keeps for the next one: into other memory the driver
+    copies twice, and large pieces are new pages each time.
+    """
+    if not is_gpu(tensor.device):
+        return tensor
+    return torch.empty_like(tensor, device=CPU, pin_memory=True).copy_(tensor)
+
+
 def fetching(tensor: torch.Tensor) -> Callable[[], list[Any]]:
     """Begin to copy a tensor to the processor; return what waits for that and returns its values.
 

@@ -15,6 +15,7 @@ from mm_runtime.serving.encode.queue import CLOSE_SECONDS, EncodeQueue, Results
 from mm_runtime.serving.tensors import Tensors
 from mm_runtime.settings import EXIT_SECONDS
 from support.encoder_requests import SECONDS, Submitted, image_tensors, reads
+from support.eventually import eventually
 from support.middle_llava import build_middle_llava, new_image
 from support.real_gateway import run_pair
 
@@ -26,13 +27,14 @@ class _Encoder(Submitted):
     batches: list[list[int]] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
 
-    def queue(self, together: int) -> EncodeQueue:
+    def queue(self, together: int, senders: int = 0) -> EncodeQueue:
         return EncodeQueue(
             self.encode,
             reads=reads,
             together=together,
             begins=lambda: None,
             waited=self.waits.append,
+            senders=senders,
         )
 
     def encode(self, requests: Sequence[Tensors]) -> Results:
@@ -86,6 +88,25 @@ def test_a_defect_is_reported_and_the_next_image_encoded() -> None:
 
     assert [encoder.answer(), encoder.answer()] == [(0, "the engine is broken"), (2, "TABLE")]
     waiting.close()
+
+
+def test_the_next_image_is_encoded_while_one_is_sent() -> None:
+    """One more at the most: features of two batches are held."""
+    encoder, may_leave = _Encoder(), threading.Event()
+    encoder.may_go.set()
+
+    def sends(_: Outputs | Exception) -> None:
+        may_leave.wait(SECONDS)
+
+    waiting = encoder.queue(together=1, senders=1)
+    for number in range(3):
+        waiting.submit(image_tensors(number), sends)
+    eventually(lambda: encoder.batches == [[0], [1]])
+    waiting.close(0.1)
+    assert encoder.batches == [[0], [1]]
+    may_leave.set()
+    waiting.close(SECONDS)
+    assert encoder.batches == [[0], [1], [2]]
 
 
 def test_the_end_waits_for_what_was_put() -> None:

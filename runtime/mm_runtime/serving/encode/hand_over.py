@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mm_runtime.serving.device import as_tensor, wait_for
+from mm_runtime.serving.device import CPU, as_tensor, sent, wait_for
 from mm_runtime.serving.tensor_names import MADE_ON_GPU
 
 FEATURES = ("OUT_PROMPT_EMBEDDING_TABLE", "ENCODER_INPUT_FEATURES")
@@ -31,13 +31,14 @@ class HandOver:
 
     def place(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs with features on the device; without features they stay as is."""
-        placed = {
-            name: as_tensor(outputs[name], self._device, self._dtype).contiguous()
-            for name in FEATURES
-            if name in outputs
-        }
+        placed = {name: self._placed(outputs[name]) for name in FEATURES if name in outputs}
         if not placed:
             return dict(outputs)
         wait_for(self._device)
         announced = {MADE_ON_GPU: np.array([[True]])} if self._announced else {}
         return {**outputs, **placed, **announced}
+
+    def _placed(self, rows: Any) -> torch.Tensor:
+        if isinstance(rows, np.ndarray):
+            rows = sent(as_tensor(rows, CPU), self._device)
+        return as_tensor(rows, self._device, self._dtype).contiguous()

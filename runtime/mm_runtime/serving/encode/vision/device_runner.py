@@ -9,7 +9,7 @@ import torch
 
 from mm_runtime.images.normalisation import CHANNELS, VALUES, Normalisation
 from mm_runtime.serving.captures import capture_on
-from mm_runtime.serving.device import as_tensor
+from mm_runtime.serving.device import as_tensor, to_host
 from mm_runtime.serving.encode.vision.pixel_bytes import PIXELS
 from mm_runtime.serving.encode.vision.runner import Inputs, Rows, RunnerOptions
 
@@ -51,7 +51,7 @@ class DeviceRunner:
         if self._leave_as is None:
             return features.float().cpu().numpy()
         # Converted before the copy: in 16 bits it has half of the bytes, and none is left to do.
-        return features.to(self._leave_as).cpu()
+        return to_host(features.to(self._leave_as))
 
     def _on_device(self, values: Any) -> torch.Tensor:
         tensor = as_tensor(values, self._device)
