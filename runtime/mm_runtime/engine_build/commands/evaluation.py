@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mm_api.evaluation import evaluation_cost
 from mm_runtime.base.durable import write_durably
+from mm_runtime.base.importing import importing
 from mm_runtime.engine_build.commands.checkpoint_folder import link_parts
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
@@ -41,7 +42,10 @@ def keep_evaluation(context: StepContext) -> None:
         return
     try:
         # Torch alone is more than a container may have that had only to copy files.
-        from mm_runtime.engine_build.commands.checkpoint_answers import answers_of  # noqa: PLC0415
+        with importing():
+            from mm_runtime.engine_build.commands.checkpoint_answers import (  # noqa: PLC0415
+                answers_of,
+            )
 
         evaluation = answers_of(plan, _checkpoint_folder(context))
     except WeightsUnusableError:

@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import torch
 
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.families import FAMILIES
+from mm_runtime.base.importing import importing
 from mm_runtime.engine_build.commands import vision_samples
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.commands.towers import load_tower
-from mm_runtime.engine_build.commands.towers.fusing import fuse
-from mm_runtime.engine_build.commands.towers.tower import Tower
 from mm_runtime.engine_build.commands.verify_weights import compare_with_class
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.encode.vision.load import EXTRAS
 from mm_runtime.serving.encode.vision.session import ONNX, TORCH, TOWER
+
+with importing():
+    import onnx
+    import torch
+
+    from mm_runtime.engine_build.commands.towers import load_tower
+    from mm_runtime.engine_build.commands.towers.fusing import fuse
+    from mm_runtime.engine_build.commands.towers.tower import Tower
 
 log = logging.getLogger(__name__)
 

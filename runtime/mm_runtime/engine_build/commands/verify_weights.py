@@ -11,6 +11,7 @@ from pathlib import Path
 from mm_api.documents.model_facts import InspectReason, ModelFacts
 from mm_api.evaluation import PROCESS_BYTES
 from mm_api.families import FAMILIES
+from mm_runtime.base.importing import importing
 from mm_runtime.engine_build.checkpoint_steps import has_class
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.memory_limit import memory_limit
@@ -65,8 +66,9 @@ def _release() -> int:
 def compare_with_class(facts: ModelFacts, folder: Path) -> None:
     """Load the class of a checkpoint, or of its language model, onto no device."""
     # Torch alone is more than a container may have that had only to copy files.
-    from mm_runtime.engine_build.commands.towers import vila  # noqa: PLC0415
-    from mm_runtime.reference_engine.language_model import load_nowhere  # noqa: PLC0415
+    with importing():
+        from mm_runtime.engine_build.commands.towers import vila  # noqa: PLC0415
+        from mm_runtime.reference_engine.language_model import load_nowhere  # noqa: PLC0415
 
     family = FAMILIES[facts.family]
     load_nowhere(family, folder, facts.quantization)

@@ -10,27 +10,30 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from mm_api.metrics import DECODE_BATCH
-from mm_runtime.reference_engine.engine import Engine
-from mm_runtime.reference_engine.guides import Guides
-from mm_runtime.reference_engine.load import load_engine
-from mm_runtime.reference_engine.options import Ending
-from mm_runtime.serving.device import copier_of, device_of
-from mm_runtime.serving.generate.gauges import RequestGauges, ReuseGauges
-from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
-from mm_runtime.serving.generate.input_reader import InputReader
-from mm_runtime.serving.generate.request import GuideRequest, Request
-from mm_runtime.serving.gpu_guard import guard_of, loading
-from mm_runtime.serving.metrics.families import end_metrics
-from mm_runtime.serving.metrics.histograms import HistogramGauges
-from mm_runtime.serving.prompts.tokens import TextCodec
-from mm_runtime.serving.send.response_sender import (
-    RESPONSE_SENDERS,
-    ResponseSender,
-    ResponseSenders,
-)
-from mm_runtime.serving.send.stream import ResponseSink
-from mm_runtime.serving.tensors import Tensors, scalar
-from mm_runtime.serving.triton import ModelSettings
+from mm_runtime.base.importing import importing
+
+with importing():
+    from mm_runtime.reference_engine.engine import Engine
+    from mm_runtime.reference_engine.guides import Guides
+    from mm_runtime.reference_engine.load import load_engine
+    from mm_runtime.reference_engine.options import Ending
+    from mm_runtime.serving.device import copier_of, device_of
+    from mm_runtime.serving.generate.gauges import RequestGauges, ReuseGauges
+    from mm_runtime.serving.generate.generation import is_streaming, read_request, shown_prompt
+    from mm_runtime.serving.generate.input_reader import InputReader
+    from mm_runtime.serving.generate.request import GuideRequest, Request
+    from mm_runtime.serving.gpu_guard import guard_of, loading
+    from mm_runtime.serving.metrics.families import end_metrics
+    from mm_runtime.serving.metrics.histograms import HistogramGauges
+    from mm_runtime.serving.prompts.tokens import TextCodec
+    from mm_runtime.serving.send.response_sender import (
+        RESPONSE_SENDERS,
+        ResponseSender,
+        ResponseSenders,
+    )
+    from mm_runtime.serving.send.stream import ResponseSink
+    from mm_runtime.serving.tensors import Tensors, scalar
+    from mm_runtime.serving.triton import ModelSettings
 
 MILLISECONDS = 1000
 
