@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_edge.errors import InvalidRequestError
+from mm_runtime.base.bounded_templates import NotSoonWrittenError, soon_written
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
 from mm_runtime.gateway.api.messages import texts_of
@@ -133,8 +134,9 @@ class Preparation:
         processors = detailed(self.layout.image_processor, chat.images)
         ahead = self._images.ahead(chat.images, processors, salt)
         async with ahead if chat.images else nullcontext(_no_images) as load:
-            # The template is the checkpoint's, and may take long.
-            prompts = await beside(self._write, request, chat)
+            prompts = self._soon_written(request, chat) if is_short else None
+            if prompts is None:
+                prompts = await beside(self._write, request, chat)
             chats = await self._prepare_chats(request, prompts, salt, load)
         return PreparedRequest(tuple(chats))
 
@@ -337,6 +339,16 @@ class Preparation:
             ]
         assert chat_prompt is not None  # noqa: S101  # it has split the request
         return [_Parsed(chat_prompt.write(chat), "messages", chat)]
+
+    def _soon_written(
+        self, request: ChatRequest | CompletionRequest, chat: Conversation
+    ) -> list[_Parsed] | None:
+        """Return the prompts; None: the checkpoint's template takes longer than a thread costs."""
+        try:
+            with soon_written():
+                return self._write(request, chat)
+        except NotSoonWrittenError:
+            return None
 
     async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
         count = partial(self.layout.text_tokens, prompt, marks, video=video)
