@@ -8,6 +8,7 @@ import contextlib
 import logging
 import socket
 import threading
+import time
 from collections.abc import Sequence
 
 from mm_api.hosts import host_port
@@ -24,22 +25,18 @@ class Hosts:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
-        self._closed = threading.Event()
         self._current: tuple[str, ...] = ()
         self._resolve()
-        self._thread = threading.Thread(target=self._run, name="encoder-hosts", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="encoder-hosts", daemon=True).start()
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """IP:PORT of every encoder as last looked up, sorted."""
         return self._current
 
-    def close(self) -> None:
-        self._closed.set()
-
     def _run(self) -> None:
-        while not self._closed.wait(LOOKUP_SECONDS):
+        while True:
+            time.sleep(LOOKUP_SECONDS)
             self._resolve()
 
     def _resolve(self) -> None:
