@@ -189,9 +189,7 @@ def refuse_unserved(request: BaseModel, backend: str, *, calls_missing: str = ""
     table = AUDIO_PARAMETERS if isinstance(request, TranscriptionRequest) else PARAMETERS
     if calls_missing and isinstance(request, ChatRequest):
         _refuse_calls(request, calls_missing)
-    for name in type(request).model_fields:
-        if name not in request.model_fields_set:
-            continue
+    for name in filter(request.model_fields_set.__contains__, type(request).model_fields):
         parameter, value = table[name], getattr(request, name)
         if backend in parameter.acts or is_unused(value, parameter.unused):
             continue
