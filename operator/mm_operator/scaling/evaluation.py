@@ -123,6 +123,7 @@ class Evaluation:
             series=self.series,
             objectives=self.objectives.latencies,
             now=now,
+            encoded_elsewhere=self.requested.encoded_elsewhere,
         )
 
 

@@ -54,10 +54,6 @@ class Requested:
     """Name of `spec.runtime.gpu.slot`; empty: the model takes turns with no other."""
     encoded_elsewhere: bool = False
     """Encoders in pods of their own encode its images."""
-    starved: bool = False
-    """There are too few of them."""
-    encoding: float = 0.0
-    """Requests whose images are with them: in flight, and in no slot."""
 
 
 class ModelAutoscaler:
@@ -109,8 +105,9 @@ class ModelAutoscaler:
         pods: Sequence[ScaledPod],
         reading: Reading,
         now: float,
+        starved: bool = False,
     ) -> Decision:
-        """Run the policy and remember its decision."""
+        """Run the policy and remember its decision; `starved`: there are too few encoders."""
         self.cold_starts.see(pods)
         if reading.costs:  # else pods are new and reported none yet: what is known holds
             self.cost, self.cost_problem = believed(reading.costs, self.cost)
@@ -123,9 +120,6 @@ class ModelAutoscaler:
             self._unschedulable_since = None
         elif self._unschedulable_since is None:
             self._unschedulable_since = min(pod.created_at for pod in pods if pod.unschedulable)
-        traffic = reading.traffic
-        if traffic is not None and requested.encoding:
-            traffic = replace(traffic, in_flight=max(0.0, traffic.in_flight - requested.encoding))
         observation = Observation(
             at=now,
             replicas=requested.replicas,
@@ -133,11 +127,11 @@ class ModelAutoscaler:
             unschedulable=waiting,
             unschedulable_seconds=now - (self._unschedulable_since or now),
             cold_start_seconds=self.cold_starts.seconds(),
-            traffic=traffic,
+            traffic=reading.traffic,
             traffic_problem=reading.problem and f"{reading.problem.rstrip('.')}.",
             held=requested.held,
             hold_problem=requested.hold_problem or "",
-            starved=requested.starved,
+            starved=starved,
         )
         objectives = replace(objectives, cost=self.cost)
         may_start = requested.replicas or not requested.slot

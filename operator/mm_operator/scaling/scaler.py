@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, groupby
 from typing import Any
 
 from mm_api import labels
@@ -171,11 +172,12 @@ class Scaler:
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
             try:
-                evaluation, encoders = self._evaluation_of(key), self._encoders_of(key)
+                # Encoders go first: what waits for them at this tick is no load of the model.
+                both = self._encoders_of(key), self._evaluation_of(key)
             except Exception:  # noqa: BLE001  # one model's defect must not stop the others
                 _LOG.exception("%s could not be observed; replicas are unchanged", key)
                 continue
-            evaluations += [one for one in (evaluation, encoders) if one is not None]
+            evaluations += [one for one in both if one is not None]
         return evaluations
 
     def _evaluation_of(self, key: Key, *, waking: bool = False) -> Evaluation | None:
@@ -195,8 +197,6 @@ class Scaler:
         if self._is_behind(record):
             return None
         mover = record.replicas_set_by.manager
-        encoders = self._autoscalers.get(encoders_of(record.uid))
-        last = encoders.decision if encoders else None
         requested = Requested(
             spec.autoscaling,
             spec.replicas,
@@ -206,8 +206,6 @@ class Scaler:
             hold_problem=self.hold_problem and self.hold_problem(key.namespace),
             slot=spec.runtime.gpu.slot or "",
             encoded_elsewhere=is_disaggregated(spec),
-            starved=encoders is not None and self.clock() < encoders.short_until,
-            encoding=last.inputs.get("inFlightRequests", 0.0) if last else 0.0,
         )
         pods = self._pods_of(key)
         pod_names = autoscaler.names(pods, self.clock())
@@ -304,8 +302,9 @@ class Scaler:
             await self._decide_all(batch)
 
         async with asyncio.TaskGroup() as group:
-            for first in range(0, len(evaluations), _BATCH):
-                group.create_task(one(evaluations[first : first + _BATCH]))
+            models = [list(both) for _, both in groupby(evaluations, lambda one: one.record.key)]
+            for first in range(0, len(models), _BATCH):
+                group.create_task(one(list(chain(*models[first : first + _BATCH]))))
 
     async def _read(self, client: Prometheus, evaluations: Sequence[Evaluation]) -> None:
         """Fill in what Prometheus knows, or why it does not."""
@@ -341,6 +340,7 @@ class Scaler:
     async def _decide(self, evaluation: Evaluation) -> None:
         now, requested, autoscaler = self.clock(), evaluation.requested, evaluation.autoscaler
         encodes = evaluation.servers is not None
+        encoders = self._autoscalers.get(encoders_of(evaluation.uid))
         if not encodes and autoscaler.others_moved(requested, now):
             self.conflicts.suspect(evaluation.record.key)
         decision = evaluation.turn or autoscaler.decide(
@@ -349,6 +349,7 @@ class Scaler:
             pods=evaluation.pods,
             reading=evaluation.read(now),
             now=now,
+            starved=encoders is not None and now < encoders.short_until,
         )
         autoscaler.decision = decision
         authority = ScalingAuthority() if encodes else self._authority(evaluation, now)

@@ -94,6 +94,7 @@ def read_traffic(
     series: Mapping[Address, PodSeries],
     objectives: Sequence[LatencyObjective],
     now: float,
+    encoded_elsewhere: bool = False,
 ) -> Reading:
     """Return what the pods of one model saw.
 
@@ -104,6 +105,7 @@ def read_traffic(
         series: the answers of this tick.
         objectives: which percentiles are needed.
         now: Unix seconds.
+        encoded_elsewhere: requests whose images are with encoders take no slot.
     """
     ready = [pod for pod in pods if pod.ready and not pod.terminating]
     fresh = [pod for pod in ready if _is_fresh(series.get((namespace, pod.name)))]
@@ -117,12 +119,14 @@ def read_traffic(
     # Pods of which nothing is known get as much as the others: a Service spreads evenly.
     factor = (len(fresh) + missing) / len(fresh) if fresh else 1.0
     values, attainment = _latencies(served, objectives)
+    inside = _sum(served, "running") + _sum(served, "waiting")
+    encoding = _sum(served, "encoding") if encoded_elsewhere else 0.0
     return Reading(
         Traffic(
             fast=_request_rate(known, "fast", factor),
             steady=_request_rate(known, "steady", factor),
             mean_output_tokens=_mean_output(known),
-            in_flight=factor * (_sum(served, "running") + _sum(served, "waiting")),
+            in_flight=factor * max(0.0, inside - encoding),
             latencies=values,
             newest=_newest(known, factor),
             running=factor * _sum(served, "running"),

@@ -2,13 +2,21 @@
 
 from dataclasses import replace
 
+import pytest
+from aiohttp import web
+
+from mm_api.labels import Component
 from mm_api.v1alpha1 import AutoscalingSpec
+from mm_operator import names
 from mm_operator.autoscaling import ENCODERS, Decision
+from mm_operator.scaling import scaler
 from mm_operator.scaling.evaluation import objectives_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.pods import ScaledPod, scaled_pod
 from mm_operator.scaling.traffic import PodSeries, Reading, read_encoders
+from support.answering_api import answered_by
 from support.cases import cases
+from support.one_tick import decisions, model, pod, samples
 
 POD = ScaledPod("encoder-0", "0", ready=True, terminating=False, created_at=0.0, ready_at=10.0)
 TOKENS = 16.0
@@ -85,6 +93,32 @@ def test_too_few_encoders_are_known_for_two_minutes() -> None:
     assert autoscaler.short_until == 0.0
     decide(autoscaler, read(server(0.2), encoder(0.2, waiting=9.0)), 1015.0, 1)
     assert autoscaler.short_until == 1135.0
+
+
+@cases(
+    "sent taken expected",
+    {"encoders-were-scraped-before": (9, 0, 1), "encoders-are-short": (0, 9, 1), "no": (0, 0, 3)},
+)
+async def test_what_waits_for_encoders_is_no_load_of_the_model_at_the_first_look(
+    monkeypatch: pytest.MonkeyPatch, sent: int, taken: int, expected: int
+) -> None:
+    """`sent`: what the server counts of ten requests, `taken`: what encoders do."""
+    monkeypatch.setattr(scaler, "_BATCH", 1)
+    inside, encoders = pod("a", Component.ENCODER), names.encoders("a")
+    metadata = {**inside["metadata"], "name": encoders, "uid": encoders}
+    others = [("Pod", inside), ("Deployment", {"metadata": metadata, "spec": {"replicas": 1}})]
+    scraped = {"sampled_at": 500, "now": 510}
+    accepted = {f"accepted_{window}": 1 for window in WINDOWS}
+    waiting = {**accepted, **scraped, "running": 10, "encoding": sent}
+    series = {"a-server-0": waiting, "a-encoder-0": {**scraped, "encoding": taken}}
+
+    async def answer(_: web.Request) -> web.Response:
+        return samples(series)
+
+    apart = {"vision": {"placement": "Disaggregated"}, "engine": {"maxBatchSize": 16}}
+    async with answered_by(answer) as address:
+        found = await decisions(address, model("a", **apart), others=others)
+    assert found["a"].replicas == expected
 
 
 def test_the_start_of_an_only_container_is_measured() -> None:
