@@ -1,6 +1,7 @@
 """One tick of the autoscaler over models that serve, with what a Prometheus answers."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
@@ -61,6 +62,27 @@ def pod(of: str, component: labels.Component = labels.Component.SERVER) -> dict[
     return {"metadata": metadata, "status": {"phase": "Running", "conditions": [ready]}}
 
 
+@asynccontextmanager
+async def scaler_of(
+    models: ModelCache, cache: Cache, api: Any, addresses: tuple[str, ...] = (), **changes: Any
+) -> AsyncIterator[Scaler]:
+    """Make one that reads a Prometheus at addresses, and moves replicas at `api`."""
+    own = OwnPrometheus(OwnPrometheusSettings(addresses))
+    try:
+        yield Scaler(
+            models=models,
+            cache=cache,
+            client=api,
+            prometheus=own,
+            conflicts=ConflictingAutoscalers(api),
+            requeue=lambda _key: None,
+            interval_seconds=15.0,
+            **changes,
+        )
+    finally:
+        await own.close()
+
+
 async def decisions(
     address: str, *models: dict[str, Any], others: Iterable[tuple[str, dict[str, Any]]] = ()
 ) -> dict[str, Decision]:
@@ -71,21 +93,8 @@ async def decisions(
         cache.put("Pod", pod(one["metadata"]["name"]))
     for kind, other in others:
         cache.put(kind, other)
-    client: Any = api
-    own = OwnPrometheus(OwnPrometheusSettings((address,)))
-    scaler = Scaler(
-        models=records,
-        cache=cache,
-        client=client,
-        prometheus=own,
-        conflicts=ConflictingAutoscalers(client),
-        requeue=lambda _key: None,
-        interval_seconds=15.0,
-    )
-    try:
+    async with scaler_of(records, cache, api, (address,)) as scaler:
         await scaler.tick()
-    finally:
-        await own.close()
     return {
         key.name: autoscaler.decision
         for key, _, autoscaler in scaler.autoscalers()

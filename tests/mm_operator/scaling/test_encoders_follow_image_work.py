@@ -12,7 +12,7 @@ from mm_operator.autoscaling import ENCODERS, Decision
 from mm_operator.scaling import scaler
 from mm_operator.scaling.evaluation import objectives_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
-from mm_operator.scaling.pods import ScaledPod, scaled_pod
+from mm_operator.scaling.pods import ScaledPod
 from mm_operator.scaling.traffic import PodSeries, Reading, read_encoders
 from support.answering_api import answered_by
 from support.cases import cases
@@ -119,18 +119,3 @@ async def test_what_waits_for_encoders_is_no_load_of_the_model_at_the_first_look
     async with answered_by(answer) as address:
         found = await decisions(address, model("a", **apart), others=others)
     assert found["a"].replicas == expected
-
-
-def test_the_start_of_an_only_container_is_measured() -> None:
-    """An encoder's pod has no sidecar: its server is its container."""
-    since = dict.fromkeys(("PodScheduled", "Initialized"), "2026-11-30T12:00:00Z")
-    conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": at}
-        for kind, at in {**since, "Ready": "2026-11-30T12:00:40Z"}.items()
-    ]
-    running = {"state": {"running": {"startedAt": "2026-11-30T12:00:05Z"}}}
-    pod = {
-        "metadata": {"name": "a", "uid": "1", "creationTimestamp": "2026-11-30T12:00:00Z"},
-        "status": {"conditions": conditions, "containerStatuses": [running]},
-    }
-    assert (scaled_pod(pod).start_phases() or {})["total"] == 40.0

@@ -6,17 +6,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mm_api import labels
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.keys import Key
 from mm_operator.cluster.models import ModelCache
-from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
 from mm_operator.scaling.scaler import Scaler
 from support.cases import cases
 from support.model_documents import document, in_slot
+from support.one_tick import MADE, pod, scaler_of
 
-MADE = "2026-11-30T00:00:00Z"
 SLEEPER, FIRST, SECOND = Key("demo", "llava"), Key("demo", "first"), Key("demo", "second")
 
 
@@ -47,20 +44,9 @@ class Site:
 async def asleep(**changes: Any) -> AsyncIterator[tuple[Scaler, Site]]:
     site: Any = Site()
     site.put(SLEEPER, 0, {"autoscaling": {"minReplicas": 0}})
-    scaler = Scaler(
-        models=site.models,
-        cache=site.cache,
-        client=site,
-        prometheus=OwnPrometheus(OwnPrometheusSettings()),
-        conflicts=ConflictingAutoscalers(site),
-        requeue=lambda _key: None,
-        interval_seconds=15.0,
-        **{"held": lambda _key: 3, "hold_problem": lambda _namespace: "", **changes},
-    )
-    try:
+    held = {"held": lambda _key: 3, "hold_problem": lambda _namespace: "", **changes}
+    async with scaler_of(site.models, site.cache, site, **held) as scaler:
         yield scaler, site
-    finally:
-        await scaler.prometheus.close()
 
 
 async def test_a_tick_does_not_trust_an_older_count() -> None:
@@ -87,13 +73,6 @@ async def test_without_routers_the_fewest_is_one() -> None:
 async def test_a_look_swaps_the_models_of_a_slot(now: float, *, swapped: bool) -> None:
     """The one that has the GPU goes first; the one that waits comes when its pod has gone."""
     began = datetime.fromisoformat(MADE).timestamp()
-    marks = {labels.MODEL: FIRST.name, labels.APP_COMPONENT: str(labels.Component.SERVER)}
-    names = {"name": "a", "namespace": "demo", "uid": "a", "resourceVersion": "1"}
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": MADE}
-    pod = {
-        "metadata": {**names, "creationTimestamp": MADE, "labels": marks},
-        "status": {"phase": "Running", "conditions": [ready]},
-    }
     async with asleep(
         held=lambda key: int(key == SECOND),
         waited_seconds=lambda _key: 5.0,
@@ -101,7 +80,7 @@ async def test_a_look_swaps_the_models_of_a_slot(now: float, *, swapped: bool) -
     ) as (scaler, site):
         site.put(FIRST, 1, in_slot())
         site.put(SECOND, 0, in_slot())
-        site.cache.put("Pod", pod)
+        site.cache.put("Pod", pod(FIRST.name))
         await scaler.wake([SECOND])
         assert site.moves == []  # before a tick it is not known who shares the slot
 
@@ -115,6 +94,6 @@ async def test_a_look_swaps_the_models_of_a_slot(now: float, *, swapped: bool) -
         site.put(FIRST, 0, in_slot(), version="2")
         await scaler.wake([SECOND])
         assert site.moves == [(FIRST.name, 0)] * swapped  # its pod has not ended
-        site.cache.remove("Pod", pod)
+        site.cache.remove("Pod", pod(FIRST.name))
         await scaler.wake([SECOND])
         assert site.moves[-1] == (SECOND.name, 1)

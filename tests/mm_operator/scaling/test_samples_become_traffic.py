@@ -1,6 +1,5 @@
 """What Prometheus knows of pods becomes the traffic of a model, or a sentence why it does not."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -81,14 +80,13 @@ def test_rates_gauges_and_lengths_are_summed() -> None:
 
 def test_costs_are_the_middle_of_what_pods_measured() -> None:
     """One pod on a busy node does not decide; a unit that none reported is no work of the model."""
-    pods = [replace(READY, name=name, uid=name) for name in "abc"]
     found = [
         one
         for name, value in zip("abc", (0.1, 0.2, 9.0), strict=True)
         for one in samples(name, work_request=value, work_image_token=value / 100)
     ]
 
-    assert read(found, *pods).costs == Measured({"request": 0.2, "image_token": 0.002})
+    assert read(found, *ABC).costs == Measured({"request": 0.2, "image_token": 0.002})
     assert not read(samples()).costs
     assert read(samples(work_request=0.0)).costs == Measured({}, ("request",))
 
@@ -112,26 +110,27 @@ def test_the_newest_rates_are_reported_where_they_are_known() -> None:
     assert unknown.newest is None
 
 
-def test_series_of_other_clusters_and_pods_are_left_out() -> None:
-    """Only pods that the API server knows count, whatever Prometheus holds."""
-    found = [*samples(), *samples("stranger"), *samples("a", "other-namespace")]
-    traffic = read(found).traffic
-
-    assert traffic.in_flight == 4.0
+ABC = tuple(replace(READY, name=name, uid=name) for name in "abc")
 
 
-def test_arrivals_of_a_pod_that_went_still_count() -> None:
-    traffic = read([*samples(), *samples("gone")], READY, former=("gone",)).traffic
-
-    assert (traffic.fast.requests, traffic.in_flight) == (4.0, 4.0)
-
-
-def test_a_pod_without_series_counts_like_the_others() -> None:
-    """One of three targets that fails hides no third of the load."""
-    pods = [replace(READY, name=name, uid=name) for name in "abc"]
-    traffic = read([*samples("a"), *samples("b")], *pods).traffic
-
-    assert traffic.in_flight == pytest.approx(12.0)
+@cases(
+    "others pods former requests inside",
+    {
+        "strangers": ([*samples("stranger"), *samples("a", "other")], (READY,), (), 2.0, 4.0),
+        "went": (samples("gone"), (READY,), ("gone",), 4.0, 4.0),
+        "one-of-three-fails": (samples("b"), ABC, (), 6.0, 12.0),
+    },
+)
+def test_arrivals_of_all_pods_of_the_model_count(
+    others: list[Sample],
+    pods: tuple[ScaledPod, ...],
+    former: tuple[str, ...],
+    requests: float,
+    inside: float,
+) -> None:
+    """Of those that went as well, and of none that the API server does not know."""
+    traffic = read([*samples(), *others], *pods, former=former).traffic
+    assert (traffic.fast.requests, traffic.in_flight) == pytest.approx((requests, inside))
 
 
 @cases(
@@ -146,7 +145,7 @@ def test_a_pod_without_series_counts_like_the_others() -> None:
         ),
         "most-missing": (
             samples(),
-            tuple(replace(READY, name=name, uid=name) for name in "abc"),
+            ABC,
             "fresh series of 1 of 3 Ready pods",
         ),
     },
@@ -238,4 +237,3 @@ def test_what_is_no_number_is_left_out() -> None:
     found = read_vector(vector(({"a": "1"}, "NaN"), ({"a": "2"}, "+Inf"), ({"a": "3"}, "0.5")))
 
     assert [(one.labels["a"], one.value) for one in found] == [("3", 0.5)]
-    assert all(math.isfinite(one.value) for one in found)

@@ -83,7 +83,7 @@ def test_a_change_back_within_minutes_is_a_reversal() -> None:
     assert autoscaler.counts["mm_autoscaling_changes_total", "up"] == 2
 
 
-def pod(**changes: Any) -> dict[str, Any]:
+def pod(containers: str = "initContainerStatuses", **changes: Any) -> dict[str, Any]:
     """Return a serving pod that took 1 s to be scheduled, 2 to pull, 5 to load, 3 to warm up."""
     moments = {"PodScheduled": 0, "Initialized": 7, "Ready": 10}
     conditions = [
@@ -92,14 +92,15 @@ def pod(**changes: Any) -> dict[str, Any]:
     ]
     server = {"state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}, "restartCount": 0}
     metadata = {"name": "a", "uid": "1", "creationTimestamp": "2025-12-31T23:59:59Z"}
-    status = {"conditions": conditions, "initContainerStatuses": [server | changes]}
+    status = {"conditions": conditions, containers: [server | changes]}
     return {"metadata": metadata, "status": status}
 
 
-def test_starts_are_measured_by_phase() -> None:
+@cases("containers", {"server": "initContainerStatuses", "only-an-encoder": "containerStatuses"})
+def test_starts_are_measured_by_phase(containers: str) -> None:
     """From the pod's own status: scheduled, pulled, loaded, warm, and all from scheduled on."""
     starts = ColdStarts()
-    starts.see([scaled_pod(pod())])
+    starts.see([scaled_pod(pod(containers))])
 
     assert starts.phases() == {
         "scheduled": 1.0,
