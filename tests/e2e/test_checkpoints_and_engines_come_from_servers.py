@@ -72,6 +72,16 @@ def secret(space: Space, name: str, values: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def of_hub(hub: Hub, secret: str) -> dict[str, Any]:
+    token = {"tokenSecretRef": {"name": secret}}
+    return {"huggingFace": {"repo": REPOSITORY, "endpoint": hub.endpoint, **token}}
+
+
+def place(server: S3Server, bucket: str, prefix: str) -> dict[str, Any]:
+    key = {"credentialsSecretRef": {"name": "keys"}}
+    return {"bucket": bucket, "prefix": prefix, "endpoint": server.endpoint, **key}
+
+
 def model_of(space: Space, name: str, source: dict[str, Any], **store: Any) -> dict[str, Any]:
     model = space.model(name, "unused")
     model["spec"]["model"]["source"] = source
@@ -83,20 +93,7 @@ def test_model_of_the_hub_is_served_from_a_bucket(
     space: Space, hub: Hub, buckets: S3Server
 ) -> None:
     """Inspected and fetched with a token, pinned, published, pulled, Ready; no secret anywhere."""
-    source = {
-        "huggingFace": {
-            "repo": REPOSITORY,
-            "endpoint": hub.endpoint,
-            "tokenSecretRef": {"name": "hub"},
-        }
-    }
-    bucket = {
-        "bucket": STORE,
-        "prefix": "team",
-        "endpoint": buckets.endpoint,
-        "credentialsSecretRef": {"name": "keys"},
-    }
-    space.apply(model_of(space, "from-hub", source, s3=bucket))
+    space.apply(model_of(space, "from-hub", of_hub(hub, "hub"), s3=place(buckets, STORE, "team")))
     space.wait_ready("from-hub")
 
     status = space.read("from-hub")["status"]
@@ -125,21 +122,8 @@ def test_model_of_a_bucket_is_ready(space: Space, buckets: S3Server) -> None:
 
     Its encoder, in a pod of its own, has pulled the part that encoders open.
     """
-    source = {
-        "s3": {
-            "bucket": "checkpoints",
-            "prefix": "tiny",
-            "endpoint": buckets.endpoint,
-            "credentialsSecretRef": {"name": "keys"},
-        }
-    }
-    bucket = {
-        "bucket": STORE,
-        "prefix": "team",
-        "endpoint": buckets.endpoint,
-        "credentialsSecretRef": {"name": "keys"},
-    }
-    model = model_of(space, "from-bucket", source, s3=bucket)
+    source = {"s3": place(buckets, "checkpoints", "tiny")}
+    model = model_of(space, "from-bucket", source, s3=place(buckets, STORE, "team"))
     model["spec"]["vision"] = {"placement": "Disaggregated", "resources": RESOURCES}
     space.apply(model)
     space.wait_ready("from-bucket")
@@ -162,14 +146,7 @@ def test_model_of_a_bucket_is_ready(space: Space, buckets: S3Server) -> None:
 
 
 def test_missing_secret_is_reported_with_a_message(space: Space, hub: Hub) -> None:
-    source = {
-        "huggingFace": {
-            "repo": REPOSITORY,
-            "endpoint": hub.endpoint,
-            "tokenSecretRef": {"name": "absent"},
-        }
-    }
-    space.apply(model_of(space, "no-secret", source))
+    space.apply(model_of(space, "no-secret", of_hub(hub, "absent")))
     found = space.wait(
         "no-secret", "Planned", lambda condition: '"absent" not found' in condition.message
     )
