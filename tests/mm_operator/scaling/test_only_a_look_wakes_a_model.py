@@ -12,13 +12,13 @@ from mm_operator.cluster.models import ModelCache
 from mm_operator.scaling.scaler import Scaler
 from support.cases import cases
 from support.model_documents import document, in_slot
-from support.one_tick import MADE, pod, scaler_of
+from support.one_tick import MADE, NoOtherReader, pod, scaler_of
 
 SLEEPER, FIRST, SECOND = Key("demo", "llava"), Key("demo", "first"), Key("demo", "second")
 
 
 @dataclass
-class Site:
+class Site(NoOtherReader):
     """Models, and an API server that takes numbers of replicas."""
 
     models: ModelCache = field(default_factory=ModelCache)
@@ -34,10 +34,6 @@ class Site:
     async def merge(self, _: Any, __: str, name: str, body: Any, **___: Any) -> dict[str, Any]:
         self.moves.append((name, body["spec"]["replicas"]))
         return {"metadata": {"resourceVersion": "2"}}
-
-    async def list(self, *_: Any) -> AsyncIterator[Any]:
-        for nothing in ():
-            yield nothing
 
 
 @asynccontextmanager
