@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from jinja2 import nodes, pass_context
 from jinja2.compiler import CodeGenerator, Frame
@@ -68,8 +68,11 @@ class TemplateTooLargeError(TemplateRuntimeError):
     """The template would do or write more than one prompt may cost."""
 
 
-class NotSoonWrittenError(Exception):
+class _NotSoonError(Exception):
     """The template would do or write more than `soon_written` allows."""
+
+
+Written = TypeVar("Written")
 
 
 _CONTAINERS: Final[Any] = (dict, list, tuple, set, frozenset, type({}.items()))
@@ -87,7 +90,7 @@ class _Spent:
 
     def need(self, size: int) -> None:
         if self.soon and self.bytes + size > _SOON_BYTES:
-            raise NotSoonWrittenError
+            raise _NotSoonError
         if self.bytes + size > MOST_BYTES:
             raise TemplateTooLargeError(
                 f"it makes texts and lists of more than {MOST_BYTES >> 20} MiB: let it repeat less"
@@ -115,7 +118,7 @@ class _Spent:
     def take_turn(self) -> None:
         self.turns += 1
         if self.soon and self.turns > _SOON_TURNS:
-            raise NotSoonWrittenError
+            raise _NotSoonError
         late = self.turns % 1024 == 0 and time.thread_time() > self.ends
         if self.turns > MOST_TURNS or late:
             raise TemplateTooLargeError(
@@ -138,12 +141,13 @@ def one_prompt() -> Iterator[None]:
         _SPENT.reset(token)
 
 
-@contextmanager
-def soon_written() -> Iterator[None]:
-    """Let prompts of the block take about a millisecond; NotSoonWrittenError: one takes more."""
+def soon_written(write: Callable[[], Written]) -> Written | None:
+    """Return what writes prompts in about a millisecond; None: it would take longer."""
     token = _SOON.set(True)
     try:
-        yield
+        return write()
+    except _NotSoonError:
+        return None
     finally:
         _SOON.reset(token)
 

@@ -226,6 +226,6 @@ def _engine_request(chat: PreparedChat, request_id: str, choice: int, sample: in
         chat.request,
         request_id=f"{request_id}-{choice}" if choice else request_id,
         spectrogram=None if windows is None else windows.cut(0),
-        sampling=replace(drawn, seed=(drawn.seed + sample) % 2**64),
+        sampling=replace(drawn, seed=(drawn.seed + sample) % 2**64) if sample else drawn,
         trace=continued(),
     )

@@ -9,7 +9,6 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_edge.errors import InvalidRequestError
-from mm_runtime.base.bounded_templates import NotSoonWrittenError, soon_written
+from mm_runtime.base.bounded_templates import soon_written
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
 from mm_runtime.gateway.api.messages import texts_of
@@ -132,11 +131,11 @@ class Preparation:
         beside = partial(asyncio.get_running_loop().run_in_executor, self._writer)
         chat = self._split(request) if is_short else await beside(self._split, request)
         processors = detailed(self.layout.image_processor, chat.images)
-        ahead = self._images.ahead(chat.images, processors, salt)
-        async with ahead if chat.images else nullcontext(_no_images) as load:
-            prompts = self._soon_written(request, chat) if is_short else None
-            if prompts is None:
-                prompts = await beside(self._write, request, chat)
+        async with self._images.ahead(chat.images, processors, salt) as load:
+            write = partial(self._write, request, chat)
+            prompts = soon_written(write) if is_short else None
+            if prompts is None:  # the template is the checkpoint's, and may take seconds
+                prompts = await beside(write)
             chats = await self._prepare_chats(request, prompts, salt, load)
         return PreparedRequest(tuple(chats))
 
@@ -340,16 +339,6 @@ class Preparation:
         assert chat_prompt is not None  # noqa: S101  # it has split the request
         return [_Parsed(chat_prompt.write(chat), "messages", chat)]
 
-    def _soon_written(
-        self, request: ChatRequest | CompletionRequest, chat: Conversation
-    ) -> list[_Parsed] | None:
-        """Return the prompts; None: the checkpoint's template takes longer than a thread costs."""
-        try:
-            with soon_written():
-                return self._write(request, chat)
-        except NotSoonWrittenError:
-            return None
-
     async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
         count = partial(self.layout.text_tokens, prompt, marks, video=video)
         return count() if len(prompt) <= _THREAD_CHARACTERS else await asyncio.to_thread(count)
@@ -371,10 +360,6 @@ def _is_short(request: ChatRequest) -> bool:
     messages = request.messages
     few = len(messages) <= _FEW_MESSAGES  # searched in less time than a thread costs
     return few and sum(map(len, texts_of(messages))) <= _THREAD_CHARACTERS
-
-
-async def _no_images() -> tuple[NDArray[np.uint8], ...]:
-    return ()
 
 
 def _frames(video: Video) -> tuple[int, Size]:
