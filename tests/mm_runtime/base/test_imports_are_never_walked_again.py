@@ -8,7 +8,7 @@ from mm_runtime.base.importing import importing
 def test_the_collector_rests_in_the_block_and_forgets_what_it_made() -> None:
     try:
         with importing():
-            made = [[]]
+            made: list[list[int]] = [[]]
             resting = not gc.isenabled()
         assert (resting, gc.isenabled()) == (True, True)
         assert not any(one is made for one in gc.get_objects())
