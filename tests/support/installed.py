@@ -7,7 +7,7 @@ takes minutes for that, later ones a second.
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,12 +159,12 @@ def install(cluster: ClusterInfo) -> Installed:
 
 
 @contextmanager
-def with_router(installed: Installed) -> Iterator[str]:
+def with_router(installed: Installed, changes: Mapping[str, Any] | None = None) -> Iterator[str]:
     """Let the chart run its router; yield the address of the OpenAI API of every model."""
     where = ("-n", settings.SYSTEM_NAMESPACE)
     resources = {"requests": {"cpu": "50m", "memory": "128Mi"}}
     router = {"enabled": True, "resources": resources}
-    installation.install_operator(installed.session, _ignore, {"router": router})
+    installation.install_operator(installed.session, _ignore, {"router": router, **(changes or {})})
     try:
         status = ("rollout", "status", f"deployment/{ROUTER}", *where, "--timeout=120s")
         kubectl(installed.cluster, *status)
