@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mm_devcluster.addresses import NODE_PORTS, Network, Ports
+from mm_devcluster.api import ready_path
 from mm_devcluster.config import containerd, flags, kubelet
 from mm_devcluster.layout import Layout
 from mm_devcluster.node.gpus import SOCKET, plugin_config
@@ -17,6 +18,13 @@ from mm_devcluster.supervisor.spec import Gate, NodeSetup, Part, StoreCleaning, 
 # Advertised by a control plane without a node. Nothing is published under it; it only must not
 # be loopback, which the API server refuses. 192.0.2.0/24 is reserved for documentation (RFC 5737).
 UNUSED_ADDRESS = "192.0.2.1"
+
+MADE_LAST = (
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+)
+"""Checks of what an API server makes last, in a second: rights that kubelets and admins have
+without."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ def build_full_cluster(
             layout,
             "kubelet",
             kubelet.kubelet_arguments(layout, network, str(binaries["kubelet"])),
-            ready,
+            _api_ready(plane, *MADE_LAST),
         ),
         _part(
             layout,
@@ -136,8 +144,8 @@ def _containerd_arguments(layout: Layout) -> list[str]:
     return ["containerd", "--config", str(layout.config / "containerd.toml")]
 
 
-def _api_ready(plane: flags.ControlPlane) -> Gate:
-    url = f"https://127.0.0.1:{plane.ports.apiserver}/readyz"
+def _api_ready(plane: flags.ControlPlane, *without: str) -> Gate:
+    url = f"https://127.0.0.1:{plane.ports.apiserver}{ready_path(without)}"
     return Gate("https", url, plane.layout.certificate("ca"))
 
 

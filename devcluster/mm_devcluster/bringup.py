@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from mm_devcluster.addons import DNS_DEPLOYMENT, dns_addons, storage_addons
 from mm_devcluster.addresses import Network
 from mm_devcluster.api import JSON_PATCH, MERGE_PATCH, Api, ApiError
 from mm_devcluster.binaries import Progress
+from mm_devcluster.blueprint import MADE_LAST
 from mm_devcluster.certificates import NODE_NAME
 from mm_devcluster.errors import PartFailedError
 from mm_devcluster.images.builtin import build_coredns_image, build_pause_image
@@ -58,11 +60,14 @@ class Bringup:
             time.sleep(POLL)
 
 
-def await_api(bringup: Bringup) -> Api:
-    """Wait until the API server and the controllers behind it work; return a client."""
+def await_api(bringup: Bringup, *, controllers: bool = True) -> Api:
+    """Wait until the API server, and the controllers behind it, work; return a client."""
     bringup.on_stage("api", "waiting for the API server")
     api = Api(bringup.layout.kubeconfig)
-    bringup.wait("API server", api.is_ready, parts=("etcd", "kube-apiserver"))
+    ready = partial(api.is_ready, without=() if controllers else MADE_LAST)
+    bringup.wait("API server", ready, parts=("etcd", "kube-apiserver"))
+    if not controllers:
+        return api
     # The first thing controllers make, and the last that a first pod or Job needs.
     bringup.wait(
         "default service account",
@@ -89,7 +94,7 @@ def set_up_node(
     devices: FakeDevices,
     *,
     given: bool = True,
-    dns: bool = True,
+    wait: bool = True,
 ) -> None:
     """Apply the add-ons, label the node, wait until it offers its devices and DNS is ready.
 
@@ -99,10 +104,12 @@ def set_up_node(
         network: Addresses.
         devices: What the node offers, and its labels.
         given: Whether the devices are fakes, and are given to it here.
-        dns: Whether to wait for the last part, DNS.
+        wait: Whether to do more than to apply the add-ons.
     """
     for path, manifest in (*storage_addons(), *dns_addons(network)):
         api.apply(path, manifest)
+    if not wait:
+        return
     bringup.on_stage("node", "waiting for the node")
     bringup.wait("ready node", lambda: node_is_ready(api.get(NODE)), parts=NODE_PARTS)
     if devices.resources or devices.labels:
@@ -113,8 +120,6 @@ def set_up_node(
             lambda: has_devices(api.get(NODE), devices),
             parts=("kubelet",) if given else ("kubelet", "nvidia-device-plugin"),
         )
-    if not dns:
-        return
     bringup.on_stage("dns", "waiting for cluster DNS")
     bringup.wait(
         "cluster DNS",

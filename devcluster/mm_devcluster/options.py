@@ -49,8 +49,8 @@ class ClusterOptions:
     """Install missing Debian packages instead of listing them in an error."""
     ip_family: Family = Family.IPV4
     """Which addresses node, pods and Services have."""
-    await_dns: bool = True
-    """Whether to wait for cluster DNS, the last part that starts."""
+    await_node: bool = True
+    """Whether to wait for all of it; else for the API server, and pods wait for the rest."""
     timeout: float = 300.0
     """Seconds until ``up`` gives up, compiling not counted."""
 
@@ -66,6 +66,8 @@ class ClusterOptions:
                 "beginning and ending with a letter or digit"
             )
             raise DevClusterError(message)
+        if self.gpu and not self.await_node:
+            raise DevClusterError("devices are given to a node that is there: leave out await_node")
         if self.control_plane_only and self.gpu:
             message = "devices need a node: leave out --gpu or --control-plane-only"
             raise DevClusterError(message)

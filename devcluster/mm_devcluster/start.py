@@ -123,8 +123,8 @@ def start_full_cluster(
         store.release()
     bringup = Bringup(record, layout, deadline, report)
     load_builtin_images(bringup, binaries)
-    api = await_api(bringup)
-    set_up_node(bringup, api, network, devices, given=gpus is None, dns=options.await_dns)
+    api = await_api(bringup, controllers=options.await_node)
+    set_up_node(bringup, api, network, devices, given=gpus is None, wait=options.await_node)
     return record
 
 

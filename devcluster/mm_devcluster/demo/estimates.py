@@ -24,12 +24,12 @@ RECORDED: Final = {
 }
 """Seconds of a first run on two idle cores, where a later one finds its caches."""
 USUAL: Final = {
-    "cluster": 5.0,
-    "helm": 6.0,
+    "cluster": 3.0,
+    "helm": 3.0,
     "upload": 5.0,
-    "inspect": 6.0,
-    "build": 12.0,
-    "rollout": 7.0,
+    "inspect": 5.0,
+    "build": 10.0,
+    "rollout": 6.0,
 }
 """Seconds of any run; a stage without a number takes one."""
 

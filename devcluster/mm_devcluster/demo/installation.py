@@ -166,6 +166,13 @@ def upload_checkpoint(session: Session, report: Report) -> str:
     target = session.target
     make_namespace(target, settings.DEMO_NAMESPACE)
     target.apply(yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8")))
+    account = ("serviceaccount", "default", "--namespace", settings.DEMO_NAMESPACE)
+    report("the namespace's account, which pods run as")
+    deadline = time.monotonic() + UPLOAD_TIMEOUT
+    while not target.document(*account):
+        if time.monotonic() > deadline:
+            raise DevClusterError("the namespace has no account: the controllers do not run")
+        time.sleep(POLL_SECONDS / 5)
     report("a short-lived pod that takes the files")
     mmctl = str(Path(sys.executable).parent / "mmctl")
     command = [mmctl, "upload", str(session.options.family.checkpoint), "--claim", settings.CLAIM]

@@ -50,7 +50,7 @@ def build_programs(_session: Session, report: Report) -> str:
 def start_cluster(session: Session, report: Report) -> str:
     """Start the development cluster, or find it running."""
     options = cluster.ClusterOptions(
-        name=session.options.cluster, ip_family=session.options.ip_family, await_dns=False
+        name=session.options.cluster, ip_family=session.options.ip_family, await_node=False
     )
     info = cluster.up(options, lambda stage, detail: report(f"{stage}: {detail}"))
     session.found_target = Target(info.name, info.kubeconfig, info.kubectl)
@@ -58,7 +58,7 @@ def start_cluster(session: Session, report: Report) -> str:
 
 
 def await_dns(session: Session, _report: Report) -> str:
-    """Wait until names of Services resolve: only pods of models need it."""
+    """Wait for the node, and until names of Services resolve: only pods of models need it."""
     where = ("--namespace", "kube-system", f"--timeout={DNS_SECONDS}s")
     command = ("rollout", "status", "deployment/coredns", *where)
     session.target.call(*command, timeout=DNS_SECONDS + REQUEST_TIMEOUT)

@@ -74,7 +74,7 @@ def _own_cluster(session: Session) -> tuple[Stage, ...]:
         image(RUNTIME),
         *map(image, more),
         stage("cluster", "Start the cluster", preparation.start_cluster, "programs"),
-        stage("dns", "Start its DNS", preparation.await_dns, "cluster"),
+        stage("dns", "Start its node and DNS", preparation.await_dns, "cluster"),
         load(OPERATOR),
         load(RUNTIME),
         *map(load, more),
