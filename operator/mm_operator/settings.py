@@ -16,7 +16,8 @@ from mm_api.v1alpha1 import UserIds
 from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.cluster.definition import DefinitionUse
 from mm_operator.model import KedaSettings, PlanSettings, TracingSettings
-from mm_operator.scaling.own_prometheus import KEYS, OwnPrometheusSettings
+from mm_operator.scaling.own_prometheus import KEYS
+from mm_operator.scaling.prometheus import OwnPrometheusSettings
 
 BUILDER_VERSION = "1"
 """Version of the build code, part of every fingerprint: a new one builds every engine again."""

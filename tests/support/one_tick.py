@@ -11,7 +11,8 @@ from mm_operator.autoscaling import Decision
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
+from mm_operator.scaling.own_prometheus import OwnPrometheus
+from mm_operator.scaling.prometheus import OwnPrometheusSettings
 from mm_operator.scaling.queries import PART
 from mm_operator.scaling.scaler import Scaler
 from support.model_documents import document

@@ -19,7 +19,8 @@ from mm_operator.cluster.client import Client, connect
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.resources import MODEL, POD
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
+from mm_operator.scaling.own_prometheus import OwnPrometheus
+from mm_operator.scaling.prometheus import OwnPrometheusSettings
 from mm_operator.scaling.scaler import Scaler
 from support.model_namespace import Api
 from support.scaled_models import scaled

@@ -7,11 +7,11 @@ token needs no restart.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from mm_operator.scaling.answers import MetricsError
-from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.prometheus import Endpoint, OwnPrometheusSettings, Prometheus
 from mm_operator.scaling.trust import trust
 
 SECRET_SECONDS = 60.0
@@ -22,18 +22,6 @@ KEYS = ("token", "username", "password", "ca.crt", "tls.crt", "tls.key")
 
 _MOST_BYTES = 1 << 20
 """The most that a Secret holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnPrometheusSettings:
-    """What flags say of it."""
-
-    addresses: tuple[str, ...] = ()
-    match_labels: tuple[tuple[str, str], ...] = ()
-    credentials: str | None = None
-    """Folder of a mounted Secret with some of `KEYS`; None: neither credentials nor authority."""
-    server_name: str = ""
-    insecure: bool = False
 
 
 @dataclass(slots=True)
@@ -81,13 +69,10 @@ def read_endpoint(settings: OwnPrometheusSettings) -> Endpoint:
         if problem := _problem(found):
             raise MetricsError(f"the Secret of the operator's own Prometheus {problem}")
     return Endpoint(
-        addresses=settings.addresses,
-        match_labels=settings.match_labels,
+        **asdict(settings),
         ca=found.get("ca.crt", ""),
         certificate=found.get("tls.crt", ""),
         key=found.get("tls.key", ""),
-        server_name=settings.server_name,
-        insecure=settings.insecure,
         token=found.get("token", "").strip(),
         username=found.get("username", "").strip(),
         password=found.get("password", "").strip(),

@@ -30,17 +30,25 @@ _SET_CERTIFICATE = "set tls.crt and tls.key in the Secret of chart value prometh
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where to send queries and how to be trusted. Texts of Secrets never show in a repr."""
+class OwnPrometheusSettings:
+    """What flags say of the operator's own."""
 
-    addresses: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
     match_labels: tuple[tuple[str, str], ...] = ()
+    credentials: str | None = None
+    """Folder of a mounted Secret with some of `own_prometheus.KEYS`; None: no credentials."""
+    server_name: str = ""
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint(OwnPrometheusSettings):
+    """With the credentials of that folder. Texts of Secrets never show in a repr."""
+
     ca: str = ""
     """Authorities as PEM; empty: the system's."""
     certificate: str = ""
     key: str = ""
-    server_name: str = ""
-    insecure: bool = False
     token: str = ""
     username: str = ""
     """With a password in place of a token."""

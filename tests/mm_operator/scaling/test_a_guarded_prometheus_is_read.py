@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from mm_operator.scaling.answers import MetricsError, read_vector
-from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
-from mm_operator.scaling.prometheus import Prometheus
+from mm_operator.scaling.own_prometheus import OwnPrometheus
+from mm_operator.scaling.prometheus import OwnPrometheusSettings, Prometheus
 from support.cases import cases
 from support.certificates import signed_by_itself
 from support.ports import free_ports
