@@ -26,6 +26,7 @@ _KINDS = {
 """Of a hundred requests."""
 _REFUSED = {"body that is no JSON", "unknown field", "damaged image", "too many images"}
 _WANTED = dict.fromkeys(_REFUSED, "400") | {"unknown model": "404"}
+_KEPT, _OF_SERVERS = 200, 500
 _LEFT = "left"
 _SECONDS = 120.0
 
@@ -72,8 +73,8 @@ class Traffic:
         body = self._body(kind, streamed=streamed)
         async with session.post(self._url, **body) as answer:
             if answer.status != 200:  # noqa: PLR2004
-                await answer.read()
-                return str(answer.status)
+                said = f" {(await answer.text())[:_KEPT]}"
+                return str(answer.status) + said * (answer.status >= _OF_SERVERS)
             if not streamed:
                 text = (await answer.json())["choices"][0]["message"]["content"]
                 return "200" if text else "empty"

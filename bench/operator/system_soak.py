@@ -420,7 +420,7 @@ def _node(folder: Path) -> str:
 
 
 def main() -> int:
-    """Soak; exit code 1 when something grows or has ended."""
+    """Soak; exit code 1 when something grows or has ended, or a request ended as none should."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--rate", type=float, default=1.5, help="requests a second")
@@ -437,7 +437,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     result = asyncio.run(soak(options))
     write_result("system_soak_collected" if options.collect else "system_soak", result)
-    return 1 if result["grows"] or result["failed"] else 0
+    return 1 if result["grows"] or result["failed"] or result["unexpected"] else 0
 
 
 if __name__ == "__main__":
