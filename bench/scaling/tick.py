@@ -29,7 +29,8 @@ from mm_operator.autoscaling import Decision
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.models import ModelCache
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
-from mm_operator.scaling.own_prometheus import OwnPrometheus, OwnPrometheusSettings
+from mm_operator.scaling.own_prometheus import OwnPrometheus
+from mm_operator.scaling.prometheus import OwnPrometheusSettings
 from mm_operator.scaling.scaler import Scaler
 from support.prometheus import (  # tests/ is no package of the distribution
     Prometheus,

@@ -98,7 +98,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     }
     if given["watch_nodes"] is None:
         given["watch_nodes"] = not given["namespaces"]
-    given["prometheus"] = OwnPrometheusSettings(
+    own = given["prometheus"] = OwnPrometheusSettings(
         addresses=given["prometheus_address"],
         match_labels=tuple(sorted(given["prometheus_match_label"])),
         credentials=given["prometheus_credentials"],
@@ -106,9 +106,9 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         insecure=given["prometheus_insecure_skip_verify"],
     )
     given["keda"] = given["keda"] and KedaSettings(
-        addresses=given["prometheus"].addresses,
-        match_labels=given["prometheus"].match_labels,
-        insecure=given["prometheus"].insecure,
+        addresses=own.addresses,
+        match_labels=own.match_labels,
+        insecure=own.insecure,
         authentication=given["keda_authentication"],
         auth_modes=given["keda_auth_modes"],
     )

@@ -51,13 +51,9 @@ Quantity = Annotated[
 """An integer or text such as `8Gi`; read it with `bytes_of` or `number_of`."""
 
 
-def _auto_or_checked(quantity: int | str) -> int | str:
-    return quantity if quantity == "Auto" else _checked(quantity)
-
-
 AutoOrQuantity = Annotated[
     StrictInt | StrictStr,
-    AfterValidator(_auto_or_checked),
+    AfterValidator(lambda quantity: quantity if quantity == "Auto" else _checked(quantity)),
     Field(
         json_schema_extra={
             "pattern": f"^Auto$|{PATTERN}",

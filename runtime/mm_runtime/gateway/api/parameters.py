@@ -213,8 +213,6 @@ def _refuse_calls(request: ChatRequest, reason: str) -> None:
 
 
 def endpoints_of(name: str) -> tuple[str, ...]:
-    kinds: dict[str, type[BaseModel]] = {
-        "/v1/chat/completions": ChatRequest,
-        "/v1/completions": CompletionRequest,
-    }
-    return tuple(path for path, kind in kinds.items() if name in kind.model_fields)
+    chat, completions = ChatRequest.model_fields, CompletionRequest.model_fields
+    kinds = {"/v1/chat/completions": chat, "/v1/completions": completions}
+    return tuple(path for path, fields in kinds.items() if name in fields)
