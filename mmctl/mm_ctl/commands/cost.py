@@ -5,8 +5,8 @@ import json
 import sys
 
 from mm_operator.scaling.answers import MetricsError, Sample, read_vector
-from mm_operator.scaling.own_prometheus import OwnPrometheusSettings, read_endpoint
-from mm_operator.scaling.prometheus import Prometheus
+from mm_operator.scaling.own_prometheus import read_endpoint
+from mm_operator.scaling.prometheus import OwnPrometheusSettings, Prometheus
 from mm_operator.scaling.trust import trust
 
 FAILED = 1
