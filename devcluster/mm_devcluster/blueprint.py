@@ -81,6 +81,8 @@ def build_full_cluster(
         files[container] = gpus.container
         files[layout.device_plugin] = plugin_config(gpus.sharing)
     ready = _api_ready(plane)
+    # A node that registers before its device plugin reports the devices ten seconds later.
+    early = ready if gpus else _api_ready(plane, *MADE_LAST)
     parts = [
         _part(layout, "containerd", _containerd_arguments(layout)),
         *_control_plane_parts(plane),
@@ -88,7 +90,7 @@ def build_full_cluster(
             layout,
             "kubelet",
             kubelet.kubelet_arguments(layout, network, str(binaries["kubelet"])),
-            _api_ready(plane, *MADE_LAST),
+            early,
         ),
         _part(
             layout,
