@@ -26,7 +26,8 @@ _KINDS = {
 """Of a hundred requests."""
 _REFUSED = {"body that is no JSON", "unknown field", "damaged image", "too many images"}
 _WANTED = dict.fromkeys(_REFUSED, "400") | {"unknown model": "404"}
-_KEPT, _OF_SERVERS = 200, 500
+_OF_SERVERS, _KEPT = 500, 200
+"""The least status of errors of servers; characters that are kept of one."""
 _LEFT = "left"
 _SECONDS = 120.0
 
@@ -73,8 +74,7 @@ class Traffic:
         body = self._body(kind, streamed=streamed)
         async with session.post(self._url, **body) as answer:
             if answer.status != 200:  # noqa: PLR2004
-                said = f" {(await answer.text())[:_KEPT]}"
-                return str(answer.status) + said * (answer.status >= _OF_SERVERS)
+                return _refused(answer.status, await answer.text())
             if not streamed:
                 text = (await answer.json())["choices"][0]["message"]["content"]
                 return "200" if text else "empty"
@@ -150,3 +150,7 @@ class Traffic:
             for (kind, result), number in sorted(self.ended.items())
             if result != _LEFT and result != _WANTED.get(kind, "200")
         }
+
+
+def _refused(status: int, said: str) -> str:
+    return str(status) if status < _OF_SERVERS else f"{status} {said[:_KEPT]}"

@@ -81,7 +81,8 @@ def build_full_cluster(
         files[container] = gpus.container
         files[layout.device_plugin] = plugin_config(gpus.sharing)
     ready = _api_ready(plane)
-    # A node that registers before its device plugin reports the devices ten seconds later.
+    # A node that registers before its device plugin reports the devices with its next status, after
+    # ten seconds (the kubelet's default of nodeStatusUpdateFrequency).
     early = ready if gpus else _api_ready(plane, *MADE_LAST)
     parts = [
         _part(layout, "containerd", _containerd_arguments(layout)),

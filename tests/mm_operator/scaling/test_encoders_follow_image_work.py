@@ -115,7 +115,7 @@ async def test_what_waits_for_encoders_is_no_load_of_the_model_at_the_first_look
     async def answer(_: web.Request) -> web.Response:
         return samples(series)
 
-    apart = {"vision": {"placement": "Disaggregated"}, "engine": {"maxBatchSize": 16}}
+    spec = {"vision": {"placement": "Disaggregated"}, "engine": {"maxBatchSize": 16}}
     async with answered_by(answer) as address:
-        found = await decisions(address, model("a", **apart), others=others)
+        found = await decisions(address, model("a", **spec), others=others)
     assert found["a"].replicas == expected
