@@ -6,19 +6,28 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kubernetes.aio.config import list_kube_config_contexts
 from kubernetes.aio.config.config_exception import ConfigException
+from yaml import YAMLError
 
 from mm_ctl.documents import UsageError
 from mm_operator.cluster.client import Client, connect, minor_version
 from mm_operator.cluster.resources import MODEL, Resource
+from mm_operator.errors import ClusterError
 
 REQUEST_SECONDS = 30.0
+_ADVICE = {
+    0: "kubectl cluster-info says whether it answers",
+    401: "log in to the cluster again",
+    404: "mmctl doctor says what is not installed",
+}
+_DAMAGED = (AttributeError, KeyError, OSError, TypeError, YAMLError)
+"""What the library raises where a part of a kubeconfig is missing, or of another type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,41 +78,31 @@ def kubectl_options(options: argparse.Namespace) -> list[str]:
 
 @asynccontextmanager
 async def connection(options: argparse.Namespace) -> AsyncIterator[Connection]:
-    """Yield a connection; UsageError: no kubeconfig or context. ClusterError: a damaged one."""
-    _refuse_what_is_not_there(options)
-    api = await connect(options.kubeconfig, options.context)
+    """Yield a connection; UsageError: no kubeconfig or context, or a damaged one."""
+    try:
+        api = await connect(options.kubeconfig, options.context)
+    except (ClusterError, *_DAMAGED) as error:
+        raise UsageError(_unusable(options, error)) from error
     client = Client(api, timeout_seconds=REQUEST_SECONDS)
     try:
         where = options.namespace or _default_namespace(options)
         yield Connection(client, where, partial(minor_version, api))
+    except ClusterError as error:
+        if error.status not in _ADVICE:
+            raise
+        said = f"{error.message} ({api.configuration.host}): {_ADVICE[error.status]}"
+        raise replace(error, message=said) from error
     finally:
         await client.close()
 
 
-def _refuse_what_is_not_there(options: argparse.Namespace) -> None:
-    """Name what is missing; the library would say that an empty file has no current context."""
-    if not (options.kubeconfig or options.context) and "KUBERNETES_SERVICE_HOST" in os.environ:
-        return  # in a pod: its ServiceAccount
-    usual = os.environ.get("KUBECONFIG") or "~/.kube/config"
-    given: str = options.kubeconfig or usual
-    files = [Path(one).expanduser() for one in given.split(os.pathsep) if one]
-    if not any(file.exists() for file in files):
-        raise UsageError(
-            f"there is no kubeconfig at {given}: give one with --kubeconfig, or set KUBECONFIG; "
-            "kubectl config view shows the one that works"
-        )
-    if options.context is None:
-        return
-    try:
-        contexts, _ = list_kube_config_contexts(config_file=given)  # type: ignore[no-untyped-call]  # the library's
-    except ConfigException:
-        return  # damaged: connecting reports it
-    names = [str(one["name"]) for one in contexts]
-    if options.context not in names:
-        raise UsageError(
-            f"there is no context {options.context} in {given}: "
-            f"use one of {', '.join(names) or 'none, it has no context'}"
-        )
+def _unusable(options: argparse.Namespace, error: Exception) -> str:
+    file = options.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    said = error.message if isinstance(error, ClusterError) else "a part of it is missing"
+    if not any(Path(one).expanduser().exists() for one in file.split(os.pathsep)):
+        said = "it does not exist"
+    advice = "choose with --kubeconfig and --context, or set KUBECONFIG"
+    return f"kubeconfig {file} cannot be used: {said}; {advice}"
 
 
 async def read_model(options: argparse.Namespace) -> dict[str, Any] | None:

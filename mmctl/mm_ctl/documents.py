@@ -7,6 +7,7 @@ PyYAML; `12:30` and `2026-01-02` are text there, and a number and a date to PyYA
 import re
 import sys
 from collections.abc import Hashable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,14 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 (PyYAML's)
         seen = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the mapping has the key {key.value} twice", key.start_mark
-                )
-            seen.add((key.tag, key.value))
+            if not isinstance(key, yaml.ScalarNode):  # {{ .Values.x }} of a chart
+                why = "a key is not text: is this a template? Render it first"
+            elif (key.tag, key.value) in seen:
+                why = f"the mapping has the key {key.value} twice"
+            else:
+                seen.add((key.tag, key.value))
+                continue
+            raise yaml.constructor.ConstructorError(None, None, why, key.start_mark)
         return super().construct_mapping(node, deep)
 
 
@@ -65,6 +69,9 @@ _Loader.add_constructor("tag:yaml.org,2002:bool", lambda _, node: _WORDS[node.va
 
 
 _LISTS = ("List", f"{labels.KIND}List")
+_MOST = 3 << 20
+"""Characters of a file: what an API server reads at the most."""
+
 _SHOWN, _SHOWN_KINDS = 40, 5
 """Characters of a kind, and kinds, in a message."""
 
@@ -75,19 +82,23 @@ class UsageError(Exception):
 
 def read_text(name: str) -> str:
     """Return a file's text, UTF-8; `-` is standard input. UsageError: it cannot be read."""
-    if name == "-":
-        return sys.stdin.read()
     try:
-        return Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {name}: {error}") from error
+        with nullcontext(sys.stdin) if name == "-" else Path(name).open(encoding="utf-8") as file:
+            text = file.read(_MOST + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not text in UTF-8: {error.reason}") from error
+    if len(text) > _MOST:
+        raise UsageError(f"{name} is longer than {_MOST:,} characters: give a manifest")
+    return text
 
 
 def read_models(name: str) -> list[dict[str, Any]]:
     """Return the MultimodalModels of a YAML file and of its lists; UsageError: there is none."""
     try:
         found = load_all(read_text(name))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UsageError(f"{name} is not YAML: {error}") from error
     found = [item for document in found for item in _items(document)]
     models = [item for item in found if item.get("kind") == labels.KIND]

@@ -5,6 +5,7 @@ comes from the index, or from the dimensions where there is no index.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,9 @@ from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_ctl.documents import UsageError
+from mm_operator.errors import ClusterError
 from mm_operator.plan.engine.weights import text_parameters
-from mm_runtime.errors import InspectRefusedError, RuntimeCommandError
+from mm_runtime.errors import InspectInterruptedError, InspectRefusedError, RuntimeCommandError
 from mm_runtime.inspect.checkpoint import Description, InspectOptions, describe, refusing
 from mm_runtime.inspect.small_files import read_optional
 from mm_runtime.inspect.source import inspect_source
@@ -63,6 +65,9 @@ def facts_of_folder(folder: Path, options: InspectOptions) -> ModelFacts:
 def _usage(place: str) -> Iterator[None]:
     try:
         yield
+    except InspectInterruptedError as error:
+        said = f"{error} Without a network, give a folder of its small files: --facts"
+        raise ClusterError(0, place, "", said) from error
     except (RuntimeCommandError, OSError) as error:
         raise UsageError(f"{place}: {error}{_hint(place, error)}") from error
 
@@ -73,7 +78,9 @@ def _hint(place: str, error: Exception) -> str:
     if reason is InspectReason.WEIGHTS_MISSING:
         return " To plan from configurations alone, give the folder as --facts."
     if reason in {InspectReason.SOURCE_DENIED, InspectReason.SOURCE_NOT_FOUND}:
-        return _MEANS.get(place.partition("://")[0], "")
+        scheme = place.partition("://")[0]
+        repository = re.fullmatch(r"[\w.-]*\w/[\w.-]+", place)
+        return _MEANS.get(scheme, f" Of the Hub it is hf://{place}." if repository else "")
     return ""
 
 

@@ -76,6 +76,8 @@ async def examine(there: Connection) -> list[Finding]:
         try:
             finding = await check(there)
         except ClusterError as error:
+            if error.status in {0, 401}:  # all others fail, too
+                raise
             finding = warned(f"cannot be read: {error}", "let an administrator run this")
         found.append(replace(finding, name=check.__name__.strip("_")))
     return found
@@ -100,7 +102,7 @@ async def _kubernetes(there: Connection) -> Finding:
     minor = await there.minor_version()
     if minor and minor < OLDEST_KUBERNETES:
         return failed(f"the API server is 1.{minor}", f"upgrade it to 1.{OLDEST_KUBERNETES}")
-    return passed(f"1.{minor}")
+    return passed(f"1.{minor}" if minor else "of an unknown version")
 
 
 async def _definition(there: Connection) -> Finding:

@@ -16,11 +16,11 @@ import yaml
 
 from mm_api import labels
 from mm_api.backends import BACKENDS, REFERENCE, VLLM
-from mm_api.contract import VLLM_IMAGE
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.validation import validate
 from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint, facts_of_folder
 from mm_ctl.connection import add_connection_options, connection
 from mm_ctl.documents import UsageError
@@ -76,8 +76,10 @@ async def run(options: argparse.Namespace) -> int:
 
     def planned(spec: dict[str, Any], gpu: GpuModel | None) -> ModelPlan:
         known = MultimodalModelSpec.model_validate(spec)
-        image = options.image or (None if known.engine.traits.supervised else VLLM_IMAGE)
-        return model_plan(Inputs(name, known, facts, BUILDER_VERSION, gpu=gpu, image=image))
+        image = options.image
+        return model_plan(
+            Inputs(name, known, facts, BUILDER_VERSION, gpu, image, serving_image=image)
+        )
 
     limits = {"maxBatchSize": _REQUESTS}
     if FAMILIES[facts.family].sees:
@@ -197,9 +199,10 @@ def manifest(
         taken = max(one.total_bytes for one in plan.memory.per_gpu) / _GIB
         head += f", {taken:.1f} of {plan.gpu.memory_bytes / _GIB:.1f} GiB of {plan.gpu.product}"
     document = {"apiVersion": labels.API_VERSION, "kind": labels.KIND}
-    text = yaml.safe_dump(
-        {**document, "metadata": {"name": plan.model}, "spec": spec}, sort_keys=False
-    )
+    document |= {"metadata": {"name": plan.model}, "spec": spec}
+    if problems := validate(document):
+        raise UsageError(f"{problems[0]} (--name)")
+    text = yaml.safe_dump(document, sort_keys=False)
     lines = [head, "# mmctl plan -f FILE --checkpoint PLACE has every byte; kubectl apply -f FILE"]
     for line in text.splitlines():
         note = notes.get(line.strip().partition(":")[0])

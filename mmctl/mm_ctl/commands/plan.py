@@ -11,11 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mm_api.backends import DEFAULT, TENSORRT, Name
 from mm_api.documents.model_facts import InspectResult, ModelFacts
-from mm_api.documents.model_plan import ModelPlan, PlanWarning
+from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
-from mm_api.families import SERVED
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.validation import validate
@@ -90,11 +88,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
     facts = _facts(document, options)
-    backend, assumed = _backend(document, facts, options)
     spec = MultimodalModelSpec.model_validate(document["spec"])
-    engine = spec.engine.model_copy(update={"backend": backend})
-    spec = spec.model_copy(update={"engine": engine})
-    on_gpu = computes_on_gpu(spec, None)
+    on_gpu = computes_on_gpu(spec, options.image)
     _refuse_unused_options(options, spec, on_gpu=on_gpu)
     gpu = _gpu(options, spec) if on_gpu else None
     planned = model_plan(
@@ -105,12 +100,12 @@ def _plan(document: dict[str, Any], options: argparse.Namespace) -> ModelPlan:
             builder_version=BUILDER_VERSION,
             gpu=gpu,
             image=options.image,
+            serving_image=options.image,
             given_version=options.trtllm_version,
         )
     )
     found = measured(document.get("status") or {}) or planned.bottleneck
-    changes = {"warnings": [*assumed, *planned.warnings], "bottleneck": found}
-    return planned.model_copy(update=changes)
+    return planned.model_copy(update={"bottleneck": found})
 
 
 def _facts(document: dict[str, Any], options: argparse.Namespace) -> ModelFacts:
@@ -142,24 +137,15 @@ def _inspected(text: str, name: str) -> ModelFacts:
             return ModelFacts.from_json(text)
         result = InspectResult.from_json(text)
     except (ValidationError, ValueError, TypeError) as error:
-        raise UsageError(f"{name} is not what mm-runtime inspect prints: {error}") from error
+        why = str(error).partition("\n")[0]
+        raise UsageError(
+            f"{name} is not what mm-runtime inspect prints ({why}): give that, or the folder of "
+            "config.json"
+        ) from error
     if result.facts is None:
         why = result.error.message if result.error else "it holds no facts"
         raise UsageError(f"{name}: the inspection failed: {why}")
     return result.facts
-
-
-def _backend(
-    document: dict[str, Any], facts: ModelFacts, options: argparse.Namespace
-) -> tuple[Name, list[PlanWarning]]:
-    """Return the backend; where the spec names none, what the question is about."""
-    engine = document["spec"].get("engine") or {}
-    if requested := engine.get("backend"):
-        return requested, []
-    if facts.family in SERVED and not (options.gpu or options.gpu_memory):
-        return DEFAULT, []
-    message = "spec.engine.backend is absent, and the API's default is Reference: planned for "
-    return TENSORRT.name, [PlanWarning(code="BackendAssumed", message=f"{message}TensorRT")]
 
 
 def _refuse_unused_options(

@@ -28,8 +28,18 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
         yield from _section("LIMITS", (f"{name:<22}{value:>12,}" for name, value in limits))
     yield from _memory(planned)
     yield from _section("ENCODERS", [planned.bottleneck] if planned.bottleneck else ())
-    yield from _pools(planned)
-    yield from _evaluation(planned)
+    if pool := planned.pool:
+        text = (
+            f"{pool.copies} x {pool.live_requests} requests x {pool.table_bytes_per_request:,} "
+            f"bytes x {pool.factor} = {pool.bytes:,}; kept by {pool.bounded_by}"
+        )
+        yield from _section("CUDA POOL", (text,))
+    if cost := planned.evaluation:
+        text = (
+            f"the checkpoint's answers in {cost.dtype} on the processor: "
+            f"{_size(cost.memory_bytes)}, about {cost.seconds:,} s"
+        )
+        yield from _section("EVALUATION AT THE BUILD", (text,))
     reasons = (f"{one.field} = {one.value}: {one.reason}" for one in planned.reasons)
     yield from _section("REASONS", reasons, always=True)
     yield from _section("WARNINGS", (f"{one.message} ({one.code})" for one in planned.warnings))
@@ -84,26 +94,6 @@ def _memory(planned: ModelPlan) -> Iterator[str]:
         if memory.cross_kv_bytes_per_token
         else ""
     )
-
-
-def _pools(planned: ModelPlan) -> Iterator[str]:
-    pool = planned.pool
-    if pool is not None:
-        text = (
-            f"{pool.copies} x {pool.live_requests} requests x {pool.table_bytes_per_request:,} "
-            f"bytes x {pool.factor} = {pool.bytes:,}; kept by {pool.bounded_by}"
-        )
-        yield from _section("CUDA POOL", (text,))
-
-
-def _evaluation(planned: ModelPlan) -> Iterator[str]:
-    cost = planned.evaluation
-    if cost is not None:
-        text = (
-            f"the checkpoint's answers in {cost.dtype} on the processor: {cost.memory_bytes:,}"
-            f" bytes, about {cost.seconds:,} s"
-        )
-        yield from _section("EVALUATION AT THE BUILD", (text,))
 
 
 def _bar(parts: Sequence[tuple[str, int]], limit: int) -> str:

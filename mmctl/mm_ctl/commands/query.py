@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from mm_api.contract import GATEWAY_PORT, HTTP_PORT
-from mm_ctl.connection import add_model_option, kubectl_options
+from mm_ctl.connection import add_model_option, connection, kubectl_options
 from mm_ctl.documents import UsageError
 from mm_ctl.question import NUMBERS, TRITON_MODELS, read_file, request_of, text_of
 from mm_operator import names
@@ -114,6 +114,8 @@ async def _address(options: argparse.Namespace) -> AsyncIterator[str]:
     if options.address:
         yield options.address
         return
+    async with connection(options):
+        pass  # kubectl would blame localhost where there is no kubeconfig
     port = GATEWAY_PORT if options.protocol == OPENAI else HTTP_PORT
     words = ["kubectl", "port-forward", f"deployment/{names.deployment(options.name)}", f":{port}"]
     words += kubectl_options(options)
@@ -124,9 +126,12 @@ async def _address(options: argparse.Namespace) -> AsyncIterator[str]:
         raise UsageError("there is no kubectl: install it, or give --address") from error
     try:
         assert forward.stdout  # noqa: S101  # a pipe, as requested
-        line = (await asyncio.wait_for(forward.stdout.readline(), options.timeout)).decode()
-        if (found := re.search(r"from (\S+:\d+) ->", line)) is None:
-            raise UsageError(line.strip() or "kubectl port-forward ended")
+        said, found = "it ended", None
+        async with asyncio.timeout(options.timeout):
+            while not found and (line := (await forward.stdout.readline()).decode()):
+                said, found = line.strip(), re.search(r"from (\S+:\d+) ->", line)
+        if not found:
+            raise ClusterError(0, "kubectl port-forward", options.name, said)
         yield f"http://{found[1]}"
     finally:
         if forward.returncode is None:

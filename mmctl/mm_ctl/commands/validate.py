@@ -7,6 +7,7 @@ vLLM.
 import argparse
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from mm_api.v1alpha1 import MultimodalModelSpec
@@ -20,13 +21,14 @@ VALID, INVALID = 0, 2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--filename", required=True, help="YAML file; - is standard input")
+    words = "YAML file; - is standard input; may be repeated"
+    parser.add_argument("-f", "--filename", required=True, action="append", help=words)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print one line per problem, or one per valid resource."""
     code = VALID
-    for document in read_models(options.filename):
+    for document in chain.from_iterable(map(read_models, options.filename)):
         problems = list(map(str, validate(document))) or list(_of_operator(document))
         for problem in problems:
             print(f"{name_of(document)}: {problem}", file=sys.stderr)

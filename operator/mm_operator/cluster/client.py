@@ -34,7 +34,7 @@ async def minor_version(api: ApiClient) -> int:
     """
     try:
         code = await VersionApi(api).get_code(_request_timeout=_VERSION_SECONDS)
-    except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+    except (ApiException, aiohttp.ClientError, OSError, ValueError) as error:
         _LOG.warning("the version of the API server is not known (%s)", type(error).__name__)
         return 0
     digits = re.match(r"\d+", str(code.minor))

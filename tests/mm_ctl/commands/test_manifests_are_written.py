@@ -18,6 +18,7 @@ WRITTEN = {
     "bucket": ("t5", ["s3://models/t5", "--gpu", "none"]),
     "archive": ("nmt", [f"https://a.org/wmt.tar.gz#sha256={'0' * 64}", "--gpu", "none"]),
     "too large": ("qwen2-5-vl", [NAME, "--gpu", "t4-16gb"]),
+    "name": ("t5", [NAME, "--gpu", "none", "--name", "T5_Small"]),
     "unknown GPU": ("qwen2-5-vl", [NAME, "--gpu", "h900"]),
     "no repository": ("qwen2-5-vl", ["hf://"]),
 }

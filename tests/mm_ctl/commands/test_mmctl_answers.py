@@ -1,5 +1,6 @@
 """`mmctl` without a cluster: what it prints and how it exits, word for word."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import yaml
 
 from mm_api.documents.model_facts import InspectError, InspectReason, InspectResult
+from mm_api.families import FAMILIES
 from mm_ctl.cli import COMMANDS, main
 from mm_ctl.commands.status import coloured
 from support.cases import cases
@@ -25,7 +27,7 @@ ENGINES = document({**IMAGES, "engine": {"backend": "TensorRT"}}, name="a")
 REFERENCE = document({"engine": {"backend": "Reference"}}, name="a")
 ON_A_GPU = document({"engine": {"backend": "Reference"}, "runtime": {"gpu": {"count": 1}}})
 FP8 = document({"engine": {"backend": "TensorRT", "quantization": "FP8"}}, name="a")
-TENSORRT = document({"engine": {"backend": "TensorRT"}}, name="a")
+TENSORRT, VLLM = (document({"engine": {"backend": one}}, name="a") for one in ("TensorRT", "VLLM"))
 ON_L40S = document(
     {"engine": {"backend": "TensorRT"}, "runtime": {"gpu": {"product": "NVIDIA-L40S"}}}, name="a"
 )
@@ -44,6 +46,10 @@ VALIDATED: dict[str, str | list[Any]] = {
         document({**IMAGES, "engine": {"backend": "Reference"}}, name="a")
     ],
     "not YAML": "a: [",
+    "deep": "[" * 5000,
+    "template": "spec: {{ .Values.spec }}",
+    "no number": "a: !!int b",
+    "longer than an API server reads": "#" * (4 << 20),
     "other document": "a: 1",
     "empty": "",
 }
@@ -76,6 +82,10 @@ PLANNED: dict[str, tuple[dict[str, Any], InspectResult | str, list[str]]] = {
     ),
     "unknown image": (TENSORRT, "llava", [*H100, "--image", "mine:1"]),
     "no version": (TENSORRT, "llava", [*H100, "--trtllm-version", "new"]),
+    "half a version": (TENSORRT, "llava", [*H100, "--trtllm-version", "0"]),
+    "image of vLLM": (VLLM, "llava", [*H100, "--image", "mine:1"]),
+    "GPU below its context": (VLLM, "llava", ["--gpu-memory", "1Gi", *CAPABILITY]),
+    "facts that are none": (TENSORRT, "manifest.json", H100),
     "GPU for processors": (REFERENCE, "llava", H100),
     "memory for processors": (REFERENCE, "llava", ["--gpu-memory", "nonsense", *CAPABILITY]),
     "version of an engine that has none": (REFERENCE, "llava", ["--trtllm-version", "1.0.0"]),
@@ -109,16 +119,37 @@ def test_plans_are_printed(answer: Any, tmp_path: Path, golden: Golden) -> None:
     """Fits ends with 0, what does not fit with 3, what cannot be planned with 2 and what to do."""
     found = {}
     for name, (model, facts, options) in PLANNED.items():
-        path = folder_of(facts) if isinstance(facts, str) else tmp_path / "facts.json"
+        path = folder_of(facts) if facts in FAMILIES else tmp_path / "facts.json"
         if isinstance(facts, InspectResult):
             path.write_text(facts.to_json())
+        elif facts not in FAMILIES:
+            path.write_text(str(facts))
         found[name] = answer("plan", [model], "--facts", str(path), *options)
     golden.check_yaml("plan.yaml", found)
 
 
-def test_missing_files_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", "-f", "/no/such/file"]) == 2
-    assert "/no/such/file" in capsys.readouterr().err
+@cases(
+    "path said",
+    {
+        "missing": ("/no/file", "cannot read /no/file: No such file or directory"),
+        "folder": ("/", "cannot read /: Is a directory"),
+        "endless": ("/dev/zero", "/dev/zero is longer than 3,145,728 characters: give a manifest"),
+        "no-text": (sys.executable, f"{sys.executable} is not text in UTF-8"),
+    },
+)
+def test_what_is_no_manifest_is_named(
+    path: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "-f", path]) == 2
+    assert capsys.readouterr().err.startswith(f"mmctl: {said}")
+
+
+def test_all_files_are_validated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-f` is repeated, as for kubectl."""
+    for name, model in (("a", TYPO), ("b", REFERENCE)):
+        (tmp_path / name).write_text(yaml.safe_dump(model))
+    assert main(["validate", "-f", str(tmp_path / "a"), "-f", str(tmp_path / "b")]) == 2
+    assert capsys.readouterr().out == "a: valid\n"
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -145,24 +176,29 @@ CONTEXTS = {
     "apiVersion": "v1",
     "kind": "Config",
     "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-    "users": [{"name": "u", "user": {}}],
+    "users": [{"name": "u", "user": {"token": "t"}}],
     "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
     "current-context": "here",
 }
 
 
-@pytest.mark.parametrize("command", [["status"], ["scaling", "explain"]])
+@pytest.mark.parametrize("command", [["status", "tiny"], ["doctor"], ["ask", "x", "--text=x"]])
 @cases(
     "options code words",
     {
-        "none": ([], 2, "there is no kubeconfig at ~/.kube/config: give one"),
-        "file": (["--kubeconfig", "/none"], 2, "there is no kubeconfig at /none"),
+        "none": ([], 2, "kubeconfig ~/.kube/config cannot be used: it does not exist; choose"),
+        "file": (
+            ["--kubeconfig", "/none"],
+            2,
+            "kubeconfig /none cannot be used: it does not exist",
+        ),
         "context": (
             ["--kubeconfig", "FILE", "--context", "there"],
             2,
-            "there is no context there in FILE: use one of here",
+            "Expected object with name there in FILE/contexts list; choose",
         ),
-        "closed-port": (["--kubeconfig", "FILE"], 1, "no answer"),
+        "closed-port": (["--kubeconfig", "FILE"], 1, "127.0.0.1:1"),
+        "empty": (["--kubeconfig", "/dev/null"], 2, "kubeconfig /dev/null cannot be used"),
     },
 )
 def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # pytest passes by name
@@ -181,7 +217,7 @@ def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # 
     file.write_text(yaml.safe_dump(CONTEXTS))
     given = [one.replace("FILE", str(file)) for one in options]
 
-    assert main([*command, "tiny", *given]) == code
+    assert main([*command, *given]) == code
     assert words.replace("FILE", str(file)) in capsys.readouterr().err
 
 

@@ -30,7 +30,7 @@ def data_of(name: str) -> str:
 @cache
 def version_of(text: str) -> Version:
     """Return a version as numbers, candidates before their release; SpecError: it is none."""
-    if not re.match(r"^\d+(\.\d+)", str(text)) and not str(text).isdigit():
+    if not re.match(r"\d+\.\d+", str(text)):
         raise SpecError(
             "VersionUnknown", f"{text!r} is not a TensorRT-LLM version: write it as in 0.20.0"
         )
@@ -139,5 +139,5 @@ def flags_of(program: str, version: Version) -> frozenset[str]:
     return frozenset(
         flag
         for flag in row["all"]
-        if version_of(since.get(flag, "0.0")) <= version <= version_of(until.get(flag, "999"))
+        if version_of(since.get(flag, "0.0")) <= version <= version_of(until.get(flag, "999.0"))
     )

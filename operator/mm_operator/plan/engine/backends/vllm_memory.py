@@ -104,7 +104,7 @@ def plan_vllm_memory(terms: VllmMemoryInputs, pools: Pools) -> MemoryPlan:
     # take later was not there when its profile ran.
     outside = full.context_bytes + _later_bytes(ranks)
     inside = full.total_bytes - full.kv_cache_bytes - outside
-    most = floor((terms.gpu.memory_bytes - outside) / terms.gpu.memory_bytes * _STEPS)
+    most = max(0, floor((terms.gpu.memory_bytes - outside) / terms.gpu.memory_bytes * _STEPS))
     left = max(0, most * terms.gpu.memory_bytes // _STEPS - inside)
     wanted = inside + int((terms.request.kv_fraction or 1.0) * left)
     part = min(most, ceil(wanted / terms.gpu.memory_bytes * _STEPS)) / _STEPS
