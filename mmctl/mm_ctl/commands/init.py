@@ -198,8 +198,8 @@ def manifest(
     if plan.gpu and plan.memory:
         taken = max(one.total_bytes for one in plan.memory.per_gpu) / _GIB
         head += f", {taken:.1f} of {plan.gpu.memory_bytes / _GIB:.1f} GiB of {plan.gpu.product}"
-    document = {"apiVersion": labels.API_VERSION, "kind": labels.KIND}
-    document |= {"metadata": {"name": plan.model}, "spec": spec}
+    head_of = {"apiVersion": labels.API_VERSION, "kind": labels.KIND}
+    document = {**head_of, "metadata": {"name": plan.model}, "spec": spec}
     if problems := validate(document):
         raise UsageError(f"{problems[0]} (--name)")
     text = yaml.safe_dump(document, sort_keys=False)
