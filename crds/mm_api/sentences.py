@@ -28,6 +28,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def size(number: int) -> str:
+    """Return bytes as a person reads them: `608 MiB`, `14.2 GiB`."""
+    return f"{number / 2**30:.1f} GiB" if number >= 2**30 else f"{number / 2**20:.0f} MiB"
+
+
 def a(noun: str) -> str:
     """Return a noun with its article: `a GPU`, `an H100`, `an image`."""
     return f"{'an' if _SPOKEN_VOWEL.match(noun) else 'a'} {noun}"

@@ -35,7 +35,10 @@ def what_is_expected(place: Sequence[str | int]) -> str:
     """Return what a field takes, with its description's example; empty: its type says nothing."""
     field, description = _field(place)
     kind = _number(field) if field.get("type") == "integer" else _KINDS.get(field.get("type", ""))
-    return f"{kind}{_example(description)}" if kind else ""
+    example = _example(description)
+    if not example and isinstance(field.get("default"), str):
+        example = f", for example {field['default']}"
+    return f"{kind}{example}" if kind else ""
 
 
 def example_of(place: Sequence[str | int]) -> str:
@@ -87,7 +90,7 @@ def validate(document: Mapping[str, Any], *, to_serve: bool = True) -> list[Prob
 
     `to_serve`: also refuse fields without behaviour yet; planning covers more than serving.
     """
-    document = _without_nulls(document)
+    document = without_nulls(document)
     try:
         MultimodalModel.model_validate(document, strict=True)
     except ValidationError as error:
@@ -102,10 +105,11 @@ def validate(document: Mapping[str, Any], *, to_serve: bool = True) -> list[Prob
     )
 
 
-def _without_nulls(node: Any) -> Any:
+def without_nulls(node: Any) -> Any:
+    """Return a document as the API server keeps it: a null is an absent field."""
     if isinstance(node, Mapping):
-        return {key: _without_nulls(value) for key, value in node.items() if value is not None}
-    return [_without_nulls(item) for item in node] if isinstance(node, list) else node
+        return {key: without_nulls(value) for key, value in node.items() if value is not None}
+    return [without_nulls(item) for item in node] if isinstance(node, list) else node
 
 
 def _structural(document: Mapping[str, Any], detail: ErrorDetails) -> Problem:
@@ -136,7 +140,9 @@ def _message(detail: ErrorDetails) -> str:
             text = "required: set it"
         case "extra_forbidden":
             name = str(detail["loc"][-1])
-            close = get_close_matches(name, sorted(_wire_names()), n=1)
+            beside = sorted(_field(detail["loc"][:-1])[0].get("properties", {}))
+            close = [one for one in beside if one.startswith(name)]
+            close += get_close_matches(name, beside) or get_close_matches(name, _wire_names())
             advice = f"did you mean {close[0]}?" if close else "remove it"
             if detail["loc"][:-1] == ("spec", "model", "source"):
                 advice = "set huggingFace, persistentVolumeClaim, s3 or archive"

@@ -19,6 +19,7 @@ from mm_api.backends import BACKENDS, REFERENCE, VLLM
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES
+from mm_api.sentences import size
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.validation import validate
 from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint, facts_of_folder
@@ -39,7 +40,6 @@ WRITTEN, DOES_NOT_FIT = 0, 3
 NO_GPU = "none"
 _REQUESTS = 8
 _LONGEST_NAME = 40
-_GIB = 1 << 30
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -196,8 +196,8 @@ def manifest(
         notes["maxBatchSize"] += f"; the KV cache holds {held} of {length:,} tokens"
     head = f"# {options.place}: {plan.family} on {plan.backend}"
     if plan.gpu and plan.memory:
-        taken = max(one.total_bytes for one in plan.memory.per_gpu) / _GIB
-        head += f", {taken:.1f} of {plan.gpu.memory_bytes / _GIB:.1f} GiB of {plan.gpu.product}"
+        taken, there = max(one.total_bytes for one in plan.memory.per_gpu), plan.gpu.memory_bytes
+        head += f", {size(taken)} of the {size(there)} of {plan.gpu.product}"
     head_of = {"apiVersion": labels.API_VERSION, "kind": labels.KIND}
     document = {**head_of, "metadata": {"name": plan.model}, "spec": spec}
     if problems := validate(document):

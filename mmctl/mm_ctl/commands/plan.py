@@ -16,7 +16,7 @@ from mm_api.documents.model_plan import ModelPlan
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_api.v1alpha1.validation import validate
+from mm_api.v1alpha1.validation import validate, without_nulls
 from mm_ctl.commands.checkpoint_folder import facts_of_checkpoint, facts_of_folder
 from mm_ctl.commands.memory_bars import bars_of
 from mm_ctl.commands.plan_commands import as_commands
@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan; the exit code says whether it is valid and fits."""
-    document = read_model(options.filename)
+    document = without_nulls(read_model(options.filename))
     if problems := validate(document, to_serve=False):
         for problem in problems:
             print(f"{name_of(document)}: {problem}", file=sys.stderr)

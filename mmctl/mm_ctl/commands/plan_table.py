@@ -4,14 +4,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from mm_api.documents.model_plan import ModelPlan, Suggestion
-from mm_api.sentences import count
+from mm_api.sentences import count, size
 from mm_ctl.commands.memory_bars import PARTS, bars_of
 
 BAR_WIDTH = 60
 _LETTERS = dict(zip(PARTS, "WVAPCKXOFNSTLR", strict=True))
-
-_GIB = 1 << 30
-_MIB = 1 << 20
 
 
 def as_table(planned: ModelPlan) -> str:
@@ -37,7 +34,7 @@ def _lines(planned: ModelPlan) -> Iterator[str]:
     if cost := planned.evaluation:
         text = (
             f"the checkpoint's answers in {cost.dtype} on the processor: "
-            f"{_size(cost.memory_bytes)}, about {cost.seconds:,} s"
+            f"{size(cost.memory_bytes)}, about {cost.seconds:,} s"
         )
         yield from _section("EVALUATION AT THE BUILD", (text,))
     reasons = (f"{one.field} = {one.value}: {one.reason}" for one in planned.reasons)
@@ -56,7 +53,7 @@ def _section(title: str, rows: Iterable[str], *, always: bool = False) -> Iterat
 
 def _suggested(option: Suggestion) -> str:
     changes = ", ".join(f"{one.path}: {one.current} -> {one.suggested}" for one in option.changes)
-    return f"{changes}  ({_size(option.total_bytes)} a GPU, {count(option.gpus, 'GPU')})"
+    return f"{changes}  ({size(option.total_bytes)} a GPU, {count(option.gpus, 'GPU')})"
 
 
 def _title(planned: ModelPlan) -> str:
@@ -79,11 +76,11 @@ def _memory(planned: ModelPlan) -> Iterator[str]:
     yield from ("", "MEMORY")
     for bar in bars_of(json.loads(planned.to_json())):
         parts, limit = bar["parts"], bar["limit"]
-        used = sum(size for _, size in parts)
-        yield f"  {bar['name']:<19} [{_bar(parts, limit or used)}] {_size(used)}" + (
-            f" of {_size(limit)}" if limit else ""
+        used = sum(taken for _, taken in parts)
+        yield f"  {bar['name']:<19} [{_bar(parts, limit or used)}] {size(used)}" + (
+            f" of {size(limit)}" if limit else ""
         )
-        yield from (f"    {_LETTERS[name]} {name:<31}{_size(size):>10}" for name, size in parts)
+        yield from (f"    {_LETTERS[name]} {name:<31}{size(taken):>10}" for name, taken in parts)
     yield f"  KV fraction {memory.kv_cache_free_gpu_memory_fraction}" + (
         f", cross attention {memory.cross_kv_cache_fraction}"
         if memory.cross_kv_cache_fraction is not None
@@ -98,15 +95,11 @@ def _memory(planned: ModelPlan) -> Iterator[str]:
 
 def _bar(parts: Sequence[tuple[str, int]], limit: int) -> str:
     """Return letters in the shares of the parts, dots for what is free, `!` beyond the limit."""
-    most = max(limit, sum(size for _, size in parts))
+    most = max(limit, sum(taken for _, taken in parts))
     cells, filled = "", 0
-    for name, size in parts:
-        filled += size
+    for name, taken in parts:
+        filled += taken
         cells = cells.ljust(round(filled / most * BAR_WIDTH), _LETTERS[name])
     cells = cells.ljust(BAR_WIDTH, ".")
     end = round(limit / most * BAR_WIDTH)
     return cells if end >= BAR_WIDTH else f"{cells[:end]}|{'!' * (BAR_WIDTH - end)}"
-
-
-def _size(count: int) -> str:
-    return f"{count / _GIB:.1f} GiB" if count >= _GIB else f"{count / _MIB:.0f} MiB"

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from mm_api.v1alpha1 import MultimodalModelSpec
-from mm_api.v1alpha1.validation import validate
+from mm_api.v1alpha1.validation import validate, without_nulls
 from mm_ctl.documents import name_of, read_models
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backends.vllm import vllm_version
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _of_operator(document: dict[str, Any]) -> Iterator[str]:
-    spec = MultimodalModelSpec.model_validate(document["spec"])
+    spec = MultimodalModelSpec.model_validate(without_nulls(document["spec"]))
     try:
         if spec.engine.traits.uses_trtllm:
             check_images(spec.build.image, spec.runtime.image)

@@ -13,6 +13,10 @@ WRONG: dict[str, dict[str, Any]] = {
     "elsewhere": at("vision.maxImagePixels", 1),
     "enum": at("engine.backend", "Tensor"),
     "text-for-number": at("engine.maxBatchSize", "8"),
+    "number-for-text": at("gateway.requestTimeout", 30),
+    "token-beside-its-secret": at(
+        "model.source", {"huggingFace": {"repo": "a/b", "token": "hf_x"}}
+    ),
     "bound": at("engine.maxBatchSize", 0),
     "number-for-text-of-a-map": at("runtime.nodeSelector", {"pool": 1}),
     "object-for-list": at("autoscaling.objectives", {"metric": "QueueTime"}),

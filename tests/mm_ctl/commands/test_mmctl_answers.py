@@ -49,6 +49,7 @@ VALIDATED: dict[str, str | list[Any]] = {
     "deep": "[" * 5000,
     "template": "spec: {{ .Values.spec }}",
     "no number": "a: !!int b",
+    "null": [document({"engine": {"backend": None, "maxBatchSize": None}}, name="a")],
     "longer than an API server reads": "#" * (4 << 20),
     "other document": "a: 1",
     "empty": "",

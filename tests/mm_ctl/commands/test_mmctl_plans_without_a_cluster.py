@@ -42,7 +42,7 @@ def test_every_model_gets_a_plan_or_a_reason(
     printed = capsys.readouterr()
 
     assert (code, "DoesNotFit" in printed.out) in {(0, False), (3, True)}
-    assert ("bytes are missing" in printed.err) == (code == 3)
+    assert ("iB are missing" in printed.err) == (code == 3)
     assert ("WHAT WOULD FIT" in printed.out) == (code == 3)
 
 

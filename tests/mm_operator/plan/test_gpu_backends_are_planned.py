@@ -74,7 +74,7 @@ def test_every_family_is_built_from_its_plan(family: str) -> None:
     )
 
     assert condition(status, "Planned")["status"] == "True"
-    assert "bytes are needed on the fullest GPU" in condition(status, "Planned")["message"]
+    assert "GiB are needed on the fullest GPU" in condition(status, "Planned")["message"]
     assert condition(status, "EngineBuilt")["reason"] == Reason.BUILDING
     assert BuildPlan.from_json(engine["data"]["plan.json"]) == planned(family).build_plan
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": H100}
@@ -194,7 +194,7 @@ def test_too_big_is_reported_with_what_would_fit() -> None:
     verdict = condition(status, "Planned")
 
     assert (verdict["status"], verdict["reason"]) == ("False", "DoesNotFit")
-    assert "bytes are missing on GPU 0" in verdict["message"]
+    assert "GiB are missing on GPU 0" in verdict["message"]
     assert "it would fit with spec.engine." in verdict["message"]
     assert (status["plan"]["fits"], status["plan"]["shortBytes"] > 0) == (False, True)
     assert status["plan"]["suggestions"][0]["changes"][0]["path"].startswith("spec.engine.")

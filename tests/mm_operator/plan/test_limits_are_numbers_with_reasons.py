@@ -74,7 +74,7 @@ def test_what_is_too_big_has_its_numbers() -> None:
     assert (plan.fit.verdict, plan.fit.largest_term) == ("DoesNotFit", "weights")
     assert plan.fit.short_bytes == host_of(llava_7b_facts()).total_bytes - 2**30
     assert message.startswith(
-        "spec.runtime.resources.limits.memory: 1Gi is too little: weights 14,126,854,144"
+        "spec.runtime.resources.limits.memory: 1Gi is too little: weights 13.2 GiB"
     )
 
 

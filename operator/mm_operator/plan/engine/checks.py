@@ -11,6 +11,7 @@ from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family, Kind
+from mm_api.sentences import count
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.adapters import check_inspected
 from mm_operator.plan.engine.dtypes import FP8_SINCE, capability
@@ -126,8 +127,8 @@ def check_parallelism(now: Case) -> Iterator[SpecError]:
         yield plan_error(
             "runtime.gpu.count",
             "GpuCount",
-            f"{now.request.gpu_count} GPUs{where}, and the engine has {ranks} ranks{where}: set it "
-            f"to {ranks}",
+            f"{count(now.request.gpu_count, 'GPU')}{where}, and the engine has {ranks} "
+            f"ranks{where}: set it to {ranks}",
         )
 
 

@@ -12,6 +12,7 @@ from mm_api.contract import GRPC_PORT
 from mm_api.documents.model_facts import ModelFacts
 from mm_api.documents.model_plan import EncoderMemory
 from mm_api.documents.serving_plan import EncoderPlan, GpuSharing, MemoryPools
+from mm_api.sentences import size
 from mm_api.v1alpha1 import MultimodalModelSpec, VisionSpec
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_operator import names
@@ -143,9 +144,10 @@ def check_encoder(planned: EncoderMemory | None, vision: VisionSpec) -> Iterator
         yield SpecError(
             reason=Reason.INVALID_SPEC,
             path="spec.vision.resources.limits.memory",
-            message=f"{planned.limit_bytes:,} bytes are too little: vision "
-            f"{planned.vision_bytes:,} and feature cache {planned.feature_cache_bytes:,} bytes are "
-            f"{planned.total_bytes:,} together; raise the limit, or lower "
+            message=f"{size(planned.limit_bytes)} are too little: vision "
+            f"{size(planned.vision_bytes)} and feature cache "
+            f"{size(planned.feature_cache_bytes)} are {size(planned.total_bytes)} together; raise "
+            "the limit, or lower "
             "spec.vision.featureCacheBytes",
         )
 

@@ -8,7 +8,9 @@ single change is enough, quantization or more GPUs are combined with the others.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from mm_api import sentences
 from mm_api.documents.model_plan import Change, Fit, GpuMemory, MemoryPlan, Suggestion
+from mm_api.sentences import count
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import Backend, Sizes
 from mm_operator.plan.engine.request import PlanRequest, Target
@@ -37,16 +39,17 @@ def verdict(memory: MemoryPlan) -> Fit:
     gpu = fullest(memory)
     short = max(0, gpu.total_bytes - gpu.gpu_memory_bytes)
     field = max(TERMS, key=lambda name: getattr(gpu, name))
-    largest, size = TERMS[field], getattr(gpu, field)
+    largest, total, there = TERMS[field], sentences.size(gpu.total_bytes), gpu.gpu_memory_bytes
     if short:
         message = (
-            f"{short:,} bytes are missing on GPU {gpu.rank}: {gpu.total_bytes:,} are needed and "
-            f"{gpu.gpu_memory_bytes:,} there; the largest term is {largest} with {size:,}"
+            f"{sentences.size(short)} are missing on GPU {gpu.rank}: {total} are needed, and "
+            f"it has {sentences.size(there)}; the largest part is {largest} with "
+            f"{sentences.size(getattr(gpu, field))}"
         )
     else:
         message = (
-            f"{gpu.total_bytes:,} of {gpu.gpu_memory_bytes:,} bytes are needed on the fullest GPU;"
-            f" the KV cache holds {memory.full_length_sequences} full sequences at the least"
+            f"{total} of {sentences.size(there)} are needed on the fullest GPU; the KV cache holds "
+            f"at least {count(memory.full_length_sequences, 'full sequence')}"
         )
     return Fit(
         verdict="DoesNotFit" if short else "Fits",

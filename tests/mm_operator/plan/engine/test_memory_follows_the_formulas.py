@@ -290,7 +290,7 @@ def test_a_limit_that_scores_exceed_names_the_field() -> None:
     served = reference_plan(facts_of("qwen2-vl"), limits | engine | {"vision": {"engine": "Torch"}})
 
     assert refused.fit.verdict == "DoesNotFit"
-    assert "5,159,780,352 bytes are attention scores of one image" in refused.fit.message
+    assert "4.8 GiB are attention scores of one image" in refused.fit.message
     assert "spec.vision.engine: Torch does not store" in refused.fit.message
     assert served.fit.verdict == "Fits"
 

@@ -9,6 +9,7 @@ from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, PlanWarning
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
 from mm_api.families.family import Family, Kind
+from mm_api.sentences import size
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import VisionEngine
 from mm_operator.errors import SpecError
@@ -187,7 +188,7 @@ def host_fit(target: Target, sizes: Sizes) -> Fit:
         largest_term=max(terms, key=lambda name: terms[name]),
         message=_too_little(target, host)
         if short
-        else f"{host.total_bytes:,} bytes of host memory are needed",
+        else f"{size(host.total_bytes)} of host memory are needed",
     )
 
 
@@ -226,7 +227,7 @@ def _scores_warning(target: Target) -> tuple[PlanWarning, ...]:
     if scores < _MANY_SCORES:
         return ()
     message = (
-        f"spec.vision.engine: ONNXRuntime stores {scores:,} bytes of attention scores of the "
+        f"spec.vision.engine: ONNXRuntime stores {size(scores)} of attention scores of the "
         "largest image. Set it to Torch, which stores none"
     )
     return (PlanWarning(code="VisionScores", message=message),)
@@ -235,10 +236,10 @@ def _scores_warning(target: Target) -> tuple[PlanWarning, ...]:
 def _too_little(target: Target, host: HostMemory) -> str:
     """Return by how much the memory limit of the spec is too low, and what to change."""
     limit = target.spec.runtime.resources.limits["memory"]
-    *terms, last = (f"{name} {getattr(host, field):,}" for field, name in _TERMS.items())
+    *terms, last = (f"{name} {size(getattr(host, field))}" for field, name in _TERMS.items())
     return (
-        f"{_LIMIT}: {limit} is too little: {', '.join(terms)} and {last} bytes are "
-        f"{host.total_bytes:,} together; raise the limit, or lower spec.engine.maxBatchSize, "
+        f"{_LIMIT}: {limit} is too little: {', '.join(terms)} and {last} are "
+        f"{size(host.total_bytes)} together; raise the limit, or lower spec.engine.maxBatchSize, "
         f"spec.engine.maxSeqLen or spec.vision.featureCacheBytes{_without_scores(target)}"
     )
 
@@ -249,7 +250,7 @@ def _without_scores(target: Target) -> str:
     if not scores:
         return ""
     return (
-        f"; of vision, {scores:,} bytes are attention scores of one image, which "
+        f"; of vision, {size(scores)} are attention scores of one image, which "
         "spec.vision.engine: Torch does not store"
     )
 
