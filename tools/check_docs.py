@@ -1,8 +1,8 @@
 """Do the names in documents and docstrings still exist, and are pages short? Exits 1 otherwise.
 
 Checked are relative links with their anchors and paths (`tests/scenarios/...`, in code quotes) of
-Markdown files, and dotted names of our own packages (`mm_operator.plan.build`) in Markdown and
-Python. A renamed module breaks this at once instead of leaving prose that points nowhere.
+Markdown files, commands of mmctl there, and dotted names of our own packages
+(`mm_operator.plan.build`) in Markdown and Python. A renamed module breaks this at once instead of leaving prose that points nowhere.
 
 A page of docs/ has at most 300 lines, an entry of the changelog is one line. Outside tests private
 or local functions of at most three lines have no docstring of one line, and the docstring of an
@@ -15,6 +15,8 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+
+from mm_ctl.cli import COMMANDS
 
 PACKAGE_HOMES = {
     "mm_api": "crds",
@@ -37,6 +39,10 @@ _FOLDERS = (
     *("observability", "operator", "requirements", "router", "runtime", "tests", "tools"),
 )
 _PATH = re.compile(rf"(?<![\w./$~-])(?:{'|'.join(_FOLDERS)})/[\w./*-]+")
+_COMMAND = re.compile(r"(?:`|^)mmctl ([a-z][a-z-]+)", re.MULTILINE)
+_HISTORY = ("CHANGELOG.md", "docs/decisions/", "docs/studies/")
+"""What was: commands that went are named."""
+
 _OTHER_PATHS = ("docs/design/planning-sources.md",)
 """Names files of upstream."""
 
@@ -87,6 +93,8 @@ def broken_names(root: Path, path: Path) -> list[str]:
     """Return one line per dotted name in `path` that resolves to nothing."""
     text = path.read_text(encoding="utf-8")
     missing = sorted({name for name in _DOTTED.findall(text) if not resolves(root, name)})
+    if path.suffix == ".md" and not path.relative_to(root).as_posix().startswith(_HISTORY):
+        missing += sorted(f"mmctl {name}" for name in {*_COMMAND.findall(text)} - {*COMMANDS})
     return [f"{path.relative_to(root)}: {name} does not exist" for name in missing]
 
 

@@ -44,9 +44,10 @@ def test_document_check_names_a_module_that_does_not_exist(tmp_path: Path) -> No
     (package / "labels.py").write_text("MODEL = 'x'\n", encoding="utf-8")
     page = tmp_path / "page.md"
     good, bad = "mm_api.labels.MODEL", "mm_api." + "gone"
-    page.write_text(f"{good} and {bad}\n", encoding="utf-8")
+    page.write_text(f"{good} and {bad}, `mmctl plan` and `mmctl gone`\n", encoding="utf-8")
 
-    assert load("check_docs").broken_names(tmp_path, page) == [f"page.md: {bad} does not exist"]
+    lines = [f"page.md: {name} does not exist" for name in (bad, "mmctl gone")]
+    assert load("check_docs").broken_names(tmp_path, page) == lines
 
 
 def test_document_check_names_a_path_that_does_not_exist(tmp_path: Path) -> None:
