@@ -2,7 +2,8 @@
 
 Checked are relative links with their anchors and paths (`tests/scenarios/...`, in code quotes) of
 Markdown files, commands of mmctl there, and dotted names of our own packages
-(`mm_operator.plan.build`) in Markdown and Python. A renamed module breaks this at once instead of leaving prose that points nowhere.
+(`mm_operator.plan.build`) in Markdown and Python. A renamed module breaks this at once instead of
+leaving prose that points nowhere.
 
 A page of docs/ has at most 300 lines, an entry of the changelog is one line. Outside tests private
 or local functions of at most three lines have no docstring of one line, and the docstring of an
