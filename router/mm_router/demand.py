@@ -258,7 +258,7 @@ class _Found:
 
 _Take = Callable[[_Found, str], None]
 
-_MEDIA: dict[str, tuple[str, str, _Take]] = {
+MEDIA: dict[str, tuple[str, str, _Take]] = {
     "image_url": ("image_url", "url", _Found.image),
     "input_image": ("image_url", "url", _Found.image),
     "video_url": ("video_url", "url", _Found.video),
@@ -279,7 +279,7 @@ def _walk(request: dict[str, Any], found: _Found) -> None:
     while left:
         items = left.pop()
         if type(items) is dict:
-            media = _MEDIA.get(kind) if type(kind := items.get("type")) is str else None
+            media = MEDIA.get(kind) if type(kind := items.get("type")) is str else None
             if media is not None:
                 field, inner, take = media
                 file = items.get(field)

@@ -52,12 +52,12 @@ class ForwardLimits:
 class _Record:
     """What metrics learn; `model` is empty until it is known.
 
-    `failed`: status of what went wrong, also after the head of a stream; 0: nothing did.
+    `status`: of the answer, also after the head of a stream; 0: its head says it.
     """
 
     began: float
     model: str = ""
-    failed: int = 0
+    status: int = 0
 
 
 class RequestTimeoutError(GatewayError):
@@ -87,12 +87,12 @@ class Forward:
         try:
             error = await self._attempt(scope, receive, response, record)
             if error is not None:
-                record.failed = error_response(error).status
+                record.status = error_response(error).status
                 await response.fail(error, receive)
         except ClientGoneError:
             pass
         finally:
-            answered = record.failed or response.status
+            answered = record.status or response.status
             status = int(answered if response.complete else CLIENT_GONE)
             self.metrics.count("mm_router_requests_total", record.model, str(status))
             note(scope, model=record.model, status=status)
@@ -179,10 +179,11 @@ class Forward:
                 course = Course()
                 try:
                     first = time.monotonic()
-                    seconds = first - record.began
-                    self.metrics.observe("mm_router_first_byte_seconds", record.model, seconds)
+                    name = "mm_router_first_byte_seconds"
+                    self.metrics.observe(name, record.model, first - record.began)
                     await pass_on(received, response, course)
-                    record.failed = HTTPStatus.BAD_GATEWAY if course.failed else 0
+                    # Comments may have begun the answer of what was refused.
+                    record.status = HTTPStatus.BAD_GATEWAY if course.failed else received.status
                 except BrokenError:
                     visit.failed(Failure.BROKEN)
                     course.failed = True

@@ -20,15 +20,11 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from mm_edge.errors import InvalidRequestError
 from mm_edge.json_cost import check_cost
 from mm_edge.json_text import without_mark
-from mm_router.demand import Demand, audio_tokens, demand_of
+from mm_router.demand import MEDIA, Demand, audio_tokens, demand_of
 
 _PROMPT_LENGTH = 256
 """Characters of a prompt without messages: long enough to differ, short enough to stay while it
 grows."""
-
-_MEDIA = ("image_url", "video_url", "audio_url", "input_audio", "input_image")
-"""Types of parts that hold a file, which are also the names of their content; `input_image` of
-`/v1/responses` has it in `image_url`."""
 
 
 def affinity_of(request: dict[str, Any]) -> bytes | None:
@@ -61,11 +57,12 @@ def _files(messages: Iterable[dict[str, Any]]) -> Iterator[str]:
         parts = message.get("content")
         for part in parts if isinstance(parts, list) else ():
             kind = part.get("type") if _is_object(part) else None
-            if kind not in _MEDIA:
+            if not isinstance(kind, str) or kind not in MEDIA:
                 continue
-            content = part.get("image_url" if kind == "input_image" else kind)
+            field, inner, _ = MEDIA[kind]
+            content = part.get(field)
             if isinstance(content, dict):
-                content = content.get("data" if kind == "input_audio" else "url")
+                content = content.get(inner)
             if isinstance(content, str) and content:
                 yield content
 
@@ -81,8 +78,15 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _written(content: Any) -> bytes:
+    try:
+        return orjson.dumps(content)
+    except orjson.JSONEncodeError:  # it reads four times as many levels as it writes
+        raise InvalidRequestError("The body is nested too deeply. Flatten it.") from None
+
+
 def _digest(content: Any) -> bytes:
-    text = content.encode(errors="replace") if isinstance(content, str) else orjson.dumps(content)
+    text = content.encode(errors="replace") if isinstance(content, str) else _written(content)
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
@@ -121,7 +125,7 @@ def read_json(body: bytes, _content_type: str) -> Reading:
         raise InvalidRequestError(_MODEL, param="model")
 
     def named(name: str) -> bytes:
-        return orjson.dumps({**request, "model": name})
+        return _written({**request, "model": name})
 
     streams = request.get("stream") is True
     return Reading(model, affinity_of(request), demand_of(request), named, streams)

@@ -59,6 +59,10 @@ def test_another_name_is_the_only_change_of_a_form() -> None:
         "empty": (b"", "The body is not JSON"),
         "cut": (b"{", "The body is not JSON"),
         "deep": (b"[" * 2000, "The body is not JSON"),
+        "deep-message": (
+            b'{"model": "a", "messages": [{"content": ' + b"[" * 300 + b"]" * 300 + b"}]}",
+            "The body is nested too deeply",
+        ),
         "no-utf8": (b"\xff{}", "The body is not JSON"),
         "list": (b"[]", "The body must be a JSON object."),
         "no-model": (b"{}", "`model` is missing"),

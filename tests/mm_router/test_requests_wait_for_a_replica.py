@@ -62,6 +62,10 @@ async def held(router: RunningRouter, count: int, model: str = LABEL) -> None:
     await eventually_async(lambda: router.count("mm_router_held_requests", model=model) == count)
 
 
+def refused_requests(router: RunningRouter) -> float:
+    return router.count("mm_router_requests_total", model=LABEL, code="400")
+
+
 async def test_they_are_answered_in_their_order(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     async with starting() as (router, client):
@@ -127,6 +131,8 @@ async def test_errors_after_comments_are_the_last_event(
         await asyncio.sleep(0.1)
         async with late(router, tmp_path, ScriptedEngine()):
             answer = await wrong
+        # Their heads said 200; what they came to is counted.
+        await eventually_async(lambda: refused_requests(router) == 1)
 
     def last(answer: httpx.Response) -> Any:
         assert (answer.status_code, answer.text[:1]) == (200, ":")

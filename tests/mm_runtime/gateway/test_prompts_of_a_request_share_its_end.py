@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
+from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError
 from support.cases import cases
 from support.eventually import eventually_async
@@ -35,6 +36,24 @@ async def test_a_client_that_leaves_ends_all(tmp_path: Path) -> None:
             assert running.gateway.admission.inside == 6
         await eventually_async(lambda: running.gateway.admission.inside == 0)
         assert (engine.running, engine.cancelled, len(engine.requests)) == (0, 4, 4)
+
+
+async def test_a_client_that_stops_reading_and_leaves_ends_all() -> None:
+    """Each answer waits for a place in what is to be sent when the request ends."""
+    ended = []
+
+    async def generated(number: int) -> AsyncGenerator[int, None]:
+        try:
+            while True:
+                yield number
+        finally:
+            ended.append(number)
+
+    events = merged([generated(0), generated(1)])
+    await anext(events)
+    async with asyncio.timeout(10):
+        await events.aclose()
+    assert sorted(ended) == [0, 1]
 
 
 async def test_a_failure_ends_the_others(tmp_path: Path) -> None:

@@ -43,4 +43,6 @@ async def _read(source: AsyncGenerator[_Item, None], came: "asyncio.Queue[_Item 
             async for item in items:
                 await came.put(item)
     finally:
-        await came.put(None)
+        # Once `merged` ends it there is no reader, and the queue may be full.
+        if not asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            await came.put(None)
