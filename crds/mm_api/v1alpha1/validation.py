@@ -142,11 +142,11 @@ def _message(detail: ErrorDetails) -> str:
             name = str(detail["loc"][-1])
             beside = sorted(_field(detail["loc"][:-1])[0].get("properties", {}))
             close = [one for one in beside if one.startswith(name)]
-            close += get_close_matches(name, beside) or get_close_matches(name, _wire_names())
+            close += get_close_matches(name, beside)
             advice = f"did you mean {close[0]}?" if close else "remove it"
             if detail["loc"][:-1] == ("spec", "model", "source"):
                 advice = "set huggingFace, persistentVolumeClaim, s3 or archive"
-            elif places := sorted(_places(name)):
+            elif places := sorted({*_places(name)}):
                 advice = f"it belongs to {' or '.join(places)}"
             text = f"unknown field: {advice}"
         case "literal_error":
@@ -173,22 +173,15 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _wire_names() -> set[str]:
-    return {name for kind, _, name in _fields() if kind.__module__.startswith(__package__)}
-
-
-def _places(name: str) -> set[str]:
-    return {path for _, path, own in _fields() if own == name and path.startswith("spec")}
-
-
-def _fields() -> Iterator[tuple[type[ApiModel], str, str]]:
-    """Yield type, path of the object and name on the wire of every field of the API."""
+def _places(name: str) -> Iterator[str]:
+    """Yield the path of each object of the spec that has a field of this name on the wire."""
     waiting: list[tuple[type[ApiModel], str]] = [(MultimodalModel, "")]
     while waiting:
         kind, path = waiting.pop()
         for key, field in kind.model_fields.items():
             own = field.alias or key
-            yield kind, path, own
+            if own == name and path.startswith("spec"):
+                yield path
             inner = f"{path}.{own}" if path else own
             waiting.extend((one, inner) for one in _models_in(field.annotation))
 

@@ -40,10 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--memory",
-        help="of the pod that computes, for example 8Gi; default: twice what the build's "
+        help="memory of the pod that computes, for example 8Gi; default: twice what the build's "
         "evaluation took, at least 2Gi",
     )
-    parser.add_argument("--timeout", default="30m", help="to the end; default 30m")
+    parser.add_argument("--timeout", default="30m", help="longest time; default: 30m")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     add_model_option(parser)
 

@@ -29,13 +29,15 @@ _MOST_MODELS = 2000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--prometheus", required=True, metavar="URL", help="where the metrics are")
+    parser.add_argument("--prometheus", required=True, metavar="URL", help="address of Prometheus")
     parser.add_argument(
         "--prometheus-credentials",
         metavar="FOLDER",
-        help="files token, username, password, ca.crt, tls.crt, tls.key, as many as it needs",
+        help="folder with any of token, username, password, ca.crt, tls.crt and tls.key",
     )
-    parser.add_argument("--window", default="24h", help="until now, as in PromQL; default: 24h")
+    parser.add_argument(
+        "--window", default="24h", help="time until now, as in PromQL; default: 24h"
+    )
     parser.add_argument("-n", "--namespace", default="", help="default: all")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
 

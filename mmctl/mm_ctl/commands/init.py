@@ -50,14 +50,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="hf://ORG/NAME[@REVISION], s3://BUCKET/PREFIX, https://ARCHIVE#sha256=DIGEST, or a "
         "folder on this machine",
     )
-    add("--facts", type=Path, help="small files of the checkpoint: read instead of the place")
+    add("--facts", type=Path, help="folder with the small files of the checkpoint, read instead")
     add("--gpu", help=f"{', '.join(gpu_names())} or {NO_GPU}; default: the cluster's nodes say")
     add(
         "--backend", choices=sorted(BACKENDS), help="default: VLLM where it serves it, else another"
     )
-    add("--name", help="of the model; default: the checkpoint's")
+    add("--name", help="name of the model; default: the checkpoint's")
     add("--claim", default="checkpoints", help="PersistentVolumeClaim that a folder is copied to")
-    add("--image", help="of the server, to plan for; default: the chart's")
+    add("--image", help="image of the server; default: the chart's")
     add_connection_options(parser)
 
 

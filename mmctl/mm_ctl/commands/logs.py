@@ -20,10 +20,10 @@ _OF_STAGE = {"Planned": Component.INSPECT, "EngineBuilt": Component.BUILD}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--component", choices=COMPONENTS, help="default: that of the stage that is not complete")
-    add("-c", "--container", help="of its pods; default: all")
-    add("-f", "--follow", action="store_true", help="print until interrupted")
-    add("-p", "--previous", action="store_true", help="of containers that ended before")
+    add("--component", choices=COMPONENTS, help="default: the first stage that is not complete")
+    add("-c", "--container", help="container of the pods; default: all")
+    add("-f", "--follow", action="store_true", help="print new lines until interrupted")
+    add("-p", "--previous", action="store_true", help="logs of containers before their restart")
     add("--tail", type=int, default=100, help="lines of each container; -1: all")
     add_model_option(parser)
 

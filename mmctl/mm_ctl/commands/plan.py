@@ -56,10 +56,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "inspected as in the cluster, and of weights the headers are read",
     )
     parser.add_argument("--gpu", help=f"the GPU: {', '.join(gpu_names())}, or its product label")
-    parser.add_argument("--gpu-memory", help="bytes of a GPU that is not in the list, or 80Gi")
-    parser.add_argument("--compute-capability", help="of that GPU, for example 9.0")
-    parser.add_argument("--image", help="image of build and serving; its tag has the version")
-    parser.add_argument("--trtllm-version", help="of an image with another tag, for example 0.20.0")
+    parser.add_argument("--gpu-memory", help="memory of another GPU, for example 80Gi")
+    parser.add_argument("--compute-capability", help="compute capability of that GPU: 9.0")
+    parser.add_argument("--image", help="image of build and server; its tag has the version")
+    parser.add_argument("--trtllm-version", help="where the tag has none, for example 0.20.0")
     parser.add_argument(
         "-o", "--output", choices=["table", "json", "commands", "html"], default="table"
     )

@@ -29,18 +29,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--text", default="", help="the question; --audio without one is transcribed")
     add("--image", action="append", default=[], help="files or URLs, separated by commas")
     add("--video", help="file or URL")
-    add("--video_num_frames", type=int, help="so many frames of it are seen")
-    add("--fps", type=float, help="so many frames a second of it are seen")
+    add("--video_num_frames", type=int, help="number of frames to use")
+    add("--fps", type=float, help="frames to use for each second")
     add("--audio", help="file")
     add("--protocol", choices=[OPENAI, *TRITON_MODELS], default=OPENAI)
-    add("--streaming", action="store_true", help="print pieces as they come")
-    add("--latency", action="store_true", help="print as client.py does")
-    add("--request-output-len", dest="max_tokens", type=int, default=16)
+    add("--streaming", action="store_true", help="print the answer as it is generated")
+    add("--latency", action="store_true", help="print as NVIDIA's client.py does")
+    add(
+        "--request-output-len",
+        dest="max_tokens",
+        type=int,
+        default=16,
+        help="most tokens of the answer; default: 16",
+    )
     for name, kind in NUMBERS.items():
         flags = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))
         add(*flags, type=kind, default=1 if name == "top_k" else None)
-    add("--address", help="of a gateway, router or Triton; default: a pod, by kubectl port-forward")
-    add("--timeout", type=float, default=300.0, help="seconds for the answer")
+    add(
+        "--address",
+        help="URL of a gateway, router or Triton; default: kubectl port-forward to a pod",
+    )
+    add("--timeout", type=float, default=300.0, help="seconds to wait for the answer")
     add_model_option(parser)
 
 

@@ -13,8 +13,8 @@ from mm_operator.cluster.resources import MODEL
 WELL, FAILED = 0, 1
 _COMMANDS = {
     "status": "show step, weight and comparisons",
-    "promote": "replace all pods by those of the new revision now, also of one that was sent back",
-    "abort": "send the new revision back",
+    "promote": "end the canary: all pods get its revision, also one that was rolled back",
+    "abort": "end the canary: all pods get the former revision",
 }
 _PHASES = {"promote": ("Progressing", "RolledBack"), "abort": ("Progressing",)}
 

@@ -25,7 +25,9 @@ Model = Mapping[str, Any]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model_option(parser, optional=True)
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="all models")
+    parser.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="models of all namespaces"
+    )
     parser.add_argument("-w", "--watch", action="store_true", help="print again until interrupted")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
 

@@ -44,8 +44,12 @@ _NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--file", type=Path, help="default: mmctl-bundle-TIME.tar.gz")
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all models")
+    parser.add_argument(
+        "--file", type=Path, help="archive to write; default: mmctl-bundle-TIME.tar.gz"
+    )
+    parser.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="models of all namespaces"
+    )
     add_connection_options(parser)
 
 

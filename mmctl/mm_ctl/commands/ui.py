@@ -46,9 +46,9 @@ _FOLDER = Path(__file__).parent.parent / "page"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--port", type=int, default=0, help="of 127.0.0.1; default: a free one")
-    add("--no-browser", action="store_true", help="print the address and open nothing")
-    add("-A", "--all-namespaces", action="store_true", help="list all models")
+    add("--port", type=int, default=0, help="port of 127.0.0.1; default: a free one")
+    add("--no-browser", action="store_true", help="print the address only")
+    add("-A", "--all-namespaces", action="store_true", help="models of all namespaces")
     add_connection_options(parser)
 
 

@@ -35,13 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="Secret of the namespace to pull that image with; may be repeated",
     )
-    parser.add_argument("--timeout", type=float, default=180.0, help="seconds until the pod runs")
+    parser.add_argument("--timeout", type=float, default=180.0, help="seconds to wait for the pod")
     parser.add_argument(
         "--user-ids",
         choices=["Auto", *get_args(UserIds)],
         default="Auto",
-        help="Fixed: the pod runs as 65532; Namespace: as whom the namespace says; Auto: Namespace "
-        "where OpenShift gave the namespace users of its own (default)",
+        help="user of the pod. Fixed: 65532; Namespace: the namespace's range; Auto (default): "
+        "Namespace on OpenShift, otherwise Fixed",
     )
     add_connection_options(parser)
 
