@@ -24,7 +24,7 @@ class Objective(ApiModel):
 
 
 class Fallback(ApiModel):
-    """What happens when metrics stay away."""
+    """What happens when metrics are missing."""
 
     failures: int = Field(
         default=4,
@@ -42,12 +42,12 @@ class AutoscalingSpec(ApiModel):
 
     mode: ScalingMode = Field(
         default="Enforce",
-        description="Enforce moves replicas, Recommend only writes what it would do into "
+        description="Enforce sets the replicas, Recommend only writes what it would do into "
         "status.scaling, Off does nothing.",
     )
     engine: ScalingEngine = Field(
         default="Builtin",
-        description="Who moves the number of replicas: the operator itself, or a KEDA "
+        description="Who sets the number of replicas: the operator itself, or a KEDA "
         "ScaledObject that the operator writes.",
     )
     min_replicas: int = Field(
@@ -59,8 +59,8 @@ class AutoscalingSpec(ApiModel):
     )
     scale_to_zero_after: Duration = Field(
         default="15m",
-        description="With minReplicas 0: time without a request after which no replica is left. "
-        "The default is five starts of three minutes.",
+        description="With minReplicas 0: time without a request after which the model has no "
+        "replica. The default is five times a start of three minutes.",
     )
     max_replicas: int = Field(default=1, ge=1, le=1000, description="Most replicas.")
     warm_replicas: int = Field(
@@ -77,7 +77,7 @@ class AutoscalingSpec(ApiModel):
         default=Behavior(), description="How quickly replicas may change, as in autoscaling/v2."
     )
     fallback: Fallback | None = Field(
-        default=None, description="What happens when metrics stay away. Absent: replicas stay."
+        default=None, description="What happens when metrics are missing. Absent: replicas stay."
     )
 
     @property

@@ -20,8 +20,8 @@ class Resources(ApiModel):
     )
     limits: ResourceList = Field(
         default={},
-        description="What the container may use at most; memory above it is a kill. Where servers, "
-        "encoders and gateways state none, memory has the planned one; `memory: 0` is none.",
+        description="What the container may use at most; above its memory it is killed. Servers, "
+        "encoders and gateways without a memory limit get the planned one; `memory: 0`: none.",
     )
 
     @property

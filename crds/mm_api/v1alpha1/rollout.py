@@ -38,9 +38,9 @@ class CanaryAnswers(ApiModel):
         default=90,
         ge=60,
         le=99,
-        description="Of 100 chats, so many must have the same text of both revisions. The new one "
-        "goes back once it is known that fewer have, and passes once it is known that less than "
-        "twice as many differ as this tolerates.",
+        description="Percentage of chats that must get the same text from both revisions. The new "
+        "one is rolled back once it is known that fewer do, and passes once it is known that less "
+        "than twice as many differ as this tolerates.",
     )
     modalities: Annotated[list[Literal["text", "image"]], Field(min_length=1, max_length=2)] = (
         Field(
@@ -53,7 +53,7 @@ class CanaryAnswers(ApiModel):
         default=30,
         ge=1,
         le=600,
-        description="At most so many chats of each modality are replayed by each router.",
+        description="Most chats of each modality that each router replays in a minute.",
     )
     max_tokens: int = Field(
         default=32,
@@ -74,18 +74,18 @@ class CanaryAnalysis(ApiModel):
         default=5,
         ge=1,
         le=50,
-        description="Errors, statuses of 400 and above: a step passes once it is known that of "
-        "100 requests less than so many more fail than with the stable revision.",
+        description="A step passes once it is known that the error rate (status 400 and above) is "
+        "above the stable revision's by fewer percentage points than this.",
     )
     first_text_increase_percent: Percent | None = Field(
         default=None,
-        description="By how much later the first text may come (an answer that is no stream: all "
-        "of it). Absent: not compared.",
+        description="By how much later, in percent, the first text may come (the entire answer, "
+        "where it is not a stream). Absent: not compared.",
     )
     inter_token_increase_percent: Percent | None = Field(
         default=None,
-        description="By how much longer the time between two events of a stream may be. Absent: "
-        "not compared. Without streams a step never passes.",
+        description="By how much longer, in percent, the time between two events of a stream may "
+        "be. Absent: not compared. Without streams a step never passes.",
     )
     answers: CanaryAnswers | None = Field(
         default=None,
@@ -115,7 +115,9 @@ class RolloutSpec(ApiModel):
         "a part of the chats to pods of the new revision first, compares them with the stable one, "
         "and goes back by itself where they are worse; it needs the router.",
     )
-    canary: CanarySpec | None = Field(default=None, description="Of strategy Canary.")
+    canary: CanarySpec | None = Field(
+        default=None, description="Steps and comparisons of strategy Canary."
+    )
     max_surge: int | None = Field(
         default=None,
         ge=0,

@@ -35,9 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder with any of token, username, password, ca.crt, tls.crt and tls.key",
     )
-    parser.add_argument(
-        "--window", default="24h", help="time until now, as in PromQL; default: 24h"
-    )
+    parser.add_argument("--window", default="24h", help="time to look back; default: 24h")
     parser.add_argument("-n", "--namespace", default="", help="default: all")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
 
