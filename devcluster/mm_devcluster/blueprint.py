@@ -86,13 +86,13 @@ def build_full_cluster(
     early = ready if gpus else _api_ready(plane, *MADE_LAST)
     parts = [
         _part(layout, "containerd", _containerd_arguments(layout)),
-        *_control_plane_parts(plane),
         _part(
             layout,
             "kubelet",
             kubelet.kubelet_arguments(layout, network, str(binaries["kubelet"])),
             early,
         ),
+        *_control_plane_parts(plane),
         _part(
             layout,
             "kube-proxy",

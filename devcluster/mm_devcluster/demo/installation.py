@@ -165,14 +165,14 @@ def upload_checkpoint(session: Session, report: Report) -> str:
     """Make the demo's namespace and claim, and copy the checkpoint into it."""
     target = session.target
     make_namespace(target, settings.DEMO_NAMESPACE)
-    target.apply(yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8")))
-    account = ("serviceaccount", "default", "--namespace", settings.DEMO_NAMESPACE)
-    report("the namespace's account, which pods run as")
-    deadline = time.monotonic() + UPLOAD_TIMEOUT
-    while not target.document(*account):
-        if time.monotonic() > deadline:
-            raise DevClusterError("the namespace has no account: the controllers do not run")
-        time.sleep(POLL_SECONDS / 5)
+    # Pods run as it. A controller makes it as well, seconds after the namespace.
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": settings.DEMO_NAMESPACE},
+    }
+    claim = yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8"))
+    target.apply(account, claim)
     report("a short-lived pod that takes the files")
     mmctl = str(Path(sys.executable).parent / "mmctl")
     command = [mmctl, "upload", str(session.options.family.checkpoint), "--claim", settings.CLAIM]

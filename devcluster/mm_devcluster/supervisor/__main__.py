@@ -5,9 +5,11 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from mm_devcluster.supervisor.children import Child, part_environment, reap_orphans
+from mm_devcluster.supervisor.gates import is_open
 from mm_devcluster.supervisor.node_setup import set_up
 from mm_devcluster.supervisor.spec import SupervisorSpec
 from mm_devcluster.supervisor.store_cleaning import clean
@@ -31,7 +33,8 @@ def main() -> int:
     volumes = Path(spec.volumes) if spec.volumes else None
     opened: set[str] = set()
     while True:
-        changed = [child.tend() for child in children]
+        looked = cache(is_open)  # parts share gates, and an API server that starts is slow to say
+        changed = [child.tend(looked) for child in children]
         if any(changed):
             _write_state(Path(spec.state_file), children)
         reap_orphans({child.process.pid for child in children if child.process is not None})

@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm_devcluster.supervisor.gates import is_open
-from mm_devcluster.supervisor.spec import Part
+from mm_devcluster.supervisor.spec import Gate, Part
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 RESTART_DELAY = 1.0  # seconds; what a broken part costs at most is one start a second
@@ -37,7 +37,7 @@ class Child:
         """Whether its process lives, as far as the latest ``tend`` saw."""
         return self.process is not None
 
-    def tend(self) -> bool:
+    def tend(self, is_open: Callable[[Gate], bool]) -> bool:
         """Notice an end, start what can be started; return whether anything changed."""
         if self.process is not None:
             code = self.process.poll()

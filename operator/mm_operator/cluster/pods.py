@@ -34,16 +34,21 @@ def condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 
 def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | None:
-    """Return how a Job's pod ended, or None while it has not."""
+    """Return how a Job's pod ended, or None while it has not.
+
+    The kubelet says that a container ended up to a second before it has taken down the pod and says
+    that this one succeeded.
+    """
     status = pod.get("status") or {}
-    phase = status.get("phase")
-    if phase not in {"Succeeded", "Failed"}:
+    phase, containers = status.get("phase"), status.get("containerStatuses")
+    ended_well = bool(containers) and all(map(_ended_well, containers))
+    if phase not in {"Succeeded", "Failed"} and not ended_well:
         return None
     ended = terminated(pod)
     disruption = condition(status, "DisruptionTarget")
     return PodEnd(
         pod=pod["metadata"]["name"],
-        succeeded=phase == "Succeeded",
+        succeeded=phase != "Failed",
         exit_code=ended.get("exitCode"),
         reason=text_of(ended, "reason"),
         pod_reason=text_of(status, "reason"),

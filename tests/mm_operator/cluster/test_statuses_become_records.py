@@ -96,6 +96,7 @@ CRASHED = container("server", waiting={"reason": "CrashLoopBackOff"}) | {
     "lastState": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no manifest"}},
 }
 FAILED, OVER = ({"exitCode": code, "reason": "Error", "message": "down"} for code in (5, 0))
+ENDED_WELL = container(terminated={"exitCode": 0, "reason": "Completed", "message": "{}"})
 NO_NODE = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes: no GPU"}
 PODS: dict[str, dict[str, Any]] = {
     "no status yet": {"metadata": {}},
@@ -107,6 +108,8 @@ PODS: dict[str, dict[str, Any]] = {
     "ended with a message": pod(
         container(terminated={"exitCode": 3, "message": "{}"}), phase="Failed"
     ),
+    "ended well, not taken down": pod(ENDED_WELL, phase="Running"),
+    "one of two ended": pod(ENDED_WELL, container(running={}), phase="Running"),
     "runs": pod(container(running={}), phase="Running"),
     "unschedulable": pod(phase="Pending", conditions=[NO_NODE]),
     "no image": pod(container(waiting={"reason": "ErrImagePull", "message": "no such image"})),
