@@ -37,16 +37,12 @@ class ForkedStep(ChildProcess):
     """A step that is forked where it can be, and started where it cannot."""
 
     def _started(
-        self, argv: Sequence[str], env: Mapping[str, str], folder: Path | None
+        self, argv: Sequence[str], env: Mapping[str, str], folder: Path | None, output: int
     ) -> "Fork | Popen[bytes]":
         run = _forkable(argv, env, folder)
         if run is None:
-            return super()._started(argv, env, folder)
-        reading, writing = os.pipe()
-        fork = Fork(partial(_live, run, env, folder), writing)
-        os.close(writing)
-        fork.stdout = os.fdopen(reading, "rb")
-        return fork
+            return super()._started(argv, env, folder, output)
+        return Fork(partial(_live, run, env, folder), output)
 
 
 def _forkable(

@@ -40,7 +40,7 @@ def pod_end(pod: Mapping[str, Any], log_tail: tuple[str, ...] = ()) -> PodEnd | 
     that this one succeeded.
     """
     status = pod.get("status") or {}
-    phase, containers = status.get("phase"), status.get("containerStatuses")
+    phase, containers = status.get("phase"), status.get("containerStatuses") or ()
     ended_well = bool(containers) and all(map(_ended_well, containers))
     if phase not in {"Succeeded", "Failed"} and not ended_well:
         return None

@@ -34,6 +34,8 @@ READER_SECONDS = 5.0
 class ChildProcess:
     """One child, started at once; `on_line` gets each line of its output, in another thread.
 
+    `forked`: starts it in another way, writing into a descriptor, and returns its number, or None.
+
     Raises:
         PermanentError: util-linux's setpriv, which sets the parent-death signal, is missing.
         OSError: the program does not start.
@@ -46,22 +48,33 @@ class ChildProcess:
         on_line: Callable[[str], None],
         *,
         folder: Path | None = None,
+        forked: Callable[[int], int | None] | None = None,
     ) -> None:
         self.exit_code: int | None = None
         self.peak_memory_bytes = 0
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._on_line = on_line
-        self._process = self._started(argv, env, folder)
-        self.pid = self._process.pid
+        read, write = os.pipe()
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            number = forked(write) if forked else None
+            if number is None:
+                self._process = self._started(argv, env, folder, write)
+                number = self._process.pid
+        except BaseException:
+            os.close(read)
+            raise
+        finally:
+            os.close(write)
+        self.pid = number
         self._pidfd = os.pidfd_open(self.pid)
-        assert self._process.stdout is not None  # noqa: S101 (PIPE was passed)
         self._reader = threading.Thread(
-            target=self._read, args=(self._process.stdout,), name=f"output-{self.pid}", daemon=True
+            target=self._read, args=(os.fdopen(read, "rb"),), name=f"output-{number}", daemon=True
         )
         self._reader.start()
 
     def _started(
-        self, argv: Sequence[str], env: Mapping[str, str], folder: Path | None
+        self, argv: Sequence[str], env: Mapping[str, str], folder: Path | None, output: int
     ) -> subprocess.Popen[bytes]:
         # setpriv instead of preexec_fn: Python code between fork and exec can deadlock once there
         # are threads. The signal is sent when the starting THREAD ends, so start children from the
@@ -74,7 +87,7 @@ class ChildProcess:
             env=dict(env),
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             # A group to end, not a session: outside of containers Linux may schedule by sessions.
             # Niceness counts within one only, and the encoder's would not yield to the gateway.
@@ -130,7 +143,8 @@ class ChildProcess:
         _, status, usage = os.wait4(self.pid, 0)
         code = os.waitstatus_to_exitcode(status)
         self.exit_code = code if code >= 0 else 128 - code
-        self._process.returncode = code  # Popen must not wait for this number again
+        if self._process is not None:
+            self._process.returncode = code  # Popen must not wait for this number again
         self.peak_memory_bytes = usage.ru_maxrss * 1024
         os.close(self._pidfd)
         self._reader.join(READER_SECONDS)

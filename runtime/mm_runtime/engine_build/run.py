@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +14,15 @@ from mm_api.documents.build_result import BuildFailure, BuildProgress, BuildReas
 from mm_api.documents.engine_manifest import EngineManifest, StepRecord
 from mm_runtime.base import manifest
 from mm_runtime.base.durable import sha256, write_durably, writing_to
+from mm_runtime.base.engine_python import engine_python
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.abandoned import remove_abandoned
 from mm_runtime.engine_build.build_paths import BuildPaths
+from mm_runtime.engine_build.forked_steps import ForkedSteps, shared_steps
 from mm_runtime.engine_build.journal import Journal
 from mm_runtime.engine_build.lock import StoppedWhileWaitingError, locked
 from mm_runtime.engine_build.progress import Progress
-from mm_runtime.engine_build.runner import StepFailedError, StepRunner
+from mm_runtime.engine_build.runner import StepFailedError, StepRunner, environment_of
 from mm_runtime.engine_build.seal import seal
 from mm_runtime.engine_build.step import Step
 from mm_runtime.engine_build.timing_cache import TimingCache
@@ -137,43 +140,46 @@ def _run_steps(
     if options.plan.trtllm is not None:
         link_tree(paths, options.trtllm_root)
     write_durably(paths.plan, options.plan.to_json(indent=1))
-    runner = StepRunner(options.source, paths, options.step_seconds, stop, progress)
+    shared = shared_steps(options.plan, ordered)
+    forks = ForkedSteps(engine_python(), shared, environment_of(shared[0])) if shared else None
+    runner = StepRunner(options.source, paths, options.step_seconds, stop, progress, forks=forks)
     runner.write_reproduce_script(ordered)
     journal = Journal(paths.journal)
     cache = TimingCache(paths, options.plan)
     cache.copy_in()
     records: list[StepRecord] = []
-    for number, step in enumerate(ordered, start=1):
-        record = journal.finished(step)
-        if record is not None:
-            log.info("step %d/%d %s: finished before", number, len(ordered), step.name)
-        else:
-            log.info("step %d/%d %s: %s", number, len(ordered), step.name, step.purpose)
-            progress.publish(
-                BuildProgress(
-                    fingerprint=paths.fingerprint,
-                    step=step.name,
-                    number=number,
-                    of=len(ordered),
-                    step_seconds={one.name: one.seconds for one in records},
+    with forks or nullcontext():
+        for number, step in enumerate(ordered, start=1):
+            record = journal.finished(step)
+            if record is not None:
+                log.info("step %d/%d %s: finished before", number, len(ordered), step.name)
+            else:
+                log.info("step %d/%d %s: %s", number, len(ordered), step.name, step.purpose)
+                progress.publish(
+                    BuildProgress(
+                        fingerprint=paths.fingerprint,
+                        step=step.name,
+                        number=number,
+                        of=len(ordered),
+                        step_seconds={one.name: one.seconds for one in records},
+                    )
                 )
-            )
-            try:
-                record = runner.run(step)
-            except StepFailedError:
-                cache.discard(step)
-                raise
-            cache.keep(step)
-            journal.add(step, record)
-            log.info(
-                "step %d/%d %s: done in %.1f s, peak memory %d MiB",
-                number,
-                len(ordered),
-                step.name,
-                record.seconds,
-                record.peak_memory_bytes >> 20,
-            )
-        records.append(record)
+                try:
+                    record = runner.run(step)
+                except StepFailedError:
+                    cache.discard(step)
+                    raise
+                cache.keep(step)
+                journal.add(step, record)
+                log.info(
+                    "step %d/%d %s: done in %.1f s, peak memory %d MiB",
+                    number,
+                    len(ordered),
+                    step.name,
+                    record.seconds,
+                    record.peak_memory_bytes >> 20,
+                )
+            records.append(record)
     return records
 
 

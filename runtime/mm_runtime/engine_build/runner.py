@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import StepRecord
@@ -17,6 +18,7 @@ from mm_runtime.base.engine_python import engine_python
 from mm_runtime.base.first_errors import FirstErrors
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.build_paths import BuildPaths
+from mm_runtime.engine_build.forked_steps import IMPORTS, ForkedSteps
 from mm_runtime.engine_build.output_log import OutputLog
 from mm_runtime.engine_build.outputs import problem, remove_outputs
 from mm_runtime.engine_build.progress import Progress
@@ -95,6 +97,8 @@ class StepRunner:
     """Interpreter of the steps that read weights."""
     own_python: str = sys.executable
     """Interpreter of the steps that fetch."""
+    forks: ForkedSteps | None = None
+    """Starts the steps that share their imports; None: each imports them again."""
 
     def run(self, step: Step) -> StepRecord:
         """Run one step to its end.
@@ -120,7 +124,9 @@ class StepRunner:
             output.write(command)
             folder = step.folder(self.paths)
             hide_from_children()
-            child = ChildProcess(argv, _environment(step), take, folder=folder)
+            forks = self.forks if step.module in IMPORTS else None
+            forked = partial(forks.start, argv) if forks else None
+            child = ChildProcess(argv, environment_of(step), take, folder=folder, forked=forked)
             try:
                 code = child.wait(self.deadline_seconds, self.stop)
             finally:
@@ -160,7 +166,7 @@ class StepRunner:
         return self.own_python if step.name in FETCHES else self.python
 
 
-def _environment(step: Step) -> dict[str, str]:
+def environment_of(step: Step) -> dict[str, str]:
     plain = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     if step.name in FETCHES:
         return {**os.environ, **plain}
