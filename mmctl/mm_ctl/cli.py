@@ -98,6 +98,9 @@ def run_command(
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe went away; nothing is left to say
         return FAILED
+    except (OSError, OverflowError) as error:  # a full disk, a port that is taken or is none
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return FAILED
 
 
 def _module(package: str, command: str) -> ModuleType:

@@ -80,6 +80,13 @@ class UsageError(Exception):
     """The command cannot be carried out; the message says what to do instead."""
 
 
+def http_url(option: str, text: str) -> str:
+    """Return a URL as given; UsageError: its scheme is missing, or another one."""
+    if not text.startswith(("http://", "https://")):
+        raise UsageError(f"{option} {text}: write http://HOST:PORT or https://HOST")
+    return text
+
+
 def read_text(name: str) -> str:
     """Return a file's text, UTF-8; `-` is standard input. UsageError: it cannot be read."""
     try:

@@ -3,7 +3,9 @@
 import argparse
 import json
 import sys
+from pathlib import Path
 
+from mm_ctl.documents import UsageError, http_url
 from mm_operator.scaling.answers import MetricsError, Sample, read_vector
 from mm_operator.scaling.own_prometheus import read_endpoint
 from mm_operator.scaling.prometheus import OwnPrometheusSettings, Prometheus
@@ -73,11 +75,17 @@ async def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _answers(options: argparse.Namespace, queries: dict[str, str]) -> dict[str, list[Sample]]:
-    settings = OwnPrometheusSettings(
-        (options.prometheus,), credentials=options.prometheus_credentials
+def _settings(options: argparse.Namespace) -> OwnPrometheusSettings:
+    folder = options.prometheus_credentials
+    if folder and not Path(folder).is_dir():
+        raise UsageError(f"--prometheus-credentials {folder} is not a folder")
+    return OwnPrometheusSettings(
+        (http_url("--prometheus", options.prometheus),), credentials=folder
     )
-    endpoint = read_endpoint(settings)
+
+
+async def _answers(options: argparse.Namespace, queries: dict[str, str]) -> dict[str, list[Sample]]:
+    endpoint = read_endpoint(_settings(options))
     client = Prometheus(endpoint, trust(endpoint), _QUERY_SECONDS)
     try:
         return {

@@ -15,7 +15,7 @@ import aiohttp
 
 from mm_api.contract import GATEWAY_PORT, HTTP_PORT
 from mm_ctl.connection import add_model_option, connection, kubectl_options
-from mm_ctl.documents import UsageError
+from mm_ctl.documents import UsageError, http_url
 from mm_ctl.question import NUMBERS, TRITON_MODELS, read_file, request_of, text_of
 from mm_operator import names
 from mm_operator.errors import ClusterError
@@ -121,7 +121,7 @@ def _recording(options: argparse.Namespace) -> tuple[str, aiohttp.FormData]:
 async def _address(options: argparse.Namespace) -> AsyncIterator[str]:
     """Yield where the server answers; Triton listens on its pod's loopback, where kubectl leads."""
     if options.address:
-        yield options.address
+        yield http_url("--address", options.address)
         return
     async with connection(options):
         pass  # kubectl would blame localhost where there is no kubeconfig

@@ -83,7 +83,7 @@ def parse_address(text: str) -> Address:
     if text.startswith(ARCHIVE):
         raise PermanentError(
             f"{text!r} names no archive; expected https://HOST/NAME.tar.bz2#sha256=DIGEST, or"
-            " .tar.gz, without credentials and query."
+            " .tar.gz, without credentials and query. A repository of the Hub is hf://OWNER/NAME."
         )
     if "://" in text:
         raise PermanentError(

@@ -222,6 +222,33 @@ def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # 
     assert words.replace("FILE", str(file)) in capsys.readouterr().err
 
 
+@cases(
+    "words code said",
+    {
+        "address": ("mmctl ask x --text=x --address 127.0.0.1:1", 2, "write http://HOST:PORT"),
+        "prometheus": ("mmctl cost --prometheus prom:9090", 2, "write http://HOST:PORT"),
+        "credentials": (
+            "mmctl cost --prometheus http://a --prometheus-credentials /none",
+            2,
+            "--prometheus-credentials /none is not a folder",
+        ),
+        "port": (
+            "mmctl ui --port 99999 --no-browser --kubeconfig CONFIG",
+            1,
+            "port must be 0-65535",
+        ),
+        "hub": ("mmctl init https://huggingface.co/a/b --gpu none", 2, "is hf://OWNER/NAME"),
+    },
+)
+def test_wrong_options_are_named(
+    words: str, code: int, said: str, tmp_path: Path, capsys: Any
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(yaml.safe_dump(CONTEXTS))
+    assert main(words.replace("CONFIG", str(config)).split()[1:]) == code
+    assert said in capsys.readouterr().err
+
+
 def test_engine_folders_are_no_server(capsys: pytest.CaptureFixture[str]) -> None:
     """As run.py and the executor of the guide for encoder-decoders read them."""
     with pytest.raises(SystemExit):
