@@ -18,7 +18,7 @@ from mm_api.v1alpha1.quantity import bytes_of
 from mm_ctl.comparing.page import as_page
 from mm_ctl.comparing.pod import compare_pod
 from mm_ctl.comparing.run import CompareFailedError, run_to_end
-from mm_ctl.connection import Connection, add_model_option, connection
+from mm_ctl.connection import Connection, add_model_option, connection, missing
 from mm_ctl.documents import UsageError
 from mm_operator import names
 from mm_operator.cluster.resources import DEPLOYMENT, MODEL
@@ -56,7 +56,7 @@ async def run(options: argparse.Namespace) -> int:
     async with connection(options) as there:
         model = await there.client.get(MODEL, there.namespace, options.name)
         if model is None:
-            return _failed(f"there is no model {there.namespace}/{options.name}", FAILED)
+            return missing(there, options.name)
         if found := obstacle(model):
             why, code = found
             return _failed(f"{there.namespace}/{options.name}: {why}", code)
@@ -68,7 +68,8 @@ async def run(options: argparse.Namespace) -> int:
         print(report.to_json(indent=2) if options.output == "json" else page)
         if changed := await _changed(there, options.name, report):
             return _failed(f"not recorded: {changed}", FAILED)
-        await _record(there, options.name, report)
+        body = {"metadata": {"annotations": {labels.COMPARISON: report.to_json()}}}
+        await there.client.merge(MODEL, there.namespace, options.name, body, manager="mmctl")
     return DIFFERS if report.first_difference else AGREES
 
 
@@ -124,12 +125,6 @@ async def _changed(there: Connection, name: str, report: EvaluationReport) -> st
     if planned.get("fingerprint") == report.fingerprint:
         return None
     return "another engine is planned now: run it again after the rollout"
-
-
-async def _record(there: Connection, name: str, report: EvaluationReport) -> None:
-    annotations = {labels.COMPARISON: report.to_json()}
-    body = {"metadata": {"annotations": annotations}}
-    await there.client.merge(MODEL, there.namespace, name, body, manager="mmctl")
 
 
 def _parsed(option: str, text: str, parse: Any) -> Any:

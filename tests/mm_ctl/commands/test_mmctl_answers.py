@@ -181,50 +181,25 @@ CONTEXTS = {
     "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
     "current-context": "here",
 }
-
-
-@pytest.mark.parametrize("command", [["status", "tiny"], ["doctor"], ["ask", "x", "--text=x"]])
-@cases(
-    "options code words",
-    {
-        "none": ([], 2, "kubeconfig ~/.kube/config cannot be used: it does not exist; choose"),
-        "file": (
-            ["--kubeconfig", "/none"],
-            2,
-            "kubeconfig /none cannot be used: it does not exist",
-        ),
-        "context": (
-            ["--kubeconfig", "FILE", "--context", "there"],
-            2,
-            "Expected object with name there in FILE/contexts list; choose",
-        ),
-        "closed-port": (["--kubeconfig", "FILE"], 1, "127.0.0.1:1"),
-        "empty": (["--kubeconfig", "/dev/null"], 2, "kubeconfig /dev/null cannot be used"),
-    },
-)
-def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # pytest passes by name
-    command: list[str],
-    options: list[str],
-    code: int,
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    file = tmp_path / "config"
-    file.write_text(yaml.safe_dump(CONTEXTS))
-    given = [one.replace("FILE", str(file)) for one in options]
-
-    assert main([*command, *given]) == code
-    assert words.replace("FILE", str(file)) in capsys.readouterr().err
+CLUSTERS = {
+    "none": ("", 2, "kubeconfig ~/.kube/config cannot be used: it does not exist; choose"),
+    "missing": ("--kubeconfig /none", 2, "kubeconfig /none cannot be used: it does not exist"),
+    "empty": ("--kubeconfig /dev/null", 2, "kubeconfig /dev/null cannot be used"),
+    "context": ("--kubeconfig CONFIG --context there", 2, "Expected object with name there in"),
+    "closed": ("--kubeconfig CONFIG", 1, "127.0.0.1:1"),
+}
 
 
 @cases(
     "words code said",
     {
+        **{
+            f"{name}-{command.split()[1]}": (f"{command} {options}", code, said)
+            for command in ("mmctl status x", "mmctl doctor", "mmctl ask x --text=x")
+            for name, (options, code, said) in CLUSTERS.items()
+        },
+        "no-network": ("mmctl init hf://a/b --gpu none", 1, "small files: --facts"),
+        "repository": ("mmctl init a/b --gpu none", 2, "Of the Hub it is hf://a/b."),
         "address": ("mmctl ask x --text=x --address 127.0.0.1:1", 2, "write http://HOST:PORT"),
         "prometheus": ("mmctl cost --prometheus prom:9090", 2, "write http://HOST:PORT"),
         "credentials": (
@@ -240,12 +215,15 @@ def test_what_keeps_a_command_from_the_cluster_is_reported(  # noqa: PLR0917  # 
         "hub": ("mmctl init https://huggingface.co/a/b --gpu none", 2, "is hf://OWNER/NAME"),
     },
 )
-def test_wrong_options_are_named(
-    words: str, code: int, said: str, tmp_path: Path, capsys: Any
+def test_what_keeps_a_command_from_its_work_is_named(  # noqa: PLR0917  # pytest passes by name
+    words: str, code: int, said: str, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
-    config = tmp_path / "config"
-    config.write_text(yaml.safe_dump(CONTEXTS))
-    assert main(words.replace("CONFIG", str(config)).split()[1:]) == code
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    (tmp_path / "config").write_text(yaml.safe_dump(CONTEXTS))
+    assert main(words.replace("CONFIG", str(tmp_path / "config")).split()[1:]) == code
     assert said in capsys.readouterr().err
 
 

@@ -72,21 +72,6 @@ def test_the_mirror_of_the_spec_is_read(
     assert main(command) == 0
 
 
-@cases(
-    "place code said",
-    {
-        "no-network": ("hf://a/b", 1, "small files: --facts"),
-        "no-scheme": ("a/b", 2, "is hf://a/b."),
-    },
-)
-def test_what_cannot_be_read_is_named(
-    place: str, code: int, said: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    assert main(["init", place, "--gpu", "none"]) == code
-    assert said in capsys.readouterr().err
-
-
 def test_the_environments_mirror_comes_first(hub: Hub) -> None:
     """A mirror within the cluster may not be reached from here."""
     found = facts_of_checkpoint(
