@@ -188,6 +188,7 @@ def run(session: Session, options: argparse.Namespace, results: dict[str, dict[s
             first["images"] = images(session, options)
         install(session, seconds)
         with seconds.of("upload"):
+            installation.make_namespaces(session, lambda _: None)
             installation.upload_checkpoint(session, lambda _: None)
         for engine, model in models.items():
             target.apply(manifest(model, on_gpu=on_gpu, vision_engine=engine))

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,27 +45,45 @@ def namespace(name: str) -> dict[str, Any]:
     }
 
 
-def make_namespace(target: Target, name: str) -> None:
-    """Make a namespace of the demo's own, or find the one that it made before.
+def make_namespace(target: Target, *names: str, beside: Sequence[dict[str, Any]] = ()) -> None:
+    """Make namespaces of the demo's own, or find those that it made before.
+
+    `beside`: what is applied with them.
 
     Raises:
         DevClusterError: A namespace of another owner has that name: `make demo-down` would delete
         it.
     """
-    there = target.document("namespace", name)
-    labels = there.get("metadata", {}).get("labels", {})
-    if there and labels.get(MANAGED_BY) != settings.MADE_BY_DEMO:
-        raise DevClusterError(
-            f"namespace {name} exists and is not the demo's, which would use and later delete it; "
-            f"use another cluster, or delete it: kubectl delete namespace {name}"
-        )
-    target.apply(namespace(name))
+    for name in names:
+        there = target.document("namespace", name)
+        labels = there.get("metadata", {}).get("labels", {})
+        if there and labels.get(MANAGED_BY) != settings.MADE_BY_DEMO:
+            raise DevClusterError(
+                f"namespace {name} exists and is not the demo's, which would use and later delete "
+                f"it; use another cluster, or delete it: kubectl delete namespace {name}"
+            )
+    target.apply(*map(namespace, names), *beside)
+
+
+def make_namespaces(session: Session, _report: Report) -> str:
+    """Make both namespaces, and in the demo's own the claim of its checkpoint."""
+    # Pods run as it. A controller makes it as well, seconds after the namespace.
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": settings.DEMO_NAMESPACE},
+    }
+    claim = yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8"))
+    names = settings.SYSTEM_NAMESPACE, settings.DEMO_NAMESPACE
+    make_namespace(session.target, *names, beside=(account, claim))
+    return ", ".join(names)
 
 
 def install_operator(
     session: Session, report: Report, changes: Mapping[str, Any] | None = None
 ) -> str:
     """Install the chart and wait for the operator; `changes`: see `install_chart`."""
+    make_namespace(session.target, settings.SYSTEM_NAMESPACE)
     said = install_chart(session, report, changes)
     await_operator(session, report)
     return said
@@ -79,7 +97,6 @@ def install_chart(
     `changes`: values of the chart beside the demo's own.
     """
     target = session.target
-    make_namespace(target, settings.SYSTEM_NAMESPACE)
     values: dict[str, Any] = {
         "operator": {"image": session.image_reference("operator")},
         "runtime": {"image": session.image_reference("runtime")},
@@ -162,21 +179,11 @@ def _upgrade_definitions(target: Target) -> None:
 
 
 def upload_checkpoint(session: Session, report: Report) -> str:
-    """Make the demo's namespace and claim, and copy the checkpoint into it."""
-    target = session.target
-    make_namespace(target, settings.DEMO_NAMESPACE)
-    # Pods run as it. A controller makes it as well, seconds after the namespace.
-    account = {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": "default", "namespace": settings.DEMO_NAMESPACE},
-    }
-    claim = yaml.safe_load(settings.CLAIM_MANIFEST.read_text(encoding="utf-8"))
-    target.apply(account, claim)
+    """Copy the checkpoint into the claim."""
     report("a short-lived pod that takes the files")
     mmctl = str(Path(sys.executable).parent / "mmctl")
     command = [mmctl, "upload", str(session.options.family.checkpoint), "--claim", settings.CLAIM]
     command += ["--path", session.options.family.model, "--namespace", settings.DEMO_NAMESPACE]
     command += ["--image", session.image_reference("operator")]
-    words = run_program(command, target.environment, None, UPLOAD_TIMEOUT)
+    words = run_program(command, session.target.environment, None, UPLOAD_TIMEOUT)
     return words.strip().splitlines()[-1] if words.strip() else "done"

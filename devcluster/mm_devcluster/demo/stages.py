@@ -24,7 +24,8 @@ def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage,
     # The chart names the runtime image, so it must be built by then, but not yet loaded.
     served = (RUNTIME, *session.options.family.images)
     images = tuple(f"{one.name}-image" for one in served)
-    operator_there = ("cluster",) if current else ("operator", *images)
+    operator_there = ("namespaces",) if current else ("namespaces", "operator")
+    chart_needs = operator_there if current else (*operator_there, *images)
     runtime_there = ("cluster",) if current else ("dns", *(one.name for one in served))
 
     def stage(key: str, title: str, work: Work, *needs: str) -> Stage:
@@ -32,9 +33,10 @@ def stages_of(session: Session, answers: list[questions.Answer]) -> tuple[Stage,
 
     return (
         *first,
-        stage("helm", "Install the chart", installation.install_chart, *operator_there),
+        stage("namespaces", "Make the namespaces", installation.make_namespaces, "cluster"),
+        stage("helm", "Install the chart", installation.install_chart, *chart_needs),
         stage("operator-pods", "Start the operator", installation.await_operator, "helm"),
-        stage("upload", "Upload the checkpoint", installation.upload_checkpoint, operator_there[0]),
+        stage("upload", "Upload the checkpoint", installation.upload_checkpoint, *operator_there),
         stage("apply", "Apply the model", walk.apply_model, "helm", "upload", *runtime_there),
         stage("inspect", "  Inspect", walk.wait_inspected, "apply", "operator-pods"),
         # It takes a second, which the cores have while the model is inspected.

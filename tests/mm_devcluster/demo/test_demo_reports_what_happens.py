@@ -57,9 +57,9 @@ def test_each_family_is_complete(family: Family) -> None:
 def test_the_chart_waits_for_the_image_it_names() -> None:
     """The release names the runtime image by its content, which is known once it is built."""
     stages = {stage.key: stage for stage in stages_of(Session(Options("dev")), [])}
-    assert set(stages["helm"].needs) == {"operator", "runtime-image"}
+    assert set(stages["helm"].needs) == {"namespaces", "operator", "runtime-image"}
     stages = {stage.key: stage for stage in stages_of(Session(Options("dev", family=ON_VLLM)), [])}
-    assert set(stages["helm"].needs) == {"operator", "runtime-image", "vllm-image"}
+    assert set(stages["helm"].needs) == {"namespaces", "operator", "runtime-image", "vllm-image"}
     assert set(stages["apply"].needs) == {"helm", "upload", "dns", "runtime", "vllm"}
 
 
