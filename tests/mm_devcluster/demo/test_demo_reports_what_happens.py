@@ -81,7 +81,7 @@ def test_a_processor_without_avx512_is_said(
 
 def test_another_users_cluster_gets_no_images() -> None:
     keys = [stage.key for stage in stages_of(Session(Options("current")), [])]
-    assert keys[:2] == ["cluster", "helm"]
+    assert keys[:3] == ["cluster", "namespaces", "helm"]
 
 
 @cases(
