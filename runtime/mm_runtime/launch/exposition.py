@@ -285,7 +285,7 @@ class Exposition:
         )
 
     def _soon_ready(self) -> bytes | None:
-        """Wait for a server that loads: the kubelet asks once a second, and would see it later."""
+        """Wait for a server that loads: the next probe comes a second later."""
         until = time.monotonic() + READY_SECONDS
         while not (ready := self._ready()) and time.monotonic() < until:
             time.sleep(READY_SECONDS / 20)

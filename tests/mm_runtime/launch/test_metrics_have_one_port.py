@@ -154,8 +154,8 @@ def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> 
 
 
 @cases("answers status", {"soon": ([False] * 5 + [True], 200), "not-soon": ([False] * 99, 503)})
-def test_who_asks_early_waits_for_a_moment(answers: list[bool], status: int) -> None:
-    """The kubelet asks again a second later only."""
+def test_an_early_probe_waits_for_a_moment(answers: list[bool], status: int) -> None:
+    """The next one comes a second later."""
     shown, said = free_ports(1)[0], iter(answers)
     ports = Ports(metrics=shown), Ports(metrics=free_ports(1)[0])
     with Exposition(*ports, POOLS, "tiny", ready=lambda: next(said)):
