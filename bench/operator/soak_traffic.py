@@ -29,6 +29,9 @@ _WANTED = dict.fromkeys(_REFUSED, "400") | {"unknown model": "404"}
 _OF_SERVERS, _KEPT = 500, 200
 """The least status of errors of servers; characters that are kept of one."""
 _LEFT = "left"
+_LOST, _LOST_CODE = "lost with its gateway", '"code":"replica_lost"'
+"""How a request ends that was at a gateway when it was killed: the router does not send it again,
+since it may have run."""
 _SECONDS = 120.0
 
 
@@ -43,6 +46,8 @@ class Traffic:
         self._random = random.Random(seed)  # noqa: S311  # reproducible
         self.ended: Counter[tuple[str, str]] = Counter()
         """(kind, HTTP status or what happened) -> requests."""
+        self.kills = 0
+        """How often a gateway was killed."""
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -61,10 +66,13 @@ class Traffic:
                 await asyncio.gather(*(self._count(session, "image") for _ in range(16)))
 
     async def _count(self, session: aiohttp.ClientSession, kind: str) -> None:
+        kills = self.kills
         try:
             result = await self._send(session, kind)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             result = type(error).__name__
+        if (result == "cut" or _LOST_CODE in result) and self.kills > kills:
+            result = _LOST
         self.ended[kind, result] += 1
 
     async def _send(self, session: aiohttp.ClientSession, kind: str) -> str:
@@ -143,12 +151,16 @@ class Traffic:
             found[kind] += number
         return dict(sorted(found.items()))
 
+    def lost(self) -> int:
+        """Return how many requests were lost with a gateway that was killed."""
+        return sum(number for (_, result), number in self.ended.items() if result == _LOST)
+
     def unexpected(self) -> dict[str, int]:
         """Return the ends that no request of its kind should have, with their numbers."""
         return {
             f"{kind}: {result}": number
             for (kind, result), number in sorted(self.ended.items())
-            if result != _LEFT and result != _WANTED.get(kind, "200")
+            if result not in (_LEFT, _LOST, _WANTED.get(kind, "200"))
         }
 
 

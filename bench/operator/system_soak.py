@@ -9,8 +9,9 @@ Beside requests (`soak_traffic.py`) come edits, rollouts, pods and models that a
 faults of the API server. Processes are sampled each ten seconds, objects of the cluster each
 minute; lines are fitted to what comes after the warm-up, a fifth of the time. Pools and allocators
 settle for 15 minutes, so run it for 75 or more. Exit code 1: something grows (`slopes.py`
-has the bounds). Requests that ended as none of their kind should are listed: streams of a gateway
-that is killed have no other end.
+has the bounds), or a request ended as none of its kind
+should. Those that a killed gateway took along are counted by themselves: the router sends no
+request again that may have run.
 """
 
 import argparse
@@ -158,7 +159,14 @@ class Events:
     """What happens around the requests."""
 
     def __init__(
-        self, client: Client, server: FaultyServer, site: Site, kubelet: PlacedKubelet, seed: int
+        self,
+        client: Client,
+        server: FaultyServer,
+        site: Site,
+        kubelet: PlacedKubelet,
+        traffic: Traffic,
+        *,
+        seed: int,
     ) -> None:
         self._client = client
         self._server = server
@@ -166,6 +174,7 @@ class Events:
         self._kubelet = kubelet
         self._random = random.Random(f"events/{seed}")  # noqa: S311  # reproducible
         self._memory = 4
+        self._traffic = traffic
         self.counted: Counter[str] = Counter()
 
     async def run(self) -> None:
@@ -238,6 +247,7 @@ class Events:
     async def _kill_gateway(self) -> str:
         address = self._site.killed
         process = self._site.gateways[address]
+        self._traffic.kills += 1
         process.kill()
         await asyncio.to_thread(process.wait, 60)
         await self._pods_are(address, "False")
@@ -342,8 +352,8 @@ async def soak(options: argparse.Namespace) -> dict[str, Any]:
         stack.push_async_callback(asyncio.to_thread, operator.stop)
         router = site.start_router(kubeconfig)
         kubelet = PlacedKubelet(client, cluster, (site.steady, site.killed))
-        events = Events(client, server, site, kubelet, options.seed)
         traffic = Traffic(site.url, f"{NAMESPACE}/{SERVED}", options.rate, options.seed)
+        events = Events(client, server, site, kubelet, traffic, seed=options.seed)
         tasks = [asyncio.create_task(kubelet.run())]
         stack.push_async_callback(_cancelled, tasks)
         for number in (0, *OTHERS):
@@ -392,6 +402,7 @@ async def soak(options: argparse.Namespace) -> dict[str, Any]:
             "requests_a_second": options.rate,
             "requests": traffic.by_kind(),
             "failed": measurement.failed,
+            "lost_with_a_killed_gateway": traffic.lost(),
             "unexpected": traffic.unexpected(),
             "events": dict(sorted(events.counted.items())),
             "requests_of_operator_and_router_that_met_a_fault": server.met,

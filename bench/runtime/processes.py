@@ -1,6 +1,7 @@
 """What the processes of a pod hold and use, read from /proc."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +18,16 @@ class Process:
 
 
 def below(pid: int) -> list[Process]:
-    """Return a process and everything below it."""
+    """Return a process and everything below it, less what ends meanwhile.
+
+    Raises:
+        OSError: there is no such process.
+    """
     found = [Process(pid, _name(pid))]
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += below(int(child))
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for child in (task / "children").read_text().split():
+                found += below(int(child))
     return found
 
 
