@@ -3,8 +3,10 @@
 Parser and builder are those of TensorRT for RTX, which need no GPU; what runs is the stand-in.
 """
 
+import base64
 import gc
 import importlib
+import json
 import sys
 import weakref
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mm_runtime.backends import steps
@@ -108,6 +111,37 @@ def test_captured_runs_keep_their_contexts(
     assert made[0]() is not None
 
 
+@pytest.mark.parametrize("engine", ["llava"], indirect=True)
+def test_few_and_many_images_have_a_profile_each(
+    tensorrt: Any, engine: EngineDirectory, tmp_path: Path
+) -> None:
+    """A run has the profile of its batch; one that no profile has is refused by what all have."""
+    assert [command.batch_profiles(most) for most in (1, 3, 4, 8, 16)] == [
+        [(1, 1, 1)],
+        [(1, 1, 3)],
+        [(1, 2, 4)],
+        [(1, 4, 4), (5, 5, 8)],
+        [(1, 4, 4), (5, 8, 16)],
+    ]
+    assert engine.vision
+    assert engine.facts.vision
+    plan = engine.vision.model_copy(update={"max_batch_size": 6})
+    model = tmp_path / "model.onnx"
+    known = json.loads((engine.vision_folder / "model.engine").read_bytes())
+    model.write_bytes(base64.b64decode(known["graph"]))
+    built, _ = command.build_engine(tensorrt, model, plan, engine.facts.vision, b"")
+    (tmp_path / "model.engine").write_bytes(built)
+    runner = importlib.import_module(RUNNER).TensorRTRunner(tmp_path / "model.engine")
+    (name,) = runner.engine.inputs
+    side = runner.engine.least(name)[-1]
+    images = np.random.default_rng(0).normal(size=(7, 3, side, side)).astype(np.float32)
+    ones = np.concatenate([runner({name: images[at : at + 1]}) for at in range(6)])
+    for count in (6, 4, 5, 2):
+        np.testing.assert_allclose(runner({name: images[:count]}), ones[:count], atol=1e-3)
+    with pytest.raises(ValueError, match=r"got shape \[7, .* built for \[1, .* to \[6, "):
+        runner({name: images})
+
+
 def test_refusals_have_tensorrts_words(
     tensorrt: Any, engine: EngineDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,10 +149,10 @@ def test_refusals_have_tensorrts_words(
     plan, facts = engine.vision, engine.facts.vision
     assert plan
     assert facts
-    assert profile("batch", plan, facts) == (1, 1, 3)
-    assert not facts.min_pixels or profile("patches", plan, facts) == (16, 72, 128)
+    assert profile("batch", (2, 3, 3), facts) == (2, 3, 3)
+    assert not facts.min_pixels or profile("patches", (1, 1, 1), facts) == (16, 72, 128)
     with pytest.raises(PermanentError, match="free size 'depth'"):
-        profile("depth", plan, facts)
+        profile("depth", (1, 1, 1), facts)
     (tmp_path / "model.onnx").write_bytes(b"no model")
     with pytest.raises(PermanentError, match=r"does not read the vision half: .*parse"):
         command.build_engine(tensorrt, tmp_path / "model.onnx", plan, facts, b"")

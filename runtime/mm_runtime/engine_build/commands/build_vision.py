@@ -5,6 +5,7 @@ What was measured meanwhile goes into a timing cache of the store: the next buil
 
 import logging
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,13 @@ from mm_runtime.serving.encode.vision.session import ONNX, TOWER
 from mm_runtime.serving.encode.vision.tensorrt_open import ENGINES
 
 log = logging.getLogger(__name__)
+
+Sizes = tuple[int, int, int]
+"""Least, usual and most."""
+
+BATCH_ENDS = (4,)
+"""Images of the largest batch of a profile that another follows: few and many images are computed
+best by different kernels (CLIP ViT-L/14-336 on an H200)."""
 
 
 def build_vision(context: StepContext) -> None:
@@ -84,7 +92,8 @@ def build_engine(
     network.get_output(0).name = OUTPUT
     config = builder.create_builder_config()
     config.clear_flag(tensorrt.BuilderFlag.TF32)  # ten bits of mantissa are not float32
-    config.add_optimization_profile(_profile(builder, network, plan, facts))
+    for batches in batch_profiles(plan.max_batch_size):
+        config.add_optimization_profile(_profile(builder, network, batches, facts))
     config.set_timing_cache(config.create_timing_cache(measured), ignore_mismatch=True)
     engine = builder.build_serialized_network(network, config)
     if engine is None:
@@ -95,7 +104,19 @@ def build_engine(
     return bytes(engine), bytes(config.get_timing_cache().serialize())
 
 
-def _profile(builder: Any, network: Any, plan: VisionPlan, facts: VisionFacts) -> Any:
+def batch_profiles(most: int) -> list[Sizes]:
+    """Return least, usual and most images of each profile; the kernels are chosen for the usual.
+
+    `most`: images of the largest batch; half of it is usual, as far as a profile has it.
+    """
+    ends = [end for end in BATCH_ENDS if end < most]
+    return [
+        (first + 1, min(last, max(first + 1, most // 2)), last)
+        for first, last in pairwise([0, *ends, most])
+    ]
+
+
+def _profile(builder: Any, network: Any, batches: Sizes, facts: VisionFacts) -> Any:
     """Return least, usual and most sizes of every input."""
     found = builder.create_optimization_profile()
     for number in range(network.num_inputs):
@@ -105,17 +126,17 @@ def _profile(builder: Any, network: Any, plan: VisionPlan, facts: VisionFacts) -
             if size >= 0:
                 sizes = (size, size, size)
             else:
-                sizes = profile(tensor.get_dimension_name(axis), plan, facts)
+                sizes = profile(tensor.get_dimension_name(axis), batches, facts)
             for shape, one in zip(shapes, sizes, strict=True):
                 shape.append(one)
         found.set_shape(tensor.name, *shapes)
     return found
 
 
-def profile(name: str, plan: VisionPlan, facts: VisionFacts) -> tuple[int, int, int]:
+def profile(name: str, batches: Sizes, facts: VisionFacts) -> Sizes:
     """Return the least, usual and largest value of one free size, by the export's name of it."""
     if name == "batch":
-        return 1, max(1, plan.max_batch_size // 2), plan.max_batch_size
+        return batches
     if name == "patches" and facts.min_pixels and facts.max_pixels:
         pixels = facts.patch_size**2
         merged = (facts.merge_size or 1) ** 2

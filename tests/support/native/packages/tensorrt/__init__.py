@@ -161,8 +161,15 @@ class ICudaEngine:
         return TensorLocation.HOST
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
-        assert profile_index == 0, "there is one profile"
-        return [tuple(shape) for shape in self.built["inputs"][name]["profile"]]
+        return [tuple(shape) for shape in self._profiles(name)[profile_index]]
+
+    def _profiles(self, name: str) -> list[Any]:
+        held = self.built["inputs"][name]
+        return held["profiles"] if "profiles" in held else [held["profile"]]
+
+    @property
+    def num_optimization_profiles(self) -> int:
+        return len(self._profiles(next(iter(self.built["inputs"]))))
 
     device_memory_size_v2 = 256
 
@@ -188,12 +195,24 @@ class IExecutionContext:
         built, graph = engine.built, engine.built.get("graph")
         model = onnx.load_from_string(base64.b64decode(graph)) if graph else built["onnx"]
         self._tower, self._memory = ReferenceEvaluator(model), False
+        self._profile = 0
+
+    @property
+    def active_optimization_profile(self) -> int:
+        return self._profile
+
+    def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
+        """Have other ranges of shapes; those that were set are forgotten."""
+        assert isinstance(stream_handle, int), "a stream is an address"
+        self._shapes.clear()
+        self._profile = profile_index
+        return profile_index < self._engine.num_optimization_profiles
 
     def set_device_memory(self, memory: int, size: int) -> None:
         self._memory = bool(memory) and size >= self._engine.device_memory_size_v2
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
-        least, _, most = self._engine.get_tensor_profile_shape(name, 0)
+        least, _, most = self._engine.get_tensor_profile_shape(name, self._profile)
         fits = len(shape) == len(least) and all(
             low <= one <= high for low, one, high in zip(least, shape, most, strict=True)
         )

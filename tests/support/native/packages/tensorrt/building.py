@@ -36,10 +36,11 @@ class Builder(real.Builder):  # type: ignore[misc]
     def __init__(self, logger: ILogger) -> None:
         super().__init__(LOG)
         assert isinstance(logger, ILogger), "a logger is needed"
+        self.profiles: list[Any] = []
 
     def create_optimization_profile(self) -> Any:
-        self.profile = super().create_optimization_profile()
-        return self.profile
+        self.profiles.append(super().create_optimization_profile())
+        return self.profiles[-1]
 
     def build_serialized_network(self, network: Any, config: Any) -> bytes | None:
         assert network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED), "types are a choice"
@@ -55,6 +56,6 @@ class Builder(real.Builder):  # type: ignore[misc]
             "output": {"dtype": output.dtype.name, "name": output.name},
         }
         for one in map(network.get_input, range(network.num_inputs)):
-            profile = [list(shape) for shape in self.profile.get_shape(one.name)]
-            built["inputs"][one.name] = {"dtype": one.dtype.name, "profile": profile}
+            profiles = [[*map(list, profile.get_shape(one.name))] for profile in self.profiles]
+            built["inputs"][one.name] = {"dtype": one.dtype.name, "profiles": profiles}
         return json.dumps(built).encode()
