@@ -446,8 +446,9 @@ TWO_SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
     ("serving_two_gpus", "The former engine, through Triton and the gateway", serving),
 )
 VLLM_SECTIONS: Final[tuple[tuple[str, str, Rows], ...]] = (
-    ("vllm_gateway", "The gateway before vLLM", vllm),
-    ("vllm", "All ways, with the gateway of a version before", vllm),
+    ("vllm_steps", "The gateway before vLLM, and encoders beside it", vllm),
+    ("vllm_gateway", "The gateway of a version before, with more clients", vllm),
+    ("vllm", "All ways, with an older gateway", vllm),
 )
 
 

@@ -1,6 +1,6 @@
 """What does the gateway add to vLLM's own server, unmodified, and do planned bytes hold?
 
-    python bench/gpu/vllm.py --cases 7b 7b:disaggregated+captures --add
+    python bench/gpu/vllm.py --cases 7b 7b:disaggregated --add
     CUDA_VISIBLE_DEVICES=1 python bench/gpu/vllm.py --cases qwen-7b --add
 
 Each case is planned by the operator's code and built; then `vllm` (`--program`) is started by the
@@ -10,8 +10,7 @@ gateway (`gateway`), in turn, so that both see the same machine. Images are new 
 
 `:disaggregated` has an encoder on the same GPU (MPS, 25 % of its threads) compute the features of
 what the gateway sends; `stock` is the same server, which encodes the images of its own port itself.
-`:captures` has CUDA graphs of vLLM up to 1,024 tokens (`--compilation-config`), `:chunks` steps of
-320 tokens and graphs for all of them. These have 0.8 of the memory for keys and values.
+These have 0.8 of the memory for keys and values.
 `:reference` is this project's engine in Triton. MPS, which it and `:disaggregated` start, needs the
 UUID of another GPU than the first in CUDA_VISIBLE_DEVICES.
 

@@ -1,7 +1,6 @@
 """Servers of bench/gpu/vllm.py: vLLM by the plan's command and its gateway, or Reference."""
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -34,16 +33,8 @@ LENGTHS = {"qwen-7b": 2048, "qwen-toy": 2048}
 
 READY_SECONDS, ANSWER_SECONDS = 420, 120
 DISAGGREGATED, REFERENCE = "disaggregated", "reference"
-CAPTURES, CHUNKS = "captures", "chunks"
-CAPTURED = 1024
-"""Tokens of the largest CUDA graph: a prompt with an image is one, where vLLM's own default for so
-many sequences is 64."""
-
-CHUNKED = 320
-"""Tokens of a step, all of which are CUDA graphs: a prompt with an image takes two."""
-
 SHARED = "0.8"
-"""`kvCache.freeGpuMemoryFraction` where an encoder or larger graphs take memory beside vLLM."""
+"""`kvCache.freeGpuMemoryFraction` where an encoder takes memory beside vLLM."""
 
 ENCODER_PERCENT = "25"
 """Of the GPU's threads, as the plan gives an encoder beside a language model."""
@@ -135,13 +126,13 @@ def start(
         RuntimeError: vLLM ended; holds the end of its log.
         TimeoutError: it did not answer in time.
     """
-    _, ways = parts_of(case)
-    if REFERENCE in ways:
+    if REFERENCE in parts_of(case)[1]:
         return _reference(stack, site, folder)
     serving = site.plan.serving_plan
     assert serving.vllm_serve is not None
     (port,) = free_ports(1)
-    argv = _command([program, *serving.vllm_serve.argv[1:]], port, ways)
+    argv = [program, *serving.vllm_serve.argv[1:]]
+    argv[argv.index("--port") + 1] = str(port)
     vllm = serving.vllm_serve.model_copy(update={"port": port})
     plan, way = serving.model_copy(update={"vllm_serve": vllm}), "gateway"
     environment = {**os.environ, **vllm.environment}
@@ -204,17 +195,6 @@ def start(
         "by_its_log": served.said(PHASES),
         "command": [Path(program).name, *argv[1:]],
     }
-
-
-def _command(argv: list[str], port: int, ways: set[str]) -> list[str]:
-    """Return the plan's command at a port, changed as a case says."""
-    changed = {"--port": port} | ({"--max-num-batched-tokens": CHUNKED} if CHUNKS in ways else {})
-    for flag, value in changed.items():
-        argv[argv.index(flag) + 1] = str(value)
-    captured = CHUNKED if CHUNKS in ways else CAPTURED if CAPTURES in ways else None
-    if captured is not None:
-        argv += ["--compilation-config", json.dumps({"max_cudagraph_capture_size": captured})]
-    return argv
 
 
 def _shared_gpu(stack: ExitStack) -> dict[str, str]:

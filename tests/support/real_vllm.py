@@ -32,6 +32,8 @@ from support.tiny_llava import mm_runtime
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".venv-vllm" / "bin" / "vllm"
 VERSION = "0.32.0"
+STEP = "24"
+"""Tokens of a step before disaggregated encoders: shorter than an image's prompt, as planned."""
 READY_SECONDS = 900.0
 """Its two processes take 30 s of a core to import what they need."""
 ANSWER_SECONDS = 300.0
@@ -115,6 +117,7 @@ def real_vllm(
     )
     if features is not None:
         command += ["--ec-transfer-config", ec_transfer_config(features)]
+        command += ["--max-num-batched-tokens", STEP]
     serve = VllmServe(version=VERSION, port=server_port, argv=command, features=features)
     serving = serving_plan(plan.fingerprint, backend="VLLM", vllm_serve=serve)
     videos = FAMILIES[plan.engine.family].layout.video_features is not None

@@ -71,7 +71,9 @@ def _decoder(request: PlanRequest, facts: ModelFacts, family: Family) -> Limits:
     seq_len, seq_reason = _sequence(request, facts, family, occupied)
     input_len, input_reason = _input(request, family, occupied, seq_len)
     batch = request.max_batch_size
-    steps = request.max_num_tokens or max(input_len, min(STEP_TOKENS, batch * seq_len))
+    usual = max(input_len, min(STEP_TOKENS, batch * seq_len))
+    short = usual if request.prompt_step is None else min(usual, batch + request.prompt_step)
+    steps = request.max_num_tokens or short
     tiles = family.request_tiles(vision, images, request.backend) if vision and images else 0
     multimodal_len = request.max_multimodal_len or (batch * rows if table else 0)
     encoder_len = 0 if table else max(1, rows)
@@ -294,6 +296,8 @@ def _vision_batch(request: PlanRequest, every: int) -> int:
 
 def _steps_reason(request: PlanRequest, steps: int) -> Reason:
     why = f"one complete prompt fits into a step; {STEP_TOKENS} or less otherwise"
+    if request.prompt_step is not None:
+        why = "streams wait for a step: a token of each sequence, and a part of a prompt"
     return _reason("maxNumTokens", steps, why, written=request.max_num_tokens)
 
 

@@ -55,6 +55,8 @@ class PlanRequest:
     serve_options: tuple[Option, ...]
     """Options of trtllm-serve, by dotted names."""
     guided_decoding: str
+    prompt_step: int | None
+    """Tokens of prompts in a step beside one of each sequence. None: a complete prompt fits in."""
     family: str | None
     allow_pickle: bool
     gpu_count: int
@@ -101,6 +103,7 @@ def request_of(spec: MultimodalModelSpec) -> PlanRequest:
         extra_args=tuple(engine.extra_args),
         serve_options=flattened(engine.extra_llm_api_options or {}),
         guided_decoding=engine.guided_decoding,
+        prompt_step=None,
         family=spec.model.family,
         allow_pickle=spec.model.allow_pickle,
         gpu_count=spec.runtime.gpu.count,

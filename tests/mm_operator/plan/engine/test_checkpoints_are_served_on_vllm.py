@@ -315,6 +315,33 @@ def test_disaggregated_encoders_are_planned() -> None:
     assert disaggregated.serving_plan.encoders.pools.pinned_bytes == 0
 
 
+def test_streams_wait_for_short_steps_behind_encoders() -> None:
+    """They are shorter than an image's prompt, and all of them are captured."""
+    longest = "--max-num-batched-tokens"
+    found = {}
+    for name, fields in {
+        "alone": {},
+        "planned": {"vision": DISAGGREGATED},
+        "many": {"vision": DISAGGREGATED, "maxBatchSize": 300},
+        "written": {"vision": DISAGGREGATED, "maxNumTokens": 4096, "maxInputLen": 900},
+    }.items():
+        flags = flags_of(on_vllm("llava", **{"maxBatchSize": 32, **fields}))
+        captured = flags.get("compilation-config", ["{}"])[0]
+        found[name] = (flags[longest[2:]], json.loads(captured))
+    assert found == {
+        "alone": (["8192"], {}),
+        "planned": (["320"], {"max_cudagraph_capture_size": 320}),
+        "many": (["588"], {"max_cudagraph_capture_size": 512}),
+        "written": (["4096"], {"max_cudagraph_capture_size": 512}),
+    }
+    (why,) = (
+        one.reason
+        for one in on_vllm("llava", vision=DISAGGREGATED).reasons
+        if one.field == "maxNumTokens"
+    )
+    assert why == "streams wait for a step: a token of each sequence, and a part of a prompt"
+
+
 def four_views() -> ModelFacts:
     facts = facts_of("llava-onevision")
     return facts.model_copy(update={"vision": facts.vision.model_copy(update={"grid_limit": 4})})

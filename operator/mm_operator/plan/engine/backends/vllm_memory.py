@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil, floor
 
+from mm_api.contract import FEATURES_MOUNT
+from mm_api.documents.build_plan import EngineLimits
 from mm_api.documents.model_plan import GpuMemory, MemoryPlan
 from mm_api.documents.trtllm_build import GpuModel
+from mm_api.documents.vllm_serve import FeatureFolder
 from mm_api.dtypes import DTYPE_BYTES
+from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.cache import CacheSize
 from mm_operator.plan.engine.container_memory import CUDA_PROCESS_BYTES, planned_host
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES as HOST_PROCESS_BYTES
@@ -45,6 +49,9 @@ _MODES = 2
 _SMALL, _MIDDLE, _LARGEST, _GRAPHS_A_SEQUENCE = 8, 256, 512, 2
 """Captured sizes: 1, 2, 4, each 8th up to 256 and each 16th to twice the sequences, at most 512
 (_set_cudagraph_sizes of vllm/config/vllm.py)."""
+
+_FILE_BYTES = 2 << 12
+"""What an image takes beside its features: a folder, and the file's head."""
 
 _LIBRARY_BYTES = 512 * MIB
 """Beside tensors and context: workspaces of cuBLAS and FlashAttention, compiled kernels, and blocks
@@ -218,9 +225,28 @@ def _videos_bytes(terms: VllmMemoryInputs, pools: Pools) -> int:
     return frames * side**2 * _VIDEO_PIXEL_BYTES
 
 
-def graph_sizes(sequences: int, tokens: int) -> Iterator[int]:
+def feature_folder(target: Target, sizes: Sizes) -> FeatureFolder:
+    """Return the folder in which features of all requests inside are handed over.
+
+    Twice as many: those of clients that have left stay until no step reads them.
+    """
+    row = target.facts.row_size * DTYPE_BYTES[sizes.dtype]
+    images = sizes.limits.engine.max_images_per_request
+    request = sizes.limits.request_features * row + images * _FILE_BYTES
+    return FeatureFolder(
+        path=FEATURES_MOUNT, most_bytes=2 * sizes.pools.gateway_concurrency * request
+    )
+
+
+def largest_graph(request: PlanRequest, limits: EngineLimits) -> int:
+    """Return the tokens of the largest captured step: vLLM's default, or all beside encoders."""
+    most = min(_LARGEST, limits.max_num_tokens)
+    usual = min(most, _GRAPHS_A_SEQUENCE * limits.max_batch_size)
+    return usual if request.prompt_step is None else most
+
+
+def graph_sizes(most: int) -> Iterator[int]:
     """Yield the numbers of tokens that graphs are captured for."""
-    most = min(_GRAPHS_A_SEQUENCE * sequences, _LARGEST, tokens)
     sizes = [1, 2, 4, *range(_SMALL, _MIDDLE, _SMALL), *range(_MIDDLE, _LARGEST + 1, 2 * _SMALL)]
     return (one for one in sizes if one <= most)
 
@@ -238,7 +264,7 @@ def _rank(terms: VllmMemoryInputs, rank: int) -> GpuMemory:
     read = (facts.encoder and facts.encoder.max_positions) or 0
     step = max(limits.max_num_tokens, terms.limits.features_per_image, read)
     ranks = tensor * request.pipeline_parallel
-    graphs = len(list(graph_sizes(limits.max_batch_size, limits.max_num_tokens)))
+    graphs = len(list(graph_sizes(largest_graph(request, limits))))
     other = limits.max_num_tokens * width_of(facts.text, tensor) * size
     other += sampling_bytes(limits, facts.text) + reduce_bytes(tensor)
     other += _MODES * graphs * facts.text.layers * _GRAPH_LAYER_BYTES
