@@ -446,8 +446,8 @@ def _argv(target: Target, sizes: Sizes, version: str, features: FeatureFolder | 
             flags[_TIMES] = None
     if features is not None:
         flags["ec-transfer-config"] = ec_transfer_config(features)
-        largest = largest_graph(sizes.request, limits)
-        flags |= share and {"compilation-config": _json({"max_cudagraph_capture_size": largest})}
+        captured = {"max_cudagraph_capture_size": largest_graph(sizes.request, limits)}
+        flags["compilation-config"] = _json(captured)
     if target.spec.model.trust_remote_code:
         flags["trust-remote-code"] = None
     lora = target.facts.lora
