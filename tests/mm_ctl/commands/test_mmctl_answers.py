@@ -222,6 +222,7 @@ def test_what_keeps_a_command_from_its_work_is_named(  # noqa: PLR0917  # pytest
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setattr("mm_runtime.sources.hub.RETRY_DELAYS", ())
     (tmp_path / "config").write_text(yaml.safe_dump(CONTEXTS))
     assert main(words.replace("CONFIG", str(tmp_path / "config")).split()[1:]) == code
     assert said in capsys.readouterr().err
