@@ -35,10 +35,13 @@ _SECRET_NAME = re.compile(
     r"token(?!s|iz)|secret|passw|credential|api[-_]?key|access[-_]?key|authorization", re.IGNORECASE
 )
 _SECRET_TEXT = re.compile(
-    r"(?<=Bearer )\S+|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"
-    r"|(?<=[?&](?:sig|key)=)[^\s&\"']+"
+    r"(?i:(?<=Bearer )|(?<=Authorization: Basic ))\S+|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"
     r'|(?<="key":")[^"]+|(?<="key": ")[^"]+'  # of encoders, in serving plans
     r"|\bhf_\w{8,}|\bsk-[\w-]{8,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]+\.[\w-]+\.[\w-]+"
+)
+_SECRET_QUERY = re.compile(
+    rf"([?&][^\s=&?]{{0,40}}(?:{_SECRET_NAME.pattern}|sig|key)[^\s=&?]{{0,40}}=)[^\s&\"']+",
+    re.IGNORECASE,
 )
 _NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
@@ -97,7 +100,10 @@ async def _logs(there: Connection, pod: dict[str, Any]) -> AsyncIterator[tuple[s
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     spec = pod["spec"]
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
-        text = await there.client.log(namespace, name, container["name"], LOG_LINES)
+        try:
+            text = await there.client.log(namespace, name, container["name"], LOG_LINES)
+        except ClusterError as error:  # its node may be gone, where others' are there
+            text = f"cannot be read: {error}"
         yield f"{namespace}/{name}/{container['name']}.log", text
 
 
@@ -129,4 +135,4 @@ def _is_secret_flag(value: Any) -> bool:
 
 def hidden_text(text: str) -> str:
     """Return a text with tokens, keys and passwords of URLs replaced."""
-    return _SECRET_TEXT.sub(HIDDEN, text)
+    return _SECRET_QUERY.sub(rf"\1{HIDDEN}", _SECRET_TEXT.sub(HIDDEN, text))

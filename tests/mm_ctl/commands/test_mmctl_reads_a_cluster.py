@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import PIPE
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -20,9 +21,10 @@ from aiohttp import web
 
 from mm_api import labels
 from mm_ctl.cli import main
-from mm_ctl.commands.support_bundle import hidden_text
+from mm_ctl.commands.support_bundle import _logs, hidden_text
 from mm_ctl.commands.ui import HEADERS, MOST_BYTES
 from mm_devcluster.cluster import ClusterInfo
+from mm_operator.errors import ClusterError
 from support.answering_api import answered_by
 from support.browser import tab_of
 from support.cases import cases
@@ -60,7 +62,8 @@ STATUS = {
 }
 TOKEN = "hf_" + 20 * "a"
 LOGS = ("Bearer a.b ok", "http://me:pw@host:80/a", "http://host:80/a@b", "https://s3/x?sig=abc&b=2")
-LOGS += (f"token {TOKEN}.", "key AKIAABCDEFGHIJKLMNOP")
+LOGS += (f"token {TOKEN}.", "key AKIAABCDEFGHIJKLMNOP", "authorization: bearer a", "Basic use")
+LOGS += ("Authorization: Basic bWU6cHc=", "https://s3/x?X-Amz-Signature=ab&max_tokens=2&token=c")
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,24 @@ def test_bundles_hold_no_secrets(
 
 def test_tokens_in_logs_are_replaced(golden: Golden) -> None:
     golden.check_yaml("hidden.yaml", {text: hidden_text(text) for text in LOGS})
+
+
+async def test_a_node_that_is_gone_costs_the_logs_of_its_pods() -> None:
+    """Not those of all pods after them."""
+
+    class Nodes:
+        async def log(self, _namespace: str, _pod: str, container: str, _lines: int) -> str:
+            if container == "lost":
+                raise ClusterError(502, "Pod", "p", "dial tcp: no route to host")
+            return "a line"
+
+    containers = [{"name": "lost"}, {"name": "there"}]
+    pod = {"metadata": {"namespace": "n", "name": "p"}, "spec": {"containers": containers}}
+    there: Any = SimpleNamespace(client=Nodes())
+    lost, found = [one async for one in _logs(there, pod)]
+    assert lost[0] == "n/p/lost.log"
+    assert "no route to host" in lost[1]
+    assert found == ("n/p/there.log", "a line")
 
 
 KUBECTL = """#!{python}
