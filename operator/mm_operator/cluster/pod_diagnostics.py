@@ -6,6 +6,7 @@ is read here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -146,7 +147,8 @@ class PodDiagnostics:
         due = self._next_poll.setdefault(job.uid, _FIRST_POLL_SECONDS)
         if age < due:
             return due - age
-        self._blocked[job.uid] = await self._refusal(job)
+        if said := await self._refusal(job):
+            self._blocked[job.uid] = said
         pause = min(max(age, _FIRST_POLL_SECONDS), _LAST_POLL_SECONDS)
         self._next_poll[job.uid] = age + pause
         return pause
@@ -164,11 +166,7 @@ class PodDiagnostics:
         pause = min(max(age, _VOLUME_SECONDS), _LAST_POLL_SECONDS)
         self._next_poll[pod.uid] = age + pause
         fields = f"involvedObject.uid={pod.uid},type=Warning"
-        try:
-            trouble = volume_trouble(await self._events(pod.namespace, fields), pod.name)
-        except ClusterError:
-            return pause  # it says why something waits, and nothing waits for it
-        if trouble is not None:
+        if trouble := volume_trouble(await self._events(pod.namespace, fields), pod.name):
             self._volumes[pod.uid] = trouble
         return pause
 
@@ -213,10 +211,12 @@ class PodDiagnostics:
 
     async def _events(self, namespace: str, fields: str) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = []
-        async for page, _ in self._client.list(EVENT, namespace, fields=fields, page=_EVENTS_PAGE):
-            events += page
-            if len(events) >= _MOST_EVENTS:
-                break
+        pages = self._client.list(EVENT, namespace, fields=fields, page=_EVENTS_PAGE)
+        with suppress(ClusterError):  # they say why something waits, and nothing waits for them
+            async for page, _ in pages:
+                events += page
+                if len(events) >= _MOST_EVENTS:
+                    break
         # The newest is last: what an older one says may be over.
         return sorted(events, key=lambda event: int(event["metadata"]["resourceVersion"]))
 

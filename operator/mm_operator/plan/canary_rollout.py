@@ -26,6 +26,11 @@ def is_under_way(snapshot: Snapshot, revision: str) -> bool:
     return before is not None and before.revision == revision
 
 
+def was_sent_back(snapshot: Snapshot, revision: str) -> bool:
+    before = recorded_rollout(snapshot)
+    return before is not None and (before.revision, before.phase) == (revision, "RolledBack")
+
+
 def unsupported(snapshot: Snapshot, canary: CanarySpec) -> str:
     """Return why there can be no canary; empty: there can."""
     if not snapshot.settings.routed:

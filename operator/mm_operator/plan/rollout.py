@@ -19,6 +19,7 @@ from mm_operator.plan.canary_rollout import (
     finished_canary,
     is_under_way,
     unsupported,
+    was_sent_back,
 )
 from mm_operator.plan.engine.encoders import is_disaggregated
 from mm_operator.plan.engine_plan import WantedEngine
@@ -115,7 +116,8 @@ def _with_an_engine(
         waiting = waiting_for_its_turn(snapshot, spec, deployment)
         if waiting and not is_under_way(snapshot, revision):
             return _waiting(_follow(snapshot, spec, deployment, held=True), waiting)
-        if spec.rollout.canary is not None and spec.replicas:
+        tried = spec.replicas or was_sent_back(snapshot, revision)
+        if spec.rollout.canary is not None and tried:
             engine = wanted.plan.build_plan.fingerprint
             canary = canary_of(snapshot, spec, spec.rollout.canary, revision, engine)
             if canary is None or not canary.replaces:

@@ -341,6 +341,7 @@ class Preparation:
 
     async def _count(self, prompt: str, marks: int, *, video: bool) -> int:
         count = partial(self.layout.text_tokens, prompt, marks, video=video)
+        await asyncio.sleep(0)  # others have their turns between the prompts of one request
         return count() if len(prompt) <= _THREAD_CHARACTERS else await asyncio.to_thread(count)
 
     def _budget(

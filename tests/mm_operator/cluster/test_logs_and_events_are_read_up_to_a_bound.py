@@ -116,3 +116,15 @@ async def test_events_without_end_are_not_read_to_the_end() -> None:
     assert (max(limits) <= 10, sum(limits) <= 50) == (True, True)
     assert len(diagnostics.blocked("job")) <= MESSAGE_LIMIT
     assert diagnostics.blocked("job").startswith("no no")
+
+
+async def test_events_that_cannot_be_read_stop_nothing() -> None:
+    """They say why something waits: without them the model is reconciled all the same."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.answer(403, b"{}")
+
+    async with serve_local(answer) as local:
+        diagnostics = await gathered(local)
+
+    assert [len(local.exchanges), diagnostics.blocked("job")] == [1, ""]

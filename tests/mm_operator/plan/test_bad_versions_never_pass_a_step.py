@@ -21,7 +21,8 @@ from mm_operator.plan.sequential_test import (
     Comparison,
 )
 from support.cases import cases
-from support.models import snapshot_of, spec_of
+from support.imagined_cluster import ImaginedCluster
+from support.models import SETTINGS, snapshot_of, spec_of, tiny_facts
 
 BEGAN = datetime(2026, 11, 30, tzinfo=UTC)
 SPEC = CanarySpec.model_validate(
@@ -124,6 +125,39 @@ def test_a_worse_version_goes_back(seen: CanarySeen, pairs: dict[str, Pairs], re
     # Recorded first: an operator that ends now finds it, and the pods go with the next round.
     assert (first.pods, first.look_in, second.pods) == (1, 0.0, 0)
     assert life.decide().status == first.status
+
+
+def test_what_was_sent_back_stays_so_without_replicas() -> None:
+    """Else the model would begin with it once it has replicas again."""
+    cluster, canary = (
+        ImaginedCluster(),
+        {"strategy": "Canary", "canary": {"steps": [{"weight": 9}]}},
+    )
+
+    def revision(replicas: int, team: str) -> str:
+        changes = {
+            "rollout": canary,
+            "replicas": replicas,
+            "runtime": {"podLabels": {"team": team}},
+        }
+        cluster.apply("llava", changes)
+        return cluster.plans["llava"].rollout.serving_hash
+
+    revision(1, "first")
+    cluster.models["llava"] = replace(
+        cluster.models["llava"], settings=replace(SETTINGS, routed=True)
+    )
+    cluster.inspected(tiny_facts())
+    cluster.built()
+    cluster.pods_ready("llava")
+    first = revision(1, "first")
+    assert revision(1, "second") == first
+    model = cluster.models["llava"]
+    command = f"abort {model.status['rollout']['revision']}"
+    cluster.models["llava"] = replace(model, command=command)
+    assert [revision(count, "second") for count in (1, 0, 1)] == [first] * 3
+    assert cluster.models["llava"].status["rollout"]["phase"] == "RolledBack"
+    assert revision(0, "third") != first
 
 
 def test_too_little_traffic_holds_until_the_deadline() -> None:

@@ -1,5 +1,6 @@
 """Features of images go to vLLM as files, which stay while a request may be in a step."""
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,25 @@ def test_files_stay_while_a_step_may_read_them(tmp_path: Path, *, answered: bool
     clock.now = LEAVING_SECONDS
     assert folder.write("b", ROWS)
     assert [one.name for one in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_file_that_several_requests_write_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Questions about one image that come together would fill the folder with it."""
+    folder, replace = FeatureFolder(tmp_path, 3 * ONE), os.replace
+
+    def beside_another(*paths: Any) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        other = threading.Thread(target=folder.write, args=("a", ROWS))
+        other.start()
+        other.join()
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", beside_another)
+    folder.hold("a")
+    assert folder.write("a", ROWS)
+    assert folder._kept["a"].size == 4096 + (tmp_path / "a" / FILE).stat().st_size
 
 
 def test_an_image_is_encoded_once(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.backends.merged import merged
 from mm_runtime.gateway.errors import EngineFailedError
+from mm_runtime.gateway.prompts.layout import PromptLayout
 from support.cases import cases
 from support.eventually import eventually_async
 from support.gateways import MODEL, client_of, serve, toy_gateway
@@ -99,6 +101,30 @@ async def test_nothing_of_a_bad_request_is_sent(
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
         assert not engine.requests
         await eventually_async(lambda: gateway.admission.inside == 0)
+
+
+async def test_others_have_their_turns_between_two_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tokens of each are counted in up to ten milliseconds."""
+    turns, counted, count = 0, list[int](), PromptLayout.text_tokens
+
+    async def tick() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def counting(*values: Any, **named: Any) -> int:
+        counted.append(turns)
+        return count(*values, **named)
+
+    monkeypatch.setattr(PromptLayout, "text_tokens", counting)
+    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), **LIMITS)) as client:
+        ticking = asyncio.create_task(tick())
+        await client.post(PATH, json=BODY)
+        ticking.cancel()
+    assert len(set(counted)) == len(counted) == 3
 
 
 async def test_what_is_counted(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ class FeatureFolder:
             logger.warning("features cannot be handed over: %s", error)
             return False
         with self._lock:
+            one.size -= size * one.ready  # of another request that wrote the same
             one.ready = True
         return True
 

@@ -187,6 +187,8 @@ class EncoderClient:
             message, why = error.details() or "", _CODES.get(error.code(), FallbackReason.FAILED)
             why = FallbackReason.MISMATCH if OTHER_ENGINE in message else why
             raise EncoderError(why, message) from error
+        except ValueError as error:  # another thread has closed the channel
+            raise EncoderError(FallbackReason.UNAVAILABLE, str(error)) from error
         try:
             found = self._messages.tensors_of(answer)
         except ValueError as error:
@@ -214,7 +216,8 @@ class EncoderClient:
         channel = self._channels.get(encoder)
         if channel is None:
             for gone in set(self._channels) - {*self._encoders(), encoder}:
-                self._channels.pop(gone).close()
+                if found := self._channels.pop(gone, None):  # not by another thread
+                    found.close()
             channel = self._channels.setdefault(encoder, EncoderChannel(encoder, self._key))
         return channel
 

@@ -15,6 +15,7 @@ from mm_api.documents.engine_manifest import EngineFile, EngineManifest
 from mm_runtime.serving.encode.disaggregated import client as client_module
 from mm_runtime.serving.encode.disaggregated.client import (
     OWN_IDENTITY,
+    EncoderChannel,
     EncoderClient,
     EncoderError,
     FallbackReason,
@@ -233,6 +234,23 @@ def test_values_of_bfloat16_are_the_upper_halves_of_float32() -> None:
         found = client.encode(PIXELS)
     assert found[TABLE].dtype == BFLOAT16_BITS
     np.testing.assert_array_equal(of_bfloat16(found[TABLE]), table)
+
+
+def test_two_threads_meet_encoders_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each closes channels, of which the other has one in its hands."""
+    with scripted_encoder(_features) as (address, _):
+        client, close = _client(address), EncoderChannel.close
+        client._channels |= {name: EncoderChannel(name) for name in ("[::1]:1", "[::1]:2")}
+
+        def beside_another(channel: EncoderChannel) -> None:
+            monkeypatch.setattr(EncoderChannel, "close", close)
+            client._channel("[::1]:3")
+            close(channel)
+
+        monkeypatch.setattr(EncoderChannel, "close", beside_another)
+        client.encode(PIXELS)
+        client._channel(address).close()
+        assert _refused(client)[0] is FallbackReason.UNAVAILABLE
 
 
 def test_the_next_encoder_is_queried(monkeypatch: pytest.MonkeyPatch) -> None:
