@@ -15,7 +15,6 @@ import random
 import re
 import socket
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -149,9 +148,6 @@ PAGE_SECONDS = 8.0
 """For the server's part of the page. One that is dead refuses at once; one that waits for a disk or
 a core is waited for nearly as long as Prometheus waits (10 s), for without it the page has gaps."""
 
-READY_SECONDS = 0.8
-"""An answer within the second that lies between two probes."""
-
 INNER_PORTS = range(16_000, 20_000)
 """For the server's own metrics. Below those that Linux gives to outgoing connections (32768): the
 server binds its port when its models are loaded, long after it was chosen."""
@@ -284,13 +280,6 @@ class Exposition:
             evaluation=self._evaluation(),
         )
 
-    def _soon_ready(self) -> bytes | None:
-        """Wait for a server that loads: the next probe comes a second later."""
-        until = time.monotonic() + READY_SECONDS
-        while not (ready := self._ready()) and time.monotonic() < until:
-            time.sleep(READY_SECONDS / 20)
-        return b"ready" if ready else None
-
     def _counter(self, metric: Metric) -> Counter:
         return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
 
@@ -302,7 +291,7 @@ class Exposition:
             METRICS_PATH: (CONTENT_TYPE_PLAIN_0_0_4, self.render),
             STATE: ("application/json", lambda: self.state().to_json().encode()),
             SERVER_LIVE: ("text/plain", lambda: b"alive" if self._alive() else None),
-            SERVER_READY: ("text/plain", self._soon_ready),
+            SERVER_READY: ("text/plain", lambda: b"ready" if self._ready() else None),
         }
 
         class Handler(BaseHTTPRequestHandler):

@@ -14,7 +14,6 @@ from mm_runtime.base.faults import NO_KERNELS
 from mm_runtime.errors import ServerFailedError
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.settings import Ports
-from support.cases import cases
 from support.http_servers import served_in_threads
 from support.ports import free_ports
 
@@ -151,17 +150,6 @@ def test_a_full_pinned_pool_is_another_one(caplog: pytest.LogCaptureFixture) -> 
         "RuntimeError: no compiler",
     )
     assert "spec.runtime.memoryPools.pinned" in caplog.text
-
-
-@cases("answers status", {"soon": ([False] * 5 + [True], 200), "not-soon": ([False] * 99, 503)})
-def test_an_early_probe_waits_for_a_moment(answers: list[bool], status: int) -> None:
-    """The next one comes a second later."""
-    shown, said = free_ports(1)[0], iter(answers)
-    ports = Ports(metrics=shown), Ports(metrics=free_ports(1)[0])
-    with Exposition(*ports, POOLS, "tiny", ready=lambda: next(said)):
-        answer = scrape(shown, "/health/ready")
-    assert answer.status_code == status
-    assert answer.elapsed.total_seconds() < 5  # the probe's limit
 
 
 def test_a_taken_port_is_named() -> None:
