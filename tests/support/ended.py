@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from mm_runtime.launch.shared_memory import remove_regions
+from mm_runtime.launch.tritonserver import remove_regions
 from support.eventually import eventually
 from support.tied import tied
 

@@ -11,7 +11,7 @@ from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
 from mm_api.families.family import Family
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types, why_not
-from mm_api.families.look_alikes import look_alike
+from mm_api.families.look_alikes import LOOK_ALIKES
 from mm_api.sentences import a
 
 _ALIKE = 0.7
@@ -39,8 +39,9 @@ def detect(config: JsonObject) -> str | None:
 
 
 def _refuse_look_alikes(config: JsonObject) -> None:
-    if (near := look_alike(config)) is not None:
-        raise CheckpointError(InspectReason.UNKNOWN_FAMILY, near)
+    for kinds, text in LOOK_ALIKES.items():
+        if config.get("model_type") in kinds:
+            raise CheckpointError(InspectReason.UNKNOWN_FAMILY, f"config.json is {text}")
 
 
 def _refuse_class(config: JsonObject) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-from mm_api.checkpoint.values import JsonObject
 from mm_api.vllm_classes import classes_of
 
 
@@ -35,10 +34,3 @@ LOOK_ALIKES: Final[Mapping[tuple[str, ...], str]] = {
     " Nearest: a complete Qwen2.5-Omni checkpoint (family qwen2-5-omni).",
 }
 """Values of model_type -> what such checkpoints are, why no backend serves them, what would do."""
-
-
-def look_alike(config: JsonObject) -> str | None:
-    """Return what a config.json of no family is near to, as a refusal, where that is known."""
-    kind = config.get("model_type")
-    found = next((text for kinds, text in LOOK_ALIKES.items() if kind in kinds), None)
-    return None if found is None else f"config.json is {found}"

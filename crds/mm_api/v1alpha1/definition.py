@@ -60,22 +60,7 @@ def schema() -> Schema:
 
 def definition() -> dict[str, Any]:
     """Return the CustomResourceDefinition."""
-    spec = _spec()
-    content = json.dumps(spec, sort_keys=True).encode()
-    marks = {
-        labels.DEFINITION_RELEASE: RELEASE,
-        labels.DEFINITION_DIGEST: sha256(content).hexdigest()[:_DIGITS],
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": NAME, "annotations": marks},
-        "spec": spec,
-    }
-
-
-def _spec() -> dict[str, Any]:
-    return {
+    spec = {
         "group": labels.GROUP,
         "scope": "Namespaced",
         "names": {
@@ -103,6 +88,17 @@ def _spec() -> dict[str, Any]:
                 "schema": {"openAPIV3Schema": schema()},
             }
         ],
+    }
+    content = json.dumps(spec, sort_keys=True).encode()
+    marks = {
+        labels.DEFINITION_RELEASE: RELEASE,
+        labels.DEFINITION_DIGEST: sha256(content).hexdigest()[:_DIGITS],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME, "annotations": marks},
+        "spec": spec,
     }
 
 

@@ -105,7 +105,9 @@ def demand_of(
     now = max(counted, queue.work)
     # A rise that ended shows no longer between the windows, though still over minutes.
     slope = min(_slope(memory, observation.at, steady), (fast - steady) / _LAG_SECONDS)
-    rise = max(0.0, slope) * _ahead(observation, tuning)
+    # No further than it is seen back, and half of the observed rises continue.
+    ahead = min(cold_start_of(observation, tuning), TREND_WINDOW_SECONDS) / 2
+    rise = max(0.0, slope) * ahead
     look_back = memory_seconds(observation, objectives)
     return Demand(
         newest=newest,
@@ -170,11 +172,6 @@ def _counted(newest: float, traffic: Traffic, tuning: Tuning) -> float:
 
 def _highest(now: float, memory: tuple[Sample, ...], horizon: float) -> float:
     return max([now, *(sample.value for sample in memory if sample.at > horizon)])
-
-
-def _ahead(observation: Observation, tuning: Tuning) -> float:
-    # No further than it is seen back, and half of the observed rises continue.
-    return min(cold_start_of(observation, tuning), TREND_WINDOW_SECONDS) / 2
 
 
 def _slope(memory: tuple[Sample, ...], at: float, steady: float) -> float:

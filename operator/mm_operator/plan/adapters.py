@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from mm_api.v1alpha1 import ModelSource, MultimodalModelSpec
-from mm_api.v1alpha1.model import HuggingFaceSource, S3Source
 from mm_operator.errors import SpecError
 
 PATH = "spec.engine.lora"
@@ -22,7 +21,14 @@ def claims(spec: MultimodalModelSpec) -> tuple[str, ...]:
 
 def access_problem(spec: MultimodalModelSpec) -> SpecError | None:
     """Return what is wrong with how adapters are reached: Jobs have one set of credentials."""
-    for kind, ways in (("huggingFace", list(_hubs(spec))), ("s3", list(_buckets(spec)))):
+    sources = [*remote_sources(spec)]
+    hubs = [
+        one.hugging_face.model_copy(update={"repo": "", "revision": ""})
+        for one in sources
+        if one.hugging_face
+    ]
+    buckets = [one.s3.model_copy(update={"bucket": "", "prefix": ""}) for one in sources if one.s3]
+    for kind, ways in (("huggingFace", hubs), ("s3", buckets)):
         if any(way != ways[0] for way in ways):
             return SpecError(
                 "InvalidSpec",
@@ -36,15 +42,3 @@ def access_problem(spec: MultimodalModelSpec) -> SpecError | None:
 def remote_sources(spec: MultimodalModelSpec) -> Iterator[ModelSource]:
     yield spec.model.source
     yield from (one.source for one in spec.engine.lora)
-
-
-def _hubs(spec: MultimodalModelSpec) -> Iterator[HuggingFaceSource]:
-    for source in remote_sources(spec):
-        if source.hugging_face:
-            yield source.hugging_face.model_copy(update={"repo": "", "revision": ""})
-
-
-def _buckets(spec: MultimodalModelSpec) -> Iterator[S3Source]:
-    for source in remote_sources(spec):
-        if source.s3:
-            yield source.s3.model_copy(update={"bucket": "", "prefix": ""})

@@ -103,7 +103,7 @@ def _explained(job: JobState, kind: _Job) -> Failure:
             step=_step(end),
             code=_code(end),
             why=end.pod_reason or "disruption of its node",
-            said=_said(end),
+            said=f": {end.pod_message.strip().rstrip('.')}" if end.pod_message else "",
             tail=_tail(end),
         ),
         retryable=True,
@@ -184,10 +184,6 @@ def _code(end: PodEnd) -> str:
 def _step(end: PodEnd) -> str:
     failure = _reported(end)
     return f"step {failure.step}" if failure else "the build"
-
-
-def _said(end: PodEnd) -> str:
-    return f": {end.pod_message.strip().rstrip('.')}" if end.pod_message else ""
 
 
 def _tail(end: PodEnd) -> str:

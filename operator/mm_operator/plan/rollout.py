@@ -39,7 +39,9 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
     """Return the digest of everything that makes pods differ; replicas do not."""
     # Who may connect to Triton, and who takes turns with it, change nothing in a pod.
     gpu = spec.runtime.gpu.model_copy(update={"slot": None})
-    runtime = spec.runtime.model_copy(update={"triton": _exposed(spec), "gpu": gpu})
+    runtime = spec.runtime.model_copy(
+        update={"triton": TritonSpec(expose=spec.runtime.triton.expose), "gpu": gpu}
+    )
     content: dict[str, object] = {
         "serving": plain(wanted.plan.serving_plan),
         "engine": wanted.config,
@@ -69,10 +71,6 @@ def serving_hash(snapshot: Snapshot, spec: MultimodalModelSpec, wanted: WantedEn
         if own is not None or nodes is not None:
             content["encoderHardware"] = [own and plain(own), nodes]
     return digest(content)[:HASH_DIGITS]
-
-
-def _exposed(spec: MultimodalModelSpec) -> TritonSpec:
-    return TritonSpec(expose=spec.runtime.triton.expose)
 
 
 def drain_seconds(spec: MultimodalModelSpec) -> int:

@@ -62,7 +62,7 @@ class ConflictingAutoscalers:
         for key in keys:
             models[key.namespace].add(key.name)
         for namespace in sorted(models):
-            known = self._names_in(namespace)
+            known = [key for key in self._names if key.namespace == namespace]
             seconds = _REFRESH_SECONDS / 10 if known else _REFRESH_SECONDS
             if now - self._refreshed.get(namespace, float("-inf")) < seconds:
                 continue
@@ -75,9 +75,6 @@ class ConflictingAutoscalers:
             for key in known:
                 del self._names[key]
             self._names |= found
-
-    def _names_in(self, namespace: str) -> list[Key]:
-        return [key for key in self._names if key.namespace == namespace]
 
     async def _find(self, namespace: str, models: Iterable[str]) -> dict[Key, dict[str, str]]:
         found: dict[Key, dict[str, str]] = defaultdict(dict)

@@ -91,7 +91,9 @@ def make_view(
             cold_start_phases={
                 name: rounded(seconds) for name, seconds in cold_start_phases.items()
             },
-            work=None if cost is None else _work(cost),
+            work=None
+            if cost is None
+            else WorkStatus(**{name: rounded(seconds) for name, seconds in asdict(cost).items()}),
             work_problem=cost_problem or None,
         ),
         active=active,
@@ -99,10 +101,6 @@ def make_view(
         message=message,
         by_keda=authority.by_keda,
     )
-
-
-def _work(cost: WorkCost) -> WorkStatus:
-    return WorkStatus(**{name: rounded(seconds) for name, seconds in asdict(cost).items()})
 
 
 def significant_fields(view: ScalingView) -> tuple[Any, ...]:

@@ -152,7 +152,11 @@ class ImageFetcher:
 
     async def _follow(self, url: str, hold: Callable[[int], None]) -> bytes:
         for _ in range(MAX_REDIRECTS + 1):
-            target = self._check(url)
+            target = parse_target(
+                url,
+                allowed_hosts=self._policy.allowed_hosts,
+                any_port=self._policy.allow_private_networks,
+            )
             # One pool a request: a connection is never reused for another client's URL.
             async with self._connections() as pool:
                 answer = await self._get(pool, target, hold)
@@ -167,13 +171,6 @@ class ImageFetcher:
             self._resolver, allow_private_networks=self._policy.allow_private_networks
         )
         return httpcore.AsyncConnectionPool(ssl_context=self._ssl, network_backend=backend)
-
-    def _check(self, url: str) -> Target:
-        return parse_target(
-            url,
-            allowed_hosts=self._policy.allowed_hosts,
-            any_port=self._policy.allow_private_networks,
-        )
 
     async def _get(
         self, pool: httpcore.AsyncConnectionPool, target: Target, hold: Callable[[int], None]

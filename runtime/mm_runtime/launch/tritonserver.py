@@ -1,6 +1,7 @@
 """tritonserver as the supervisor's server: backends Reference and TensorRT."""
 
 import json
+import logging
 import math
 import os
 import secrets
@@ -25,10 +26,14 @@ from mm_runtime.launch.health import InFlight, State
 from mm_runtime.launch.locked_memory import report_locked_memory
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Command, MetricsPage
-from mm_runtime.launch.shared_memory import remove_regions
 from mm_runtime.repository.layout import layout
 from mm_runtime.repository.write import model_sources, write_repository
 from mm_runtime.settings import EXIT_SECONDS
+
+log = logging.getLogger(__name__)
+
+SHM = Path("/dev/shm")  # noqa: S108 (the kernel's own, not a temporary file)
+"""Where a killed server leaves regions behind: 1 MiB and more for each model."""
 
 INDEX = "adapters.json"
 """Written by the build step `lora`: names, ids, and the engines that an adapter has parts for."""
@@ -70,6 +75,20 @@ class TritonServer:
 
     def clean(self) -> None:
         remove_regions(self.options.shm_prefix)
+
+
+def remove_regions(prefix: str, directory: Path = SHM) -> int:
+    """Remove every region with this server's prefix; return how many there were.
+
+    Only when no server of this prefix runs: it would lose the memory its models talk through.
+    """
+    removed = 0
+    for path in directory.glob(f"{prefix}*"):
+        path.unlink(missing_ok=True)
+        removed += 1
+    if removed:
+        log.info("removed %d shared-memory regions of an earlier server", removed)
+    return removed
 
 
 def _check_pools(options: ServeOptions) -> None:

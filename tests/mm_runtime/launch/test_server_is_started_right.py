@@ -16,7 +16,7 @@ from mm_runtime.launch.backends import Installation, copy_backends, find_install
 from mm_runtime.launch.health import InFlight, State, parse_in_flight
 from mm_runtime.launch.locked_memory import report_locked_memory
 from mm_runtime.launch.pod_address import one_family
-from mm_runtime.launch.shared_memory import remove_regions
+from mm_runtime.launch.tritonserver import remove_regions
 from mm_runtime.settings import Ports
 from support.cases import cases
 from support.eventually import eventually

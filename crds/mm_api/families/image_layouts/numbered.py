@@ -19,11 +19,9 @@ def frame_tokens(vision: VisionFacts) -> int:
 def rows_of_image(vision: VisionFacts, height: int, width: int) -> int:
     """Return the features and the tokens among them, by Idefics3ImageProcessor's rounding."""
     lines, columns = _grid(vision, height, width)
-    return vision.features_per_image * (lines * columns + 1) + _marks(lines, columns)
-
-
-def _marks(lines: int, columns: int) -> int:
-    return lines * (2 * columns + 1) + (4 if lines else 3)
+    return vision.features_per_image * (lines * columns + 1) + (
+        lines * (2 * columns + 1) + (4 if lines else 3)
+    )
 
 
 def _grid(vision: VisionFacts, height: int, width: int) -> tuple[int, int]:

@@ -70,21 +70,15 @@ def engines(
     """Return the commands that build each engine, in order."""
     built = [
         _with_adapters(command, request, lora, dtype)
-        for command in _text_engines(request, family, limits.engine, dtype, version)
+        for command in (
+            _encoder_decoder(request, family, limits.engine, dtype, version)
+            if family.kind is Kind.ENCODER_DECODER
+            else [_language_model(request, family, limits.engine, dtype, version)]
+        )
     ]
     if limits.vision_batch:
         built.append(_vision(family, limits.vision_batch, version))
     return built
-
-
-def _text_engines(
-    request: PlanRequest, family: Family, limits: EngineLimits, dtype: str, version: str
-) -> list[EngineCommand]:
-    return (
-        _encoder_decoder(request, family, limits, dtype, version)
-        if family.kind is Kind.ENCODER_DECODER
-        else [_language_model(request, family, limits, dtype, version)]
-    )
 
 
 def _with_adapters(

@@ -50,8 +50,8 @@ def choose_gpu(
     if product is None and len(products) > 1:
         raise SpecError(
             Reason.GPU_UNKNOWN,
-            f"the GPU is ambiguous: the nodes have {_listed(products)}, and an engine runs on the "
-            "product that it was built for: set it to one of them",
+            f"the GPU is ambiguous: the nodes have {', '.join(products[:-1])} and {products[-1]}, "
+            "and an engine runs on the product that it was built for: set it to one of them",
             PATH,
         )
     if product is None:
@@ -129,7 +129,3 @@ def _nothing_seen(nodes: tuple[GpuNode, ...] | None, spec: MultimodalModelSpec) 
     if nodes and spec.runtime.node_selector:
         return "No node with GPUs matches spec.runtime.nodeSelector"
     return "No node has the label nvidia.com/gpu.product"
-
-
-def _listed(products: list[str]) -> str:
-    return f"{', '.join(products[:-1])} and {products[-1]}"

@@ -216,16 +216,14 @@ def _linear_bytes(linear: Linear, dtype_bytes: int, quantization: str | None) ->
         "INT4WeightOnly": linear.outputs * dtype_bytes,
         "INT4AWQ": (-(-linear.inputs // GROUP_SIZE) * linear.outputs + linear.inputs) * dtype_bytes,
         "SmoothQuant": linear.outputs * _SCALE_BYTES,
-        "NVFP4": _block_scales(linear) + _FP4_SCALARS * _SCALE_BYTES,
+        "NVFP4": (
+            ceil_to(linear.outputs, _FP4_ROWS)
+            * ceil_to(-(-linear.inputs // _FP4_GROUP), _FP4_GROUPS)
+        )
+        + _FP4_SCALARS * _SCALE_BYTES,
     }[quantization]
     packed = -(-elements * _QUANTIZED_BITS[quantization] // 8)
     return linear.count * (packed + scales + linear.biases * dtype_bytes)
-
-
-def _block_scales(linear: Linear) -> int:
-    return ceil_to(linear.outputs, _FP4_ROWS) * ceil_to(
-        -(-linear.inputs // _FP4_GROUP), _FP4_GROUPS
-    )
 
 
 def _block(

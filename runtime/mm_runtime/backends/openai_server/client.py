@@ -291,12 +291,8 @@ def _text(choice: dict[str, Any]) -> Text | None:
     if ids is None and not text and (text is None or "role" in choice["delta"]):
         return None
     count = 1 if ids is None else len(ids)
-    scores = _scores(choice.get("logprobs"))
+    scores = tuple(map(_score, (choice.get("logprobs") or {}).get("content") or ()))
     return Text(text or "", tokens=count, scores=scores, ids=tuple(ids or ()))
-
-
-def _scores(logprobs: dict[str, Any] | None) -> tuple[TokenScore, ...]:
-    return tuple(map(_score, (logprobs or {}).get("content") or ()))
 
 
 def _score(one: dict[str, Any]) -> TokenScore:

@@ -29,7 +29,10 @@ class Transcript:
             case "srt":
                 return _srt(usage.segments or ())
             case "vtt":
-                return _vtt(usage.segments or ())
+                return "WEBVTT\n\n" + "".join(
+                    f"{_spans(one, '.')}\n{escape(_line(one), quote=False)}\n\n"
+                    for one in usage.segments or ()
+                )
         answer: Event = {
             "text": text,
             "usage": {"type": "duration", "seconds": math.ceil(usage.seconds)},
@@ -92,12 +95,6 @@ def _srt(segments: Sequence[Segment]) -> str:
     return "".join(
         f"{number}\n{_spans(one, ',')}\n{_line(one).replace('-->', '->')}\n\n"
         for number, one in enumerate(segments, start=1)
-    )
-
-
-def _vtt(segments: Sequence[Segment]) -> str:
-    return "WEBVTT\n\n" + "".join(
-        f"{_spans(one, '.')}\n{escape(_line(one), quote=False)}\n\n" for one in segments
     )
 
 

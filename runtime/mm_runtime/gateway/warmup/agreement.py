@@ -1,6 +1,5 @@
 """A served answer against the checkpoint's, token by token up to the first near-tie. Pure."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +50,8 @@ class Agreement:
 def compare(prompt: EvaluationPrompt, served: Served, *, bound: float) -> Agreement:
     """Return how a greedy answer of as many tokens compares with the checkpoint's."""
     before, apart = "", list[float]()
-    log_probs = _of_the_vocabulary(served.log_probs)
+    # A server that normalises them over the tokens of top_k gives 0 for every greedy one.
+    log_probs = served.log_probs if any(served.log_probs) else ()
     for number, step in enumerate(prompt.steps, 1):
         likeliest = step.candidates[0]
         if not _continues(served.text, likeliest):
@@ -82,14 +82,6 @@ def compare(prompt: EvaluationPrompt, served: Served, *, bound: float) -> Agreem
             )
             return Agreement(number, number - 1, log_prob_distances=tuple(apart), difference=found)
     return Agreement(len(prompt.steps), len(prompt.steps), log_prob_distances=tuple(apart))
-
-
-def _of_the_vocabulary(log_probs: Sequence[float]) -> Sequence[float]:
-    """Return log probabilities, unless each is that of the only token that could be chosen.
-
-    A server that normalises them over the tokens of top_k gives 0 for every greedy one.
-    """
-    return log_probs if any(log_probs) else ()
 
 
 def _place(prompt: EvaluationPrompt, number: int, served: Served) -> dict[str, Any]:

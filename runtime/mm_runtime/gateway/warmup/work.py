@@ -11,7 +11,6 @@ import logging
 import random
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -141,7 +140,10 @@ class WorkBenchmark:
                 one.cancel()
         took = time.monotonic() - began
         self._spent += took
-        return Timed(took / probe.at_once, *_means(contents))
+        return Timed(
+            took / probe.at_once,
+            *[sum(column) / len(contents) for column in zip(*contents, strict=True)],
+        )
 
     async def _answered(self, question: AnyRequest) -> tuple[int, int, int]:
         output = 0
@@ -181,10 +183,6 @@ def probes_of(
         "output_token": Probe(short, 0, output, slots),
     }
     return probes | ({"image_token": Probe(short, 1, 1, few)} if images else {})
-
-
-def _means(contents: Sequence[tuple[int, int, int]]) -> list[float]:
-    return [sum(column) / len(contents) for column in zip(*contents, strict=True)]
 
 
 def _image(seed: int) -> Image.Image:

@@ -135,7 +135,9 @@ def pipeline_model(
     """
     own: dict[str, str | bool] = {
         "tensorrt_llm_model_name": tensorrt_llm.NAME,
-        "steps": _written(steps(values)),
+        "steps": json.dumps(
+            [(one.model_name, one.input_map, one.output_map) for one in steps(values)]
+        ),
         **({"names": json.dumps(names)} if names else {}),
         **({"defaults": json.dumps(defaults)} if defaults else {}),
         **parameters,
@@ -150,7 +152,3 @@ def pipeline_model(
         processes=values.serving.bls_instances,
         parameters=values.shared_parameters() | strings(**own),
     )
-
-
-def _written(pipeline: tuple[EnsembleStep, ...]) -> str:
-    return json.dumps([(one.model_name, one.input_map, one.output_map) for one in pipeline])

@@ -37,7 +37,7 @@ def encode_requests(
             results.append(error)
     by_salt: dict[bytes, list[int]] = {}
     for index in accepted:
-        by_salt.setdefault(_salt(requests[index]), []).append(index)
+        by_salt.setdefault("".join(texts(requests[index], "cache_salt")).encode(), []).append(index)
     for salt, indices in by_salt.items():
         encoded = _encoded(encoder, [accepted[index] for index in indices], salt)
         for index, features in zip(indices, encoded, strict=True):
@@ -72,10 +72,6 @@ def _is_finite(rows: Any) -> bool:
     Those on a GPU are not waited for: what is computed of them has logits that are not finite.
     """
     return not isinstance(rows, np.ndarray) or bool(np.isfinite(rows).all())
-
-
-def _salt(inputs: Tensors) -> bytes:
-    return "".join(texts(inputs, "cache_salt")).encode()
 
 
 def _outputs(features: Features, dtype: type[np.floating[Any]], answer: int) -> Outputs:

@@ -90,10 +90,6 @@ def pack_image(
     return np.concatenate((base, rows))
 
 
-def pack_view(features: Features, newline: Features) -> Features:
-    return np.concatenate((features, newline[None]))
-
-
 def pack_video(features: Features, newline: Features) -> Features:
     """Return the rows of a video: frames [frames, side x side, hidden] pooled, one newline."""
     side = int(sqrt(features.shape[1]))

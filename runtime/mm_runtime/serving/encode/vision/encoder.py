@@ -140,7 +140,7 @@ class ViewEncoder:
         if views.is_video:
             return anyres.pack_video(features, self._newline)
         if len(views.sizes) > 1 and self._single_views:
-            return np.concatenate([anyres.pack_view(one, self._newline) for one in features])
+            return np.concatenate([row for one in features for row in (one, self._newline[None])])
         grids = [anyres.best_grid(size, self._grids) for size in views.sizes]
         ends = np.cumsum([anyres.tiles_of(grid, self._tile) for grid in grids])[:-1]
         parts = zip(np.split(features, ends), views.sizes, grids, strict=True)
