@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from jinja2 import nodes, pass_context
 from jinja2.compiler import CodeGenerator, Frame
@@ -26,6 +26,9 @@ MOST_BYTES = 128 << 20
 
 MOST_TURNS = 200_000
 """Loops, calls and filters of one prompt: published templates take about 20 for a message."""
+
+_SOON_BYTES, _SOON_TURNS = 256 << 10, 400
+"""The same of a prompt that is written on an event loop: a millisecond."""
 
 _MOST_VALUES = 200_000
 """In one list or object, with all that it holds: a body has at most 16,384."""
@@ -65,11 +68,19 @@ class TemplateTooLargeError(TemplateRuntimeError):
     """The template would do or write more than one prompt may cost."""
 
 
+class _NotSoonError(Exception):
+    """The template would do or write more than `soon_written` allows."""
+
+
+Written = TypeVar("Written")
+
+
 _CONTAINERS: Final[Any] = (dict, list, tuple, set, frozenset, type({}.items()))
 
 
 @dataclass(slots=True)
 class _Spent:
+    soon: bool
     bytes: int = 0
     turns: int = 0
     sizes: dict[int, tuple[Any, int]] = field(default_factory=dict)
@@ -78,6 +89,8 @@ class _Spent:
     ends: float = field(default_factory=lambda: time.thread_time() + _MOST_SECONDS)
 
     def need(self, size: int) -> None:
+        if self.soon and self.bytes + size > _SOON_BYTES:
+            raise _NotSoonError
         if self.bytes + size > MOST_BYTES:
             raise TemplateTooLargeError(
                 f"it makes texts and lists of more than {MOST_BYTES >> 20} MiB: let it repeat less"
@@ -104,6 +117,8 @@ class _Spent:
 
     def take_turn(self) -> None:
         self.turns += 1
+        if self.soon and self.turns > _SOON_TURNS:
+            raise _NotSoonError
         late = self.turns % 1024 == 0 and time.thread_time() > self.ends
         if self.turns > MOST_TURNS or late:
             raise TemplateTooLargeError(
@@ -113,16 +128,28 @@ class _Spent:
 
 
 _SPENT: ContextVar[_Spent] = ContextVar("_SPENT")
+_SOON: ContextVar[bool] = ContextVar("_SOON", default=False)
 
 
 @contextmanager
 def one_prompt() -> Iterator[None]:
     """Count what a template does from here on."""
-    token = _SPENT.set(_Spent())
+    token = _SPENT.set(_Spent(_SOON.get()))
     try:
         yield
     finally:
         _SPENT.reset(token)
+
+
+def soon_written(write: Callable[[], Written]) -> Written | None:
+    """Return what writes prompts in about a millisecond; None: it would take longer."""
+    token = _SOON.set(True)
+    try:
+        return write()
+    except _NotSoonError:
+        return None
+    finally:
+        _SOON.reset(token)
 
 
 def charged(value: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mm_edge.errors import InvalidRequestError
+from mm_runtime.base.bounded_templates import soon_written
 from mm_runtime.gateway.admission.tokens import TokenBudget, budget_tokens, check_characters
 from mm_runtime.gateway.api.audio import SUBTITLES, TRANSLATE, TranscriptionRequest
 from mm_runtime.gateway.api.messages import texts_of
@@ -131,8 +132,10 @@ class Preparation:
         chat = self._split(request) if is_short else await beside(self._split, request)
         processors = detailed(self.layout.image_processor, chat.images)
         async with self._images.ahead(chat.images, processors, salt) as load:
-            # The template is the checkpoint's, and may take seconds.
-            prompts = await beside(self._write, request, chat)
+            write = partial(self._write, request, chat)
+            prompts = soon_written(write) if is_short else None
+            if prompts is None:  # the template is the checkpoint's, and may take seconds
+                prompts = await beside(write)
             chats = await self._prepare_chats(request, prompts, salt, load)
         return PreparedRequest(tuple(chats))
 

@@ -17,6 +17,10 @@ from support.scripted_engine import ScriptedEngine
 
 DEADLINE = 60.0
 SERVED = planned("qwen2-vl", {"backend": "PyTorch"}, version="1.2.1").serve
+SLOW = (
+    "{% for one in messages %}{{ one.content }}{% if one.content == 'slow ?' %}"
+    "{% for at in range(999) %}{% endfor %}{% endif %}{% endfor %}"
+)
 BACKENDS = {"Reference": {}, "PyTorch": {"trtllm_serve": SERVED}}
 
 
@@ -29,12 +33,14 @@ async def test_another_request_is_answered(
     render = PromptTemplate.render
 
     def held(self: PromptTemplate, turns: Any, *given: Any, **named: Any) -> str:
+        written = render(self, turns, *given, **named)
         if turns[-1].parts == ("slow ?",):
             begun.set()
             assert released.wait(DEADLINE)
-        return render(self, turns, *given, **named)
+        return written
 
-    async with client_of(toy_gateway(tmp_path, ScriptedEngine(), **fields)) as client:
+    gateway = toy_gateway(tmp_path, ScriptedEngine(), template=SLOW, **fields)
+    async with client_of(gateway) as client:
 
         async def sent(text: str) -> int:
             messages = [{"role": "user", "content": text}]
