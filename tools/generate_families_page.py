@@ -12,9 +12,9 @@ from typing import Final
 from generated_files import settle
 from mm_api.backends import PYTORCH, REFERENCE, TENSORRT, VLLM
 from mm_api.families import FAMILIES
+from mm_api.families.detection import LOOK_ALIKES
 from mm_api.families.family import Family
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, why_not
-from mm_api.families.look_alikes import LOOK_ALIKES
 from mm_api.families.upstream_classes import CLASSES as PYTORCH_CLASSES
 from mm_api.vllm_classes import VERSIONS, vllm_since
 from mm_operator.plan.engine.tables import table

@@ -19,11 +19,17 @@ from mm_operator.cluster.apply import Applier
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.cache_sync import CacheSync, most_watches
 from mm_operator.cluster.claims import ClaimModes
-from mm_operator.cluster.client import Client, WritesForbiddenError, connect, minor_version
+from mm_operator.cluster.client import (
+    REQUEST_SECONDS,
+    Client,
+    LeaseObject,
+    WritesForbiddenError,
+    connect,
+    minor_version,
+)
 from mm_operator.cluster.definition import DefinitionKeeper
 from mm_operator.cluster.events import EventPoster
 from mm_operator.cluster.keys import Key
-from mm_operator.cluster.leases import REQUEST_SECONDS, LeaseObject
 from mm_operator.cluster.models import ModelCache
 from mm_operator.cluster.namespaces import ServedNamespaces
 from mm_operator.cluster.nodes import NodeCache
@@ -37,16 +43,14 @@ from mm_operator.reconcile import Reconciler
 from mm_operator.scaling.conflicting_autoscalers import ConflictingAutoscalers
 from mm_operator.scaling.engines import engine_problem
 from mm_operator.scaling.own_prometheus import OwnPrometheus
-from mm_operator.scaling.samples import samples
-from mm_operator.scaling.scaler import Scaler
+from mm_operator.scaling.scaler import Scaler, samples
 from mm_operator.servers.rounds import Servers
 from mm_operator.servers.routers import Routers
 from mm_operator.settings import Settings
 from mm_operator.shutdown import leave_late, stop_on_signal
-from mm_operator.telemetry.builds import count_builds
 from mm_operator.telemetry.event_loop import freeze_growth, watch_loop
 from mm_operator.telemetry.logs import current_key
-from mm_operator.telemetry.metrics import Metrics
+from mm_operator.telemetry.metrics import Metrics, count_builds
 from mm_operator.telemetry.server import serve
 
 _LOG = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ SOURCES = (
 REGISTRY = "crds/mm_api/families/"
 _SHARED = frozenset(
     {
-        *("detection", "family", "known_classes", "layouts", "look_alikes", "prompt"),
+        *("detection", "family", "known_classes", "layouts", "prompt"),
         *("upstream_classes", "processor_files"),
         *("stored_weights", "checkpoint_files", "text_block"),
     }

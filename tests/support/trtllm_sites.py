@@ -16,7 +16,7 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.families import FAMILIES
 from mm_api.families.family import Kind
-from mm_ctl.commands.plan_commands import as_commands
+from mm_ctl.commands.plan import as_commands
 from mm_runtime.backends import steps
 from mm_runtime.base import manifest as manifests
 from mm_runtime.base.stop_signal import StopSignal

@@ -5,23 +5,63 @@ time for objects that are mostly passed on unread.
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
 
 import aiohttp
 import orjson
+from aiohttp.connector import AddrInfoType
 from kubernetes.aio.client import ApiClient, ApiException, Configuration, VersionApi
+from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.config_exception import ConfigException
 
-from mm_operator.cluster.resources import POD, Resource
-from mm_operator.cluster.rest import RestClient
+from mm_operator.cluster.resources import LEASE, POD, Resource
 from mm_operator.errors import ClusterError
+
+_END_SECONDS = 1.0
+"""For the last messages of TLS with a server that does not answer them."""
+
+
+class RestClient(RESTClientObject):
+    """Closes with the connections of cancelled requests too.
+
+    aiohttp waits for connections of its pool and of requests that run. One whose request was
+    cancelled ends its TLS afterwards: a loop that is closed before leaves the socket open.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration)
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+
+    async def close(self) -> None:
+        """Close every connection, and wait until the sockets are closed, at most a second."""
+        await super().close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                # A transport has no public way to wait for its end.
+                while any(one.fileno() != -1 for one in self._sockets):  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        return aiohttp.TCPConnector(
+            limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket
+        )
+
+    def _socket(self, address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
+        return made
+
 
 _LOG = logging.getLogger(__name__)
 _VERSION_SECONDS = 10.0
@@ -394,3 +434,35 @@ def _message(text: str) -> str:
     except (ValueError, KeyError, TypeError):
         message = text
     return " ".join(str(message).split())[:MESSAGE_LIMIT]
+
+
+REQUEST_SECONDS = 2.0
+"""Two attempts fit into the renew deadline of 6.5 s, so one slow answer does not cost the lead."""
+
+
+class LeaseObject:
+    """A Lease by namespace and name. Implements `mm_operator.leadership.lease_thread.LeaseApi`."""
+
+    def __init__(self, client: Client, namespace: str, name: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+
+    async def get(self) -> dict[str, Any] | None:
+        return await self._client.get(LEASE, self._namespace, self._name)
+
+    async def create(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Create the Lease; a ClusterError with 409 when it exists."""
+        body = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": spec,
+        }
+        return await self._client.create(LEASE, self._namespace, body)
+
+    async def update(self, lease: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+        """Replace the spec; a ClusterError with 409 when the Lease changed since it was read."""
+        return await self._client.update(
+            LEASE, self._namespace, self._name, {**lease, "spec": spec}
+        )

@@ -1,8 +1,11 @@
 """The complete plan of one reconcile: every stage in order, each in its own module."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from mm_api.conditions import Reason
+from mm_api.documents.build_plan import BuildPlan
+from mm_api.documents.build_result import BuildResult
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
 from mm_operator.model import (
@@ -24,7 +27,6 @@ from mm_operator.plan.engine_plan import PlannedEngine, WantedEngine, plan_for
 from mm_operator.plan.garbage_collection import decide_garbage_collection
 from mm_operator.plan.inspection import decide_inspect
 from mm_operator.plan.jobs import job_inputs
-from mm_operator.plan.match import with_match
 from mm_operator.plan.retention import kept, released
 from mm_operator.plan.rollout import decide_rollout, still_rolls_by_turns
 from mm_operator.plan.store_access import store_problem
@@ -158,3 +160,46 @@ def is_stuck(pod: PodState) -> bool:
     """Return whether starting its containers has not brought a pod's GPU back."""
     lost = pod.gpu is not None and not pod.gpu.usable
     return lost and pod.restarts >= STARTS - 1 and not (pod.ready or pod.terminating)
+
+
+TRTLLM = "tensorrt_llm"
+"""Name of TensorRT-LLM among a manifest's versions."""
+
+
+def with_match(decision: BuildDecision, plan: BuildPlan, engine_config: str) -> BuildDecision:
+    """Return the decision, or a refusal of an engine that the planned pods could not load.
+
+    TensorRT engines run on one compute capability and with one version of TensorRT-LLM. What the
+    manifest says is what the builder really was, also of an engine that was found or imported.
+    The result stays recorded: other models judge it by their own plan, which is the same.
+    """
+    if decision.step is not Step.DONE or decision.result is None:
+        return decision
+    found = "; ".join(mismatches(plan, decision.result))
+    if not found:
+        return decision
+    return replace(
+        decision,
+        step=Step.FAILED,
+        reason=Reason.ENGINE_MISMATCH,
+        message=f"the engine cannot be served as planned: {found}\n"
+        "give build and serving the same image and GPU (spec.build, spec.runtime), then delete "
+        f"ConfigMap {engine_config} and the engine in the store to build it again",
+        phase="Failed",
+    )
+
+
+def mismatches(plan: BuildPlan, result: BuildResult) -> Iterator[str]:
+    """Yield what keeps the engine from being loaded, each as a sentence."""
+    planned = plan.trtllm
+    if planned is None:
+        return
+    built = result.gpu
+    if built is not None and built.compute_capability != planned.gpu.compute_capability:
+        yield (
+            f"it was built on {built.product} with compute capability {built.compute_capability}, "
+            f"and pods run on {planned.gpu.product} with {planned.gpu.compute_capability}"
+        )
+    version = result.versions.get(TRTLLM)
+    if version is not None and version != planned.version:
+        yield (f"it was built by TensorRT-LLM {version}, and pods serve with {planned.version}")

@@ -1,6 +1,8 @@
 """The operator's metrics, made from the catalogue in `mm_api.metrics`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -8,7 +10,9 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from mm_api.conditions import ConditionType
 from mm_api.metrics import MODEL_METRICS, OPERATOR_METRICS, SCALING_METRICS, Metric, MetricKind
+from mm_operator.status.events import finished_steps
 from mm_operator.status.series import Sample
 
 Source = Callable[[], Iterable[Sample]]
@@ -114,3 +118,46 @@ class Metrics:
                 self.histograms[name] = Histogram(
                     name, words, metric.labels, buckets=metric.buckets, registry=registry
                 )
+
+
+_OWN_STORE = "store"
+
+
+def count_builds(
+    metrics: Metrics, before: Mapping[str, Any], after: Mapping[str, Any], now: datetime
+) -> None:
+    """Count the steps, ends and reuses between two statuses of a model in a row.
+
+    A status is written once for each change and outlives the operator: what is counted from it is
+    counted once, whatever restarts in between.
+    """
+    old, new = before.get("build", {}), after.get("build", {})
+    for step, seconds in finished_steps(old, new).items():
+        metrics.histograms["mm_operator_build_step_seconds"].labels(step).observe(seconds)
+    same = old.get("fingerprint") == new.get("fingerprint")
+    if same and old.get("phase") == new.get("phase"):
+        return
+    origin, phase, started = new.get("reusedFrom"), new.get("phase"), new.get("startedAt")
+    counters = metrics.counters
+    if phase == "Succeeded" and origin:
+        origin = _OWN_STORE if origin == _OWN_STORE else "model"
+        counters["mm_operator_engine_reuses_total"].labels(origin).inc()
+    elif phase in {"Succeeded", "Failed"}:
+        if started:  # otherwise its pod was never seen
+            seconds = (now - datetime.fromisoformat(started)).total_seconds()
+            histogram = metrics.histograms["mm_operator_build_seconds"]
+            histogram.labels(phase.lower()).observe(seconds)
+        if phase == "Succeeded":
+            counters["mm_operator_engine_bytes_total"].inc(new.get("storedBytes", 0))
+        else:
+            step = new.get("failedStep", "unknown")
+            counters["mm_operator_build_failures_total"].labels(step, _reason(after)).inc()
+
+
+def _reason(status: Mapping[str, Any]) -> str:
+    found = (
+        condition["reason"]
+        for condition in status.get("conditions", ())
+        if condition["type"] == ConditionType.ENGINE_BUILT
+    )
+    return next(found, "Unknown")

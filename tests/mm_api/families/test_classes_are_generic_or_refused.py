@@ -9,9 +9,8 @@ import pytest
 from mm_api.checkpoint import CheckpointError
 from mm_api.documents.model_facts import InspectReason
 from mm_api.families import FAMILIES
-from mm_api.families.detection import resolve
+from mm_api.families.detection import LOOK_ALIKES, resolve
 from mm_api.families.known_classes import CLASSES, TRANSFORMERS, served_types
-from mm_api.families.look_alikes import LOOK_ALIKES
 from support.cases import cases
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mm_ctl.commands.scaling_explanation import explain
+from mm_ctl.commands.scaling import explain
 from support.cases import cases
 from support.golden import Golden
 from support.ticks import SIMPLE, one, traffic

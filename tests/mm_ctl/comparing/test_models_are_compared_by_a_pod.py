@@ -17,8 +17,7 @@ import pytest
 
 from mm_api import labels
 from mm_api.documents.evaluation import EvaluationReport, FirstDifference, ReferenceFigures
-from mm_ctl.commands.compare import obstacle
-from mm_ctl.comparing.page import as_page
+from mm_ctl.commands.compare import as_page, obstacle
 from mm_ctl.comparing.pod import compare_pod
 from mm_devcluster.cluster import ClusterInfo
 from support.absent_kubelet import end_pod, wait_for_pod

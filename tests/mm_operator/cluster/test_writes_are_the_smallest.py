@@ -6,7 +6,7 @@ from mm_operator.children.metadata import FORMER_OWNERS
 from mm_operator.cluster.cache import Cache
 from mm_operator.cluster.intent import Intent, make_intent
 from mm_operator.cluster.owners import Change, change_between, owners_in
-from mm_operator.cluster.status_writer import merge_patch
+from mm_operator.reconcile import merge_patch
 from support.cases import cases
 from support.shared_objects import config
 

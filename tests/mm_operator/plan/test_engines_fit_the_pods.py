@@ -6,7 +6,7 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_operator.model import BuildDecision, Step
-from mm_operator.plan.match import with_match
+from mm_operator.plan.decision import with_match
 from support.build_plans import build_plan
 from support.cases import cases
 from support.models import tiny_facts

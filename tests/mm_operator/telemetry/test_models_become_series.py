@@ -6,8 +6,7 @@ from typing import Any
 from mm_api.metrics import MODEL_METRICS
 from mm_operator.cluster.models import ModelCache
 from mm_operator.status.series import bucket_at, samples_of
-from mm_operator.telemetry.builds import count_builds
-from mm_operator.telemetry.metrics import Metrics
+from mm_operator.telemetry.metrics import Metrics, count_builds
 from support.cases import cases
 from support.golden import Golden
 from support.prometheus import promtool

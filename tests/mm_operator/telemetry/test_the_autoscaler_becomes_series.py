@@ -11,7 +11,7 @@ from mm_operator.cluster.keys import Key
 from mm_operator.scaling.evaluation import objectives_of
 from mm_operator.scaling.model_autoscaler import ModelAutoscaler, Requested
 from mm_operator.scaling.pods import ScaledPod
-from mm_operator.scaling.samples import samples
+from mm_operator.scaling.scaler import samples
 from mm_operator.scaling.traffic import Reading
 from mm_operator.telemetry.metrics import Metrics
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mm_ctl.commands.plan_commands import as_commands
+from mm_ctl.commands.plan import as_commands
 from support.cases import cases
 from support.images import data_url, encode, plain_image
 from support.ports import free_ports

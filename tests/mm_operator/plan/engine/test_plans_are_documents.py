@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from mm_api.documents.model_plan import ModelPlan
-from mm_ctl.commands.plan_commands import as_commands
+from mm_ctl.commands.plan import as_commands
 from support.cases import cases
 from support.golden import Golden
 from support.model_configs import MODELS, ON_PYTORCH, facts_of, planned, planned_on_pytorch
