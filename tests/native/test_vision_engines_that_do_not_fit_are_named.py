@@ -19,8 +19,7 @@ from onnx import helper, numpy_helper
 
 from mm_api.documents.engine_manifest import EngineFile
 from mm_api.documents.model_facts import VisionFacts
-from mm_api.families.image_layouts.layout import SQUARE
-from mm_api.families.image_layouts.tiles import TILES
+from mm_api.families.image_layouts.layout import SQUARE, TILES
 from mm_runtime.base import manifest as manifests
 from mm_runtime.errors import EngineCorruptError
 from mm_runtime.serving.device import GpuUnusableError

@@ -11,7 +11,7 @@ from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, invalid, sec
 from mm_api.checkpoint.vision import tower_facts, tower_sizes
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.families.family import Family, PyTorchServing
-from mm_api.families.image_layouts.lines import LINES
+from mm_api.families.image_layouts.layout import LINES
 from mm_api.families.llava_next import check_window
 from mm_api.families.prompt import IMAGES, TEXT, PromptStyle
 from mm_api.sentences import a

@@ -7,7 +7,7 @@ from mm_api.checkpoint.values import Dimensions, JsonObject, Sizes, section
 from mm_api.checkpoint.vision import image_token, tower_facts
 from mm_api.families.checkpoint_files import NO_DECODER
 from mm_api.families.family import Family, Kind, PyTorchServing, TensorRTLLM
-from mm_api.families.image_layouts.tiles import TILES
+from mm_api.families.image_layouts.layout import TILES
 from mm_api.families.prompt import IMAGES, PLAIN_CHAT, TEXT, PromptStyle
 from mm_api.families.text_block import LLAMA
 

@@ -1,11 +1,21 @@
 """Rules of the parts of a pod, wherever they are used: see `mm_api.v1alpha1.rules`."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from mm_api.base import ApiModel
 from mm_api.v1alpha1.pod import Resources, RuntimeGpu, Scheduling, Toleration
-from mm_api.v1alpha1.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule on one type: `self` is its object, `field` (wire name) what the message is about."""
+
+    cel: str
+    message: str
+    field: str = ""
+
 
 NVIDIA_GPUS: Final = "gpu.nvidia.com"
 """DeviceClass of NVIDIA's driver whose devices are entire GPUs."""

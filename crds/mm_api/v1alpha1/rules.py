@@ -16,10 +16,9 @@ from mm_api.v1alpha1.build import BuildSpec, StoreClaim, StoreSpec
 from mm_api.v1alpha1.engine import EngineSpec, Parallelism
 from mm_api.v1alpha1.gateway import GatewaySpec
 from mm_api.v1alpha1.model import ModelSource, PersistentVolumeClaimSource, S3Source
-from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES
+from mm_api.v1alpha1.pod_rules import LABEL_KEY, POD_RULES, Rule
 from mm_api.v1alpha1.resource import MultimodalModel, MultimodalModelSpec
 from mm_api.v1alpha1.rollout import RolloutSpec
-from mm_api.v1alpha1.rule import Rule
 from mm_api.v1alpha1.runtime import RuntimeSpec
 from mm_api.v1alpha1.vision import EncoderAutoscaling, EncoderGpu, VisionSpec
 

@@ -15,8 +15,7 @@ from mm_api.conditions import ConditionType
 from mm_api.documents.evaluation import EvaluationReport
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
-from mm_ctl.comparing.pod import compare_pod
-from mm_ctl.comparing.run import CompareFailedError, run_to_end
+from mm_ctl.comparing.pod import CompareFailedError, compare_pod, run_to_end
 from mm_ctl.connection import Connection, add_model_option, connection, missing
 from mm_ctl.documents import UsageError
 from mm_operator import names

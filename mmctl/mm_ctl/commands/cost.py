@@ -8,8 +8,7 @@ from pathlib import Path
 from mm_ctl.documents import UsageError, http_url
 from mm_operator.scaling.answers import MetricsError, Sample, read_vector
 from mm_operator.scaling.own_prometheus import read_endpoint
-from mm_operator.scaling.prometheus import OwnPrometheusSettings, Prometheus
-from mm_operator.scaling.trust import trust
+from mm_operator.scaling.prometheus import OwnPrometheusSettings, Prometheus, trust
 
 FAILED = 1
 _QUERY_SECONDS = 60.0

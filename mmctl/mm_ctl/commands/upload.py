@@ -13,8 +13,7 @@ from typing import get_args
 from mm_api.v1alpha1 import UserIds
 from mm_ctl.connection import add_connection_options, connection, kubectl_options
 from mm_ctl.documents import UsageError
-from mm_ctl.uploading.in_pod import digests
-from mm_ctl.uploading.pod import MOUNT, start, upload_pod, user_ids_of
+from mm_ctl.uploading.pod import MOUNT, digests, start, upload_pod, user_ids_of
 from mm_operator.cluster.resources import POD
 
 COPIED, FAILED = 0, 1

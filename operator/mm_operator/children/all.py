@@ -17,9 +17,8 @@ from mm_operator.children.disruption_budget import build_disruption_budget
 from mm_operator.children.encoders import build_encoders, encoder_template
 from mm_operator.children.inspect_job import build_inspect_job
 from mm_operator.children.metadata import Manifest
-from mm_operator.children.raw_triton import build_raw_triton
 from mm_operator.children.scaled_object import build_scaled_object
-from mm_operator.children.service import build_service
+from mm_operator.children.service import build_raw_triton, build_service
 from mm_operator.children.store_claim import build_store_claim
 from mm_operator.children.sweep_job import build_sweep_job
 from mm_operator.model import EngineState, JobPhase, JobState, Plan, Ref, Snapshot

@@ -128,10 +128,12 @@ def _triggers(snapshot: Snapshot, keda: KedaSettings) -> list[Manifest]:
 def recommendation(snapshot: Snapshot, match_labels: tuple[tuple[str, str], ...]) -> str:
     """Return the query: one number, or nothing while no leader says one."""
     own = (("model", snapshot.name), ("namespace", snapshot.namespace))
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in (*own, *match_labels))
+    pairs = ",".join(matcher(name, value) for name, value in (*own, *match_labels))
     # While leaders change two of them may have spoken lately.
     return f"max({METRIC}{{{pairs}}})"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def matcher(label: str, value: str) -> str:
+    """Return PromQL's matcher of one value of a label."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{label}="{escaped}"'

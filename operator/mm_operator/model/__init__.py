@@ -13,6 +13,7 @@ from mm_operator.model.decisions import (
     BuildDecision,
     BuildPhase,
     CanaryDecision,
+    EnginePlan,
     GarbageCollection,
     InspectDecision,
     Outcome,
@@ -21,7 +22,6 @@ from mm_operator.model.decisions import (
     StageError,
     Step,
 )
-from mm_operator.model.engine_plan import EnginePlan
 from mm_operator.model.objects import (
     Builder,
     ClaimState,
@@ -40,13 +40,14 @@ from mm_operator.model.objects import (
     VolumeFault,
     VolumeTrouble,
 )
-from mm_operator.model.rollout_turns import RolloutTurn, Turn
 from mm_operator.model.snapshot import (
     GpuNode,
     KedaSettings,
     Observed,
     PlanSettings,
+    RolloutTurn,
     ScalingView,
     Snapshot,
     TracingSettings,
+    Turn,
 )

@@ -24,7 +24,29 @@ from mm_operator.model.objects import (
     PodState,
     Ref,
 )
-from mm_operator.model.rollout_turns import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutTurn:
+    """One model's part in rollouts that no user caused, as another runtime image: they go by turns.
+
+    Whether its pods should change and do not yet (`waits`), or do in its turn (`rolls`).
+    `failure`: what is wrong with its rollout. `use`: requests a second.
+    """
+
+    waits: bool = False
+    rolls: bool = False
+    failure: str = ""
+    use: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a model is granted; the failed rollout of `failing` (namespace/name) stops others."""
+
+    granted: bool
+    most: int
+    failing: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from mm_api.v1alpha1.network import NetworkSpec
 from mm_operator.digests import digest, stated
 from mm_operator.model import ConfigState, JobState, PlanSettings
 from mm_operator.plan.failures import Failure
-from mm_operator.plan.refusals import is_quota, is_refused, lacks_claim
+from mm_operator.plan.refusals import is_quota, is_refused, lacks_claim, waits_for_volume
 from mm_operator.plan.start_errors import lacking, lacks_program, not_created
-from mm_operator.plan.volumes import waits_for_volume
 
 RETRIED = "it is retried automatically, and at once when the spec changes"
 """What a condition says of a failed Job beside its cause."""

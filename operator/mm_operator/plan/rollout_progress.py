@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from mm_api.conditions import Reason
 from mm_operator.model import DeploymentState, PodState
-from mm_operator.plan.refusals import is_quota
+from mm_operator.plan.refusals import is_quota, waits_for_volume
 from mm_operator.plan.start_errors import lacking, lacks_program, not_created
-from mm_operator.plan.volumes import waits_for_volume
 
 Obstacle = tuple[Reason, str]
 Checker = Callable[[DeploymentState, tuple[PodState, ...]], Obstacle | None]

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from mm_operator.scaling.answers import MetricsError
-from mm_operator.scaling.prometheus import Endpoint, OwnPrometheusSettings, Prometheus
-from mm_operator.scaling.trust import trust
+from mm_operator.scaling.prometheus import Endpoint, OwnPrometheusSettings, Prometheus, trust
 
 SECRET_SECONDS = 60.0
 """A renewed token is read within a minute; 1,000 models do not read 1,000 Secrets a tick."""

@@ -10,14 +10,43 @@ import asyncio
 import base64
 import json
 import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
 
 import aiohttp
 
 from mm_operator.bodies import read_bounded
 from mm_operator.scaling.answers import MetricsError, RefusedQueryError, error_text, is_answer
-from mm_operator.scaling.limits import most_bytes
+
+PODS_OF_A_QUERY = 100
+"""An answer about them has at most 864 KiB: about 10 ms of parsing."""
+
+_BASE_BYTES = 64 * 1024
+"""For what frames an answer, or a text of an error."""
+
+_POD_BYTES = 8 * 1024
+"""Twice what the combined query answers for a pod with long names, 24 samples of 170 bytes."""
+
+T = TypeVar("T")
+
+
+def most_bytes(pods: int) -> int:
+    """Return the most that an answer about so many pods may have.
+
+    Parsing holds the interpreter's lock from the first byte to the last, in whatever thread it
+    runs, so this bounds how long the loop that renews the Lease waits.
+    """
+    return _BASE_BYTES + _POD_BYTES * pods
+
+
+def chunks(many: Sequence[T]) -> Iterator[Sequence[T]]:
+    for first in range(0, len(many), PODS_OF_A_QUERY):
+        yield many[first : first + PODS_OF_A_QUERY]
+
 
 REQUEST_SECONDS = 6.0
 """Two addresses fit into a tick of 15 s: the second one answers when the first hangs."""
@@ -200,3 +229,41 @@ async def _read(answer: aiohttp.ClientResponse, address: str, pods: int) -> Any:
     if document.get("errorType") == "bad_data":
         raise RefusedQueryError(refusal)
     raise MetricsError(refusal)
+
+
+def trust(endpoint: Endpoint) -> ssl.SSLContext:
+    """Return how https is trusted, with our own certificate where there is one.
+
+    Raises:
+        MetricsError: a certificate is damaged.
+    """
+    if not (endpoint.ca or endpoint.certificate or endpoint.insecure):
+        return _of_the_image()
+    if not endpoint.certificate:
+        return _context(endpoint)
+    with tempfile.TemporaryDirectory() as folder:  # mode 0700, gone before the first query
+        file = Path(folder) / "client.pem"
+        file.write_text(f"{endpoint.certificate}\n{endpoint.key}\n")
+        return _context(endpoint, str(file))
+
+
+@cache
+def _of_the_image() -> ssl.SSLContext:
+    # To read all public authorities takes 20 ms of a core.
+    return ssl.create_default_context()
+
+
+def _context(endpoint: Endpoint, key_file: str = "") -> ssl.SSLContext:
+    # Authorities may be texts; the library reads our own certificate and its key from files only.
+    try:
+        context = ssl.create_default_context(cadata=endpoint.ca or None)
+        if key_file:
+            context.load_cert_chain(key_file)
+    except (ssl.SSLError, ValueError) as error:
+        raise MetricsError(
+            "a certificate of Prometheus' Secret cannot be read: it must be PEM, the key beside it"
+        ) from error
+    if endpoint.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

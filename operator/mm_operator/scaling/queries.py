@@ -13,6 +13,7 @@ from mm_operator.autoscaling.observation import (
     OUTPUT_WINDOW_SECONDS,
     STEADY_WINDOW_SECONDS,
 )
+from mm_operator.children.scaled_object import matcher
 from mm_operator.scaling.costs import WORK_UNITS
 
 PART = "mm_part"
@@ -55,7 +56,7 @@ def matchers(pods: Iterable[tuple[str, str]], match_labels: Mapping[str, str]) -
         [
             f'namespace=~"{"|".join(namespaces)}"',
             f'pod=~"{"|".join(names)}"',
-            *(f'{name}="{_escaped(value)}"' for name, value in sorted(match_labels.items())),
+            *(matcher(name, value) for name, value in sorted(match_labels.items())),
         ]
     )
 
@@ -128,7 +129,3 @@ def _part(name: str, expression: str) -> str:
 
 def _selector(scope: str, own: str = "") -> str:
     return "{" + ",".join(filter(None, (scope, own))) + "}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

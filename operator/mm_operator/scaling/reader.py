@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from mm_operator.scaling.answers import read_vector
-from mm_operator.scaling.limits import chunks
-from mm_operator.scaling.prometheus import Prometheus
+from mm_operator.scaling.prometheus import Prometheus, chunks
 from mm_operator.scaling.queries import (
     encoder_query,
     latency_queries,

@@ -8,7 +8,7 @@ import pytest
 from mm_api.checkpoint.parts import processor_of
 from mm_api.checkpoint.values import CheckpointError
 from mm_api.families import FAMILIES
-from mm_api.families.image_layouts import lines, numbered
+from mm_api.families.image_layouts import LINES, NUMBERED
 from mm_api.families.processor_files import check_processor
 from mm_ctl.commands.checkpoint_folder import facts_of_folder
 from mm_ctl.documents import UsageError
@@ -131,7 +131,7 @@ def test_plans_refuse_them(tmp_path: Path) -> None:
 
 LINES, NUMBERED = (
     [name for name in WITH_IMAGES if FAMILIES[name].layout.title == layout.title]
-    for layout in (lines.LINES, numbered.NUMBERED)
+    for layout in (LINES, NUMBERED)
 )
 
 

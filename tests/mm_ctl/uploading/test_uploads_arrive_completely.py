@@ -10,8 +10,7 @@ import pytest
 
 from mm_ctl.commands.upload import configure, local_digests, target_directory
 from mm_ctl.documents import UsageError
-from mm_ctl.uploading.in_pod import digests
-from mm_ctl.uploading.pod import upload_pod
+from mm_ctl.uploading.pod import digests, upload_pod
 from mm_devcluster.cluster import ClusterInfo
 from mm_operator.errors import ClusterError
 from support.cases import cases

@@ -9,10 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from mm_operator.scaling.answers import MetricsError, read_vector
-from mm_operator.scaling.limits import PODS_OF_A_QUERY, most_bytes
-from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.prometheus import PODS_OF_A_QUERY, Endpoint, Prometheus, most_bytes, trust
 from mm_operator.scaling.reader import read_all
-from mm_operator.scaling.trust import trust
 from support.http_servers import dripping
 
 Speaks = Callable[[asyncio.StreamWriter], Awaitable[None]]

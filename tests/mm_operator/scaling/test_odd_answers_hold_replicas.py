@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from mm_operator.scaling.prometheus import Endpoint, Prometheus
+from mm_operator.scaling.prometheus import Endpoint, Prometheus, trust
 from mm_operator.scaling.reader import read_all
-from mm_operator.scaling.trust import trust
 from support.answering_api import answered_by
 from support.cases import cases
 from support.one_tick import decisions, model, samples, vector

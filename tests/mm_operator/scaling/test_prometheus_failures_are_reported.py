@@ -8,8 +8,7 @@ import pytest
 from aiohttp import web
 
 from mm_operator.scaling.answers import MetricsError, read_vector
-from mm_operator.scaling.prometheus import Endpoint, Prometheus
-from mm_operator.scaling.trust import trust
+from mm_operator.scaling.prometheus import Endpoint, Prometheus, trust
 from support.answering_api import Answer, answered_by
 from support.cases import cases
 from support.certificates import signed_by_itself

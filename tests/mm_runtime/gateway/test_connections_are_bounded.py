@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from mm_edge import connection
-from mm_edge.connection import ConnectionLimits
-from mm_edge.idle import IdleConnections
+from mm_edge.connection import ConnectionLimits, IdleConnections
 from support.eventually import eventually_async
 from support.flood import unread
 from support.gateways import MODEL, Running, serve, toy_gateway

@@ -7,10 +7,8 @@ record with another (`tests/architecture/test_layouts_are_compared_nowhere.py`).
 
 from mm_api.families.image_layouts.crops import CROPS
 from mm_api.families.image_layouts.grid import GRID
-from mm_api.families.image_layouts.layout import OWN, SQUARE
-from mm_api.families.image_layouts.lines import LINES
+from mm_api.families.image_layouts.layout import LINES, OWN, SQUARE, TILES
 from mm_api.families.image_layouts.numbered import NUMBERED
-from mm_api.families.image_layouts.tiles import TILES
 from mm_api.families.image_layouts.views import VIEWS
 
 LAYOUTS = (SQUARE, VIEWS, CROPS, NUMBERED, GRID, LINES, OWN, TILES)

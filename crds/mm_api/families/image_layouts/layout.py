@@ -1,7 +1,8 @@
-"""The record that describes how images are cut up for a vision encoder."""
+"""The record that describes how images are cut up for a vision encoder, and short ones of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Literal
 
 from mm_api.documents.model_facts import VisionFacts
@@ -115,3 +116,58 @@ OWN = ImageLayout(
     plain=False,
 )
 """The checkpoint's own processor cuts images, in the process of its own class: no encoder."""
+
+
+def _features_of_tiles(vision: VisionFacts) -> int:
+    """Return tiles x positions: 4 x 1601 = 6404 at 560 pixels, 4 x 1025 = 4100 at 448."""
+    return (vision.max_tiles or 1) * (patches(vision) + 1)
+
+
+TILES = ImageLayout(
+    "tiles on a canvas, read by cross attention",
+    processor="tiles",
+    encoder="tiles",
+    engine_tensors="tiles",
+    file_types=("MllamaImageProcessor",),
+    plain=False,
+    one_side=True,
+    masked=True,
+    stores_scores=True,
+    fixed_features=True,
+    features_per_image=_features_of_tiles,
+    # One entry of the batch is a complete image: its tiles attend to each other.
+    tiles_per_image=lambda _: 1,
+    positions_per_tile=_features_of_tiles,
+    # The mask of cross attention is BOOL on the GPU: one byte per token of both sides.
+    extra_output_bytes=lambda sequence, _head, tokens: sequence * tokens,
+)
+
+
+def lines_per_image(vision: VisionFacts) -> int:
+    """Return the lines of the largest image, each of which a token ends."""
+    return vision.image_size // (vision.patch_size * (vision.merge_size or 1))
+
+
+def _rows_in_lines(vision: VisionFacts, height: int, width: int) -> int:
+    """Return the features and the ends of their lines, as PixtralProcessor of transformers.
+
+    0: a strip, of which nothing is left once its longer side fits.
+    """
+    shrink = max(1.0, max(height, width) / vision.image_size)
+    unit = vision.patch_size * (vision.merge_size or 1)
+    lines, columns = (ceil(floor(side / shrink) / unit) for side in (height, width))
+    return lines * (columns + 1) if columns else 0
+
+
+LINES = ImageLayout(
+    "patches, of any shape, in lines",
+    processor="own",
+    encoder="",
+    low=REFUSED,
+    high=REFUSED,
+    file_types=("PixtralImageProcessor",),
+    plain=False,
+    frame_tokens=lines_per_image,
+    positions_per_tile=patches,
+    rows_of_image=_rows_in_lines,
+)

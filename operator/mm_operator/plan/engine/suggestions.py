@@ -13,8 +13,9 @@ from mm_api.documents.model_plan import Change, Fit, GpuMemory, MemoryPlan, Sugg
 from mm_api.sentences import count
 from mm_operator.errors import SpecError
 from mm_operator.plan.engine.backend import Backend, Sizes
+from mm_operator.plan.engine.limits import plan_limits
+from mm_operator.plan.engine.pools import plan_pools
 from mm_operator.plan.engine.request import PlanRequest, Target
-from mm_operator.plan.engine.sizes import size
 
 TERMS = {
     "weights_bytes": "weights",
@@ -198,3 +199,13 @@ def _ranks(trial: _Trial, _: _Search) -> Iterator[_Trial]:
             yield _change(
                 trial, request, "parallelism.tensor", trial.request.tensor_parallel, ranks
             )
+
+
+def size(target: Target, request: PlanRequest, backend: Backend) -> Sizes:
+    """Return the sizes, which the search for what fits calls often; SpecError: contradictions."""
+    facts, family = target.facts, target.family
+    dtype, reason = backend.dtype(target, request)
+    limits = plan_limits(request, facts, family)
+    pools = plan_pools(request, target, limits, dtype, copies=backend.pool_copies(target, request))
+    memory = backend.memory(target, request, limits, dtype, pools)
+    return Sizes(request, limits, dtype, reason, pools, memory)

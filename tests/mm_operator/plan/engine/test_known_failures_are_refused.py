@@ -6,7 +6,7 @@ import pytest
 
 from mm_api.documents.model_plan import ModelPlan
 from mm_api.gateway_memory import gateway_bytes
-from mm_operator.plan.engine.plan_warnings import exposure_warnings
+from mm_operator.plan.engine.plan import exposure_warnings
 from support.cases import cases
 from support.model_configs import facts_of, planned, planned_on_pytorch, reference_plan
 from support.model_documents import at, merged
