@@ -92,7 +92,7 @@ class Prometheus:
 
     Args:
         endpoint: where queries are sent.
-        tls: how https is trusted; made by `mm_operator.scaling.trust`.
+        tls: how https is trusted; made by `trust`.
     """
 
     def __init__(

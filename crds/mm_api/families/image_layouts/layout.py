@@ -119,7 +119,7 @@ OWN = ImageLayout(
 
 
 def _features_of_tiles(vision: VisionFacts) -> int:
-    """Return tiles x positions: 4 x 1601 = 6404 at 560 pixels, 4 x 1025 = 4100 at 448."""
+    # 4 x 1601 = 6404 at 560 pixels, 4 x 1025 = 4100 at 448.
     return (vision.max_tiles or 1) * (patches(vision) + 1)
 
 
