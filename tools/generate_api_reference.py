@@ -15,8 +15,7 @@ import yaml
 
 from generated_files import settle
 from mm_api import labels
-from mm_api.v1alpha1.definition import COLUMNS, NAME, SHORT_NAME, definition
-from mm_api.v1alpha1.unsupported import UNSUPPORTED
+from mm_api.v1alpha1.definition import COLUMNS, NAME, SHORT_NAME, UNSUPPORTED, definition
 from mm_api.v1alpha1.validation import validate
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from mm_edge.joined_writes import JoinedWrites
+from mm_edge.connection import JoinedWrites
 
 SECONDS = 60
 

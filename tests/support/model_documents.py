@@ -9,7 +9,7 @@ import yaml
 
 from mm_api import labels
 from mm_api.families import FAMILIES
-from mm_api.v1alpha1.unsupported import Unsupported
+from mm_api.v1alpha1.definition import Unsupported
 from support.gateway_rules import DEVICE_RULES, GATEWAY_RULES, METRIC_RULES
 
 SMALLEST_SPEC: Mapping[str, Any] = {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Family = str
 else:
     Family = Literal[tuple(FAMILIES)]
-"""Every family the API knows; `unsupported.py` says which of them this version serves."""
+"""Every family the API knows; `unsupported.json` says which of them this version serves."""
 
 
 class HuggingFaceSource(ApiModel):

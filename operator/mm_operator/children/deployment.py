@@ -18,11 +18,11 @@ from mm_operator.children.serving_pod import (
     component_selector,
     serving_deployment,
     serving_template,
+    start_seconds,
 )
 from mm_operator.children.stock_server import stock_server
 from mm_operator.model import Plan, Snapshot
 from mm_operator.plan.engine.container_memory import further_bytes
-from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
 

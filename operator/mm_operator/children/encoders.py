@@ -20,10 +20,10 @@ from mm_operator.children.serving_pod import (
     component_selector,
     serving_deployment,
     serving_template,
+    start_seconds,
 )
 from mm_operator.model import EnginePlan, Plan, RolloutDecision, Snapshot
 from mm_operator.plan.engine.encoders import encoder_process_bytes, encodes_on_processor
-from mm_operator.plan.starts import start_seconds
 from mm_operator.plan.store import store_of
 
 _ROLE = (Flag.ROLE, "encoder")

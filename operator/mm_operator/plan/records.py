@@ -20,7 +20,7 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.model_facts import InspectResult, ModelFacts
 from mm_api.documents.trtllm_build import GpuModel
 from mm_operator.model import Builder, ConfigState
-from mm_operator.plan.engine.fingerprint import fingerprint_of
+from mm_operator.plan.engine.documents import fingerprint_of
 
 FACTS_KEY = "facts.json"
 INSPECTION_KEY = "inspection.json"

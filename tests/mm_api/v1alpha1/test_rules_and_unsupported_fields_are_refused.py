@@ -3,8 +3,8 @@
 import pytest
 
 from mm_api.v1alpha1 import MultimodalModelSpec
+from mm_api.v1alpha1.definition import UNSUPPORTED, Unsupported
 from mm_api.v1alpha1.rules import RULES
-from mm_api.v1alpha1.unsupported import UNSUPPORTED, Unsupported
 from mm_api.v1alpha1.validation import validate
 from support.model_documents import (
     RULE_EXAMPLES,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mm_api.v1alpha1.unsupported import UNSUPPORTED
+from mm_api.v1alpha1.definition import UNSUPPORTED
 from mm_api.v1alpha1.validation import Problem, validate
 from support.field_samples import leaves, sample_of
 from support.model_documents import RULE_EXAMPLES, at, document, merged, refused_by

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from mm_operator.cluster.jobs import job_state
+from mm_operator.cluster.observe import job_state
 from support.cases import cases
 
 JOB = {"metadata": {"name": "build", "uid": "job", "creationTimestamp": "2026-01-02T03:04:05Z"}}

@@ -5,7 +5,7 @@ from typing import Any
 
 from mm_api import labels
 from mm_operator.cluster.deployments import deployment_state
-from mm_operator.cluster.jobs import job_state
+from mm_operator.cluster.observe import job_state
 from mm_operator.cluster.pods import needs_log, pod_end, pod_state, why_not_running
 from mm_operator.cluster.refusals import stage_error
 from mm_operator.errors import ClusterError

@@ -12,14 +12,16 @@ from mm_api.documents.router_state import CanaryEvidence, Pairs
 from mm_api.documents.server_state import ServerState
 from mm_api.v1alpha1 import CanarySpec, RolloutStatus
 from mm_operator.model import CanaryDecision, Observed, PodState
-from mm_operator.plan.canary import CanarySeen, decide_canary, finish_canary
-from mm_operator.plan.canary_rollout import canary_of, unsupported
-from mm_operator.plan.sequential_test import (
+from mm_operator.plan.canary import (
     FALSE_ALARM,
     FALSE_PASS,
     LATENCY_MARGIN,
+    CanarySeen,
     Comparison,
+    decide_canary,
+    finish_canary,
 )
+from mm_operator.plan.canary_rollout import canary_of, unsupported
 from support.cases import cases
 from support.imagined_cluster import ImaginedCluster
 from support.models import SETTINGS, snapshot_of, spec_of, tiny_facts

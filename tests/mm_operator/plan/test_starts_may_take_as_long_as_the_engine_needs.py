@@ -1,6 +1,6 @@
 """A server may take as long to start as its engine needs."""
 
-from mm_operator.plan.starts import LEAST_START_SECONDS, MOST_START_SECONDS, start_seconds
+from mm_operator.children.serving_pod import LEAST_START_SECONDS, MOST_START_SECONDS, start_seconds
 from support.cases import cases
 
 

@@ -1,19 +1,22 @@
 """What Jobs and pods read of a plan: the `BuildPlan` and the `ServingPlan`."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from mm_api.documents.build_plan import BuildPlan, EngineSpec, VisionBuild, VisionPlan
+from mm_api.documents.lora_adapter import LoraAdapter
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.model_plan import EvaluationCost, PlanWarning
 from mm_api.documents.serving_plan import GatewayPlan, KeyLimitPlan, ServingPlan
-from mm_api.documents.trtllm_build import GpuModel
+from mm_api.documents.trtllm_build import GpuModel, TrtllmBuild
 from mm_api.dtypes import DTYPE_BYTES
+from mm_api.evaluation import evaluation_cost
 from mm_api.v1alpha1 import MultimodalModelSpec, duration
 from mm_api.v1alpha1.quantity import bytes_of
 from mm_api.v1alpha1.vision import TENSORRT, VisionEngine
+from mm_operator.digests import digest, plain
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import encoder_plan
-from mm_operator.plan.engine.evaluation import with_evaluation
-from mm_operator.plan.engine.fingerprint import engine_fingerprint
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.request import Target
 
@@ -148,3 +151,89 @@ def _gateway(
         max_queue_tokens=gateway.max_queue_tokens,
         key_limits=[KeyLimitPlan(**limit.model_dump()) for limit in gateway.key_limits] or None,
     )
+
+
+_MIB = 1 << 20
+
+
+def with_evaluation(engine: EngineSpec, facts: ModelFacts, spec: MultimodalModelSpec) -> EngineSpec:
+    """Return the engine, without answers of the checkpoint where the spec switches them off.
+
+    Only an engine that would have them is another one without.
+    """
+    if spec.build.evaluation == "Off" and evaluation_cost(engine, facts) is not None:
+        return engine.model_copy(update={"evaluation": "Off"})
+    return engine
+
+
+def class_warnings(facts: ModelFacts) -> Iterator[PlanWarning]:
+    """Yield a warning where the inspection has not looked at the checkpoint's class."""
+    if facts.uncompared:
+        yield PlanWarning(
+            code="ClassNotCompared",
+            message="weights and config.json are not compared with the checkpoint's class: "
+            + facts.uncompared,
+        )
+
+
+def evaluation_warnings(
+    cost: EvaluationCost | None, spec: MultimodalModelSpec
+) -> Iterator[PlanWarning]:
+    """Yield a warning where a build computes no answers, although the spec leaves them on."""
+    if cost is None:
+        if spec.build.evaluation != "Off":
+            yield PlanWarning(
+                code="EvaluationUnavailable",
+                message="a build cannot run this checkpoint on the processor: pods will not be "
+                "compared with it, and any answer makes them Ready. Set spec.build.evaluation to "
+                "Off to say that this is intended",
+            )
+        return
+    limit = spec.build.resources.memory_limit
+    if limit is None or limit >= cost.memory_bytes:
+        return
+    yield PlanWarning(
+        code="EvaluationSkipped",
+        message=f"spec.build.resources.limits.memory is {limit // _MIB}Mi, and the checkpoint's "
+        f"own answers take {-(-cost.memory_bytes // _MIB)}Mi to compute: pods will not be compared "
+        "with the checkpoint. Raise the limit, or set spec.build.evaluation to Off",
+    )
+
+
+_STAGED = ("sourceDigest", "family", "backend", "builderVersion")
+"""What the files of a staged checkpoint depend on."""
+
+
+def engine_fingerprint(
+    engine: EngineSpec,
+    trtllm: TrtllmBuild | None = None,
+    lora: Sequence[LoraAdapter] | None = None,
+) -> str:
+    """Return the fingerprint of an engine: everything that changes its bytes, and nothing else.
+
+    How much memory the GPU has decides whether a plan fits, not what is built; and an adapter is
+    known by its digest, wherever it lies.
+    """
+    kept = {"lora": [_known(plain(one)) for one in lora]} if lora else {}
+    if engine.traits.stages:
+        # The checkpoint is kept as it is: limits and types are flags of the server.
+        staged = {name: plain(engine)[name] for name in _STAGED}
+        staged |= {"vision": plain(engine)["vision"]} if engine.disaggregated_encoders else {}
+        return digest(staged | kept)
+    if trtllm is None:
+        return digest(plain(engine) | kept)
+    commands = plain(trtllm)
+    del commands["gpu"]["memoryBytes"]
+    # Beside the engine, which is the same with and without: engines that were built before stay.
+    commands.pop("tokenizerInfo", None)
+    commands["lora"] = [_known(adapter) for adapter in commands["lora"]]
+    return digest({**plain(engine), "trtllm": commands})
+
+
+def fingerprint_of(plan: BuildPlan) -> str:
+    """Return the fingerprint that follows from a plan, whatever fingerprint stands in it."""
+    return engine_fingerprint(plan.engine, plan.trtllm, plan.lora)
+
+
+def _known(adapter: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in adapter.items() if name != "source"}

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from mm_api.documents.model_plan import MemoryPlan, PlanWarning, Reason
 from mm_api.documents.serving_plan import ServingPlan
 from mm_api.evaluation import evaluation_cost
+from mm_api.families import FAMILIES
+from mm_api.families.family import Family
 from mm_api.gateway_memory import gateway_bytes
 from mm_api.v1alpha1 import MultimodalModelSpec
 from mm_operator.errors import SpecError
@@ -13,10 +15,13 @@ from mm_operator.model import EnginePlan
 from mm_operator.plan.engine.backend import Backend, BuildParts, Sizes
 from mm_operator.plan.engine.backends import backend_of
 from mm_operator.plan.engine.container_memory import PROCESS_BYTES, further_bytes
-from mm_operator.plan.engine.documents import build_plan, serving_plan
+from mm_operator.plan.engine.documents import (
+    build_plan,
+    class_warnings,
+    evaluation_warnings,
+    serving_plan,
+)
 from mm_operator.plan.engine.encoders import check_encoder, check_vision
-from mm_operator.plan.engine.evaluation import class_warnings, evaluation_warnings
-from mm_operator.plan.engine.family import family_of
 from mm_operator.plan.engine.request import Inputs, Target
 from mm_operator.plan.engine.suggestions import size
 from mm_operator.plan.engine.tables import release_of, table
@@ -153,3 +158,14 @@ def container_limit_warnings(
             f" but weights, caches and processes are planned with {-(-needed // MIB)}Mi: the "
             "container may be ended while it loads. Raise the limit or leave it out",
         )
+
+
+def family_of(name: str) -> Family:
+    """Return the record of a family; SpecError: no such one, with a list of the known ones."""
+    if name in FAMILIES:
+        return FAMILIES[name]
+    raise SpecError(
+        reason="UnknownFamily",
+        message=f"the checkpoint's family {name!r} is not known; known families: "
+        f"{', '.join(sorted(FAMILIES))}",
+    )

@@ -10,13 +10,18 @@ import yaml
 from pydantic import JsonValue
 
 from mm_api.contract import HTTP_PORT, LLM_PORT
-from mm_api.documents.trtllm_serve import TRITON_CONFIG, TrtllmServe
+from mm_api.documents.engine_manifest import TOKENIZER_FOLDER
+from mm_api.documents.model_facts import ModelFacts
+from mm_api.documents.trtllm_build import Command
+from mm_api.documents.trtllm_serve import TRITON_CONFIG, TrtllmServe, keeps_forms
+from mm_api.families.checkpoint_files import Decoder
+from mm_api.families.family import Family, Kind
 from mm_api.families.upstream_classes import pytorch_of
+from mm_api.trtllm_layout import ENGINES, GUIDED
 from mm_operator.plan.engine.backend import Sizes
-from mm_operator.plan.engine.guided import SERVE_BACKEND, serves_forms
-from mm_operator.plan.engine.request import Target
+from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.serve_options import merged
-from mm_operator.plan.engine.tables import version_of
+from mm_operator.plan.engine.tables import table, version_of
 
 
 def folded(argv: list[str]) -> str:
@@ -132,3 +137,32 @@ def _options(target: Target, sizes: Sizes, version: str) -> dict[str, JsonValue]
     if version_of(version) >= version_of("1.1.0"):
         options["return_perf_metrics"] = True  # /prometheus/metrics is empty without
     return merged(options, sizes.request.serve_options)
+
+
+SERVE_BACKEND = "xgrammar"
+"""What both of TensorRT-LLM's backends have; llguidance is trtllm-serve's alone."""
+
+
+def tokenizer_info(
+    request: PlanRequest, facts: ModelFacts, family: Family, version: str
+) -> Command | None:
+    """Return the command that writes the tokenizer's table; None: the engine has no use for it."""
+    if request.guided_decoding == "Off" or _cannot_keep_forms(request, family, version):
+        return None
+    folder = family.trtllm.checkpoint_folder
+    if facts.sentence_piece_model:
+        folder = f"{ENGINES}/{TOKENIZER_FOLDER}"  # made before: what servers read
+    elif family.checkpoint.decoder is Decoder.FOLDER:
+        folder = f"{folder}/llm"
+    argv = ["python3", table("tools")["guided"]["script"], "--model_dir", folder]
+    return Command(argv=[*argv, "--output_dir", GUIDED])
+
+
+def serves_forms(request: PlanRequest, version: str) -> bool:
+    return request.guided_decoding != "Off" and keeps_forms(version)
+
+
+def _cannot_keep_forms(request: PlanRequest, family: Family, version: str) -> bool:
+    # Of encoder-decoders it is not known, and TensorRT-LLM keeps no beams to a form.
+    one_beam = family.kind is not Kind.ENCODER_DECODER and request.max_beam_width == 1
+    return not keeps_forms(version) or not one_beam

@@ -6,7 +6,7 @@ from mm_api.documents.lora_adapter import LoraAdapter
 from mm_api.documents.model_facts import AdapterFacts, LoraFacts
 from mm_api.documents.trtllm_build import Command, EngineCommand, GpuModel, TrtllmBuild
 from mm_operator.digests import canonical_json, digest
-from mm_operator.plan.engine.fingerprint import engine_fingerprint
+from mm_operator.plan.engine.documents import engine_fingerprint
 from support.cases import cases
 from support.model_configs import planned_engine, reference_inputs, reference_plan
 from support.models import tiny_facts

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mm_api.documents.build_plan import BuildPlan
-from mm_operator.plan.engine.fingerprint import fingerprint_of
+from mm_operator.plan.engine.documents import fingerprint_of
 from support.cases import cases
 from support.model_configs import facts_of, planned
 

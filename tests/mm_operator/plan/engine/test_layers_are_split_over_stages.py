@@ -3,7 +3,7 @@
 import pytest
 
 from mm_api.families import FAMILIES
-from mm_operator.plan.engine.family import family_of
+from mm_operator.plan.engine.plan import family_of
 from mm_operator.plan.engine.weights import Split, stacks
 from support.model_configs import WITH_ENGINES, facts_of, planned
 

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mm_api.backends import REFERENCE
 from mm_api.conditions import Reason as ConditionReason
 from mm_api.documents.model_facts import VisionFacts
 from mm_api.documents.model_plan import Fit, HostMemory, MemoryPlan, PlanWarning, Reason
 from mm_api.documents.trtllm_build import GpuModel
 from mm_api.dtypes import DTYPE_BYTES
+from mm_api.families import SERVED
 from mm_api.families.family import Family, Kind
 from mm_api.sentences import size
 from mm_api.v1alpha1.quantity import bytes_of
@@ -16,7 +18,6 @@ from mm_operator.errors import SpecError
 from mm_operator.plan.engine.adapters import check_inspected, planned_adapters
 from mm_operator.plan.engine.backend import BuildParts, ServingParts, Sizes
 from mm_operator.plan.engine.encoders import encoder_memory
-from mm_operator.plan.engine.family import check_served
 from mm_operator.plan.engine.host_memory import host_memory, kept_bytes, stored_scores
 from mm_operator.plan.engine.limits import Limits
 from mm_operator.plan.engine.pools import ENSEMBLE_COPIES, Pools
@@ -54,7 +55,7 @@ class Reference:
 
     def problems(self, target: Target, request: PlanRequest) -> Iterator[SpecError]:
         """Yield what the engine does not do, and what contradicts the checkpoint."""
-        yield from check_served(target.family)
+        yield from _check_served(target.family)
         yield from unreadable(target.family, target.facts)
         yield from _check_own_processor(target, on_gpu=self.gpu is not None)
         yield from check_inspected(request.lora, target.facts)
@@ -306,3 +307,14 @@ def _estimates(target: Target) -> tuple[PlanWarning, ...]:
         "refused when their tokens are known"
     )
     return (PlanWarning(code="Estimates", message=message),)
+
+
+def _check_served(family: Family) -> Iterator[SpecError]:
+    """Yield an error for a family that the Reference engine does not compute."""
+    if family.name not in SERVED:
+        yield SpecError(
+            "BackendFamily",
+            f"backend {REFERENCE.name} does not compute {family.name}: set it to "
+            f"{' or '.join(reversed(family.backends))}",
+            "spec.engine.backend",
+        )

@@ -15,9 +15,9 @@ from mm_operator.plan.engine.checks import Check
 from mm_operator.plan.engine.encoder_memory import is_one_sequence
 from mm_operator.plan.engine.encoders import gpu_sharing
 from mm_operator.plan.engine.gpu_support import check_gpu
-from mm_operator.plan.engine.guided import tokenizer_info
 from mm_operator.plan.engine.request import PlanRequest, Target, request_of
 from mm_operator.plan.engine.reuse_checks import check_reuse
+from mm_operator.plan.engine.serve_command import tokenizer_info
 from mm_operator.plan.engine.stored import check_stored_for_engines
 from mm_operator.plan.engine.tables import table, version_of
 
