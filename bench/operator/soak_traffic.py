@@ -33,6 +33,7 @@ _LOST, _LOST_CODE = "lost with its gateway", '"code":"replica_lost"'
 """How a request ends that was at a gateway when it was killed: the router does not send it again,
 since it may have run."""
 _SECONDS = 120.0
+_ENDS_SECONDS = 2.0
 
 
 class Traffic:
@@ -47,7 +48,7 @@ class Traffic:
         self.ended: Counter[tuple[str, str]] = Counter()
         """(kind, HTTP status or what happened) -> requests."""
         self.kills = 0
-        """How often a gateway was killed."""
+        """How often a gateway's end began, or was over."""
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -71,8 +72,9 @@ class Traffic:
             result = await self._send(session, kind)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             result = type(error).__name__
-        if (result == "cut" or _LOST_CODE in result) and self.kills > kills:
-            result = _LOST
+        if result == "cut" or _LOST_CODE in result:
+            await asyncio.sleep(_ENDS_SECONDS)  # the kernel ends connections before the process
+            result = _LOST if self.kills > kills else result
         self.ended[kind, result] += 1
 
     async def _send(self, session: aiohttp.ClientSession, kind: str) -> str:

@@ -250,6 +250,7 @@ class Events:
         self._traffic.kills += 1
         process.kill()
         await asyncio.to_thread(process.wait, 60)
+        self._traffic.kills += 1  # until then it took requests that it did not read
         await self._pods_are(address, "False")
         await asyncio.to_thread(self._site.start_gateway, address)
         await self._site.ready(address)
