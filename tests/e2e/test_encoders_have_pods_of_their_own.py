@@ -139,11 +139,13 @@ def test_encoders_killed_under_load_fail_no_request(space: Space, client: OpenAI
         requested = [pool.submit(query, number) for number in range(CLIENTS)]
         names = [pod["metadata"]["name"] for pod in _pods(space, Component.ENCODER)]
         space.kubectl("delete", "pods", *names, "--grace-period=0", "--force", "--wait=false")
-        gone.set()
+        fallbacks = "mm_encoder_fallbacks_total"
+        try:  # their containers outlive what the API server has of them
+            eventually(lambda: sum(_counted(space, Component.SERVER, 8080, fallbacks).values()) > 0)
+        finally:
+            gone.set()
         answers = [answer for one in requested for answer in one.result(timeout=300)]
     assert [right for _, right in answers] == [said for said, _ in answers]
-    fallbacks = "mm_encoder_fallbacks_total"
-    eventually(lambda: sum(_counted(space, Component.SERVER, 8080, fallbacks).values()) > 0)
     space.wait(MODEL, "EncodersReady", lambda found: found.holds, READY_SECONDS)
     before = _by(space)["encoders"]
     eventually(lambda: bool(_query(client, samples()[0])) and _by(space)["encoders"] > before)
