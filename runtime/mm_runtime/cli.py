@@ -4,12 +4,13 @@ Modules of a command are imported when it runs: inspect must not pay for the imp
 """
 
 import argparse
+import getpass
 import logging
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
@@ -29,17 +30,15 @@ from mm_api.documents.build_result import BuildResult
 from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime import settings
-from mm_runtime.base.documents import read_document
-from mm_runtime.base.termination import write_termination_message
+from mm_runtime.base.documents import read_document, write_termination_message
 from mm_runtime.base.time_limit import time_limit
-from mm_runtime.base.user_name import name_user
 from mm_runtime.doctor.cli import add_doctor
 from mm_runtime.errors import (
     InspectRefusedError,
     PermanentError,
     RuntimeCommandError,
 )
-from mm_runtime.store.cli import add_store
+from mm_runtime.store.cli import add_store, open_store
 
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (its only name)
@@ -264,7 +263,6 @@ def _build(arguments: argparse.Namespace) -> int:
     from mm_runtime.engine_build.build_paths import BuildPaths  # noqa: PLC0415
     from mm_runtime.engine_build.run import BuildOptions, build  # noqa: PLC0415
     from mm_runtime.store.directory import DirectoryStore  # noqa: PLC0415
-    from mm_runtime.store.opening import open_store  # noqa: PLC0415
 
     read = read_document(BuildPlan, arguments.plan, arguments.plan_sha256)
     adapters = dict(arguments.adapter)
@@ -307,7 +305,7 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _built(arguments: argparse.Namespace, result: BuildResult, code: ExitCode) -> int:
-    from mm_runtime.engine_build.report import build_report  # noqa: PLC0415 (see module)
+    from mm_runtime.engine_build.progress import build_report  # noqa: PLC0415 (see module)
 
     text = build_report(result)
     print(text)
@@ -387,3 +385,14 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _first_token(file: Path | None) -> str:
     lines = file.read_text(encoding="utf-8").split("\n") if file else []
     return next((line.split()[-1] for line in lines if line.strip()), "")
+
+
+def name_user(environment: MutableMapping[str, str]) -> None:
+    """Set USER where neither the environment nor /etc/passwd, of NVIDIA's images, names the user.
+
+    Torch 2.8 to 2.11 looks it up while it is imported, and fails without one.
+    """
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):  # the latter since Python 3.13
+        environment["USER"] = "nonroot"

@@ -1,5 +1,6 @@
 """Documents of the operator's, mounted as files: read, compared with what was expected, parsed."""
 
+import logging
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -45,3 +46,19 @@ def first_of(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "the document"
     return f"{where}: {first['msg']}"
+
+
+log = logging.getLogger(__name__)
+
+
+def write_termination_message(path: Path | None, text: str) -> None:
+    """Write the message, when there is a file for it; a failure is logged, never raised.
+
+    The kubelet mounts the file alone, so it is written in place: a rename would replace the mount.
+    """
+    if path is None:
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        log.error("the termination message cannot be written to %s: %s", path, error.strerror)  # noqa: TRY400

@@ -12,8 +12,8 @@ from collections import deque
 from pathlib import Path
 
 from mm_api.documents.build_result import BuildFailure, BuildProgress, BuildReason, BuildResult
-from mm_runtime.base.termination import write_termination_message
-from mm_runtime.engine_build.report import build_report
+from mm_api.documents.model_facts import MESSAGE_LIMIT_BYTES
+from mm_runtime.base.documents import write_termination_message
 
 log = logging.getLogger(__name__)
 
@@ -105,3 +105,24 @@ class Progress:
         )
         result = BuildResult(fingerprint=self._fingerprint, failure=failure)
         write_termination_message(self._path, build_report(result))
+
+
+LINE_LIMIT = 300
+"""Characters kept of one log line in the message; the Job's log has them all."""
+
+
+def build_report(result: BuildResult) -> str:
+    """Return the result as JSON that fits: oldest log lines go first, then the message's end."""
+    failure = result.failure
+    if failure is not None:
+        lines = [line[:LINE_LIMIT] for line in failure.log_tail]
+        failure = failure.model_copy(update={"log_tail": lines})
+        result = result.model_copy(update={"failure": failure})
+    while len((text := result.to_json()).encode()) > MESSAGE_LIMIT_BYTES and failure is not None:
+        if failure.log_tail:
+            failure = failure.model_copy(update={"log_tail": failure.log_tail[1:]})
+        else:
+            kept = failure.message[: len(failure.message) * 9 // 10]
+            failure = failure.model_copy(update={"message": kept})
+        result = result.model_copy(update={"failure": failure})
+    return text

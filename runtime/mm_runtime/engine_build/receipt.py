@@ -1,9 +1,9 @@
-"""What the fetch step copied: the bridge between the checkpoint's digest and the manifest."""
+"""What the fetch step copied, and what check-tools found: both go into the manifest."""
 
 from pydantic import Field
 
 from mm_api.base import Document
-from mm_api.documents.engine_manifest import EngineFile
+from mm_api.documents.engine_manifest import EngineFile, GpuIdentity
 
 
 class FetchReceipt(Document):
@@ -11,3 +11,10 @@ class FetchReceipt(Document):
 
     source_digest: str = Field(description="Computed over the copies, equal to the plan's.")
     files: list[EngineFile]
+
+
+class ToolReport(Document):
+    """Versions of the tools that make the engines, and the GPU they run on."""
+
+    versions: dict[str, str]
+    gpu: GpuIdentity

@@ -17,8 +17,7 @@ from mm_runtime.base.durable import sha256, sync_directory, unfinished, write_du
 from mm_runtime.base.engine_python import engine_python
 from mm_runtime.base.tool_versions import tool_versions
 from mm_runtime.engine_build.build_paths import BuildPaths
-from mm_runtime.engine_build.receipt import FetchReceipt
-from mm_runtime.engine_build.tool_report import ToolReport
+from mm_runtime.engine_build.receipt import FetchReceipt, ToolReport
 from mm_runtime.errors import EngineCorruptError
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ The header is read first: size and format are judged before a single pixel is de
 
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,7 +17,6 @@ from PIL.PngImagePlugin import PngImageFile
 from mm_runtime.images.colour import HdrError, refuse_hdr, to_srgb
 from mm_runtime.images.jpeg import decode_jpeg, is_complete
 from mm_runtime.images.kinds import kind_of
-from mm_runtime.images.orientation import orientation_of
 from mm_runtime.images.parts import PNG_SIGNATURE
 from mm_runtime.images.png import Png, check_complete, clear_pixels, read_png
 from mm_runtime.images.structure import StructureError, check_structure, webp_canvas
@@ -225,3 +224,48 @@ def _on_white(band: Image.Image) -> Image.Image:
 def _eight_bits(band: Image.Image) -> Image.Image:
     deep = np.asarray(band).astype(np.float32)
     return Image.fromarray(np.clip(deep / 257.0, 0, 255).round().astype(np.uint8))
+
+
+_EXIF_BYTES = 64 * 1024
+"""Size of Exif that is read at all: the largest segment of a JPEG, where cameras write it."""
+
+UPRIGHT = 1
+_LAST = 8
+_TAG = 0x0112
+_PREFIX = b"Exif\0\0"
+_ENTRY_BYTES = 12
+_ORDERS = {b"II": "little", b"MM": "big"}
+
+
+def orientation_of(metadata: Mapping[str | tuple[int, int], object]) -> int:
+    """Return the orientation, 1 to 8, that the Exif of `Image.info` states; 1 is upright.
+
+    What is damaged or larger than `_EXIF_BYTES` is as if it were not there. Pillow's own reader
+    copies the data of every entry: two thousand that point at one megabyte are two gigabytes.
+    """
+    exif = metadata.get("exif")
+    found = _in_exif(exif) if isinstance(exif, bytes) else None
+    return UPRIGHT if found is None else found
+
+
+def _in_exif(exif: bytes) -> int | None:
+    if len(exif) > _EXIF_BYTES:
+        return None
+    while exif.startswith(_PREFIX):
+        exif = exif[len(_PREFIX) :]
+    order = _ORDERS.get(exif[:2])
+    if order is None:
+        return None
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(exif[at : at + size], "little" if order == "little" else "big")
+
+    directory = number(4, 4)
+    for entry in range(number(directory, 2)):
+        at = directory + 2 + entry * _ENTRY_BYTES
+        if at >= len(exif):
+            return None
+        if number(at, 2) == _TAG:
+            found = number(at + 8, 2)
+            return found if UPRIGHT <= found <= _LAST else None
+    return None

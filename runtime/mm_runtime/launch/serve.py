@@ -1,12 +1,16 @@
 """`mm-runtime serve`: verify the engine, prepare its server, run it, drain it."""
 
 import logging
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Self
+
+import psutil
 
 from mm_api.contract import ExitCode
 from mm_api.documents.engine_manifest import EngineManifest
@@ -15,7 +19,7 @@ from mm_runtime.base import manifest as manifests
 from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.faults import VARIABLE, Fault, FaultKind
 from mm_runtime.base.first_errors import FirstErrors
-from mm_runtime.base.needed_files import needed_files
+from mm_runtime.base.manifest import needed_files
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import (
     GpuMemoryError,
@@ -24,14 +28,63 @@ from mm_runtime.errors import (
     ServerFailedError,
     ServerKilledError,
 )
+from mm_runtime.launch.backends import STUB
 from mm_runtime.launch.exposition import Exposition
 from mm_runtime.launch.health import State, read_report, read_warm_up_problem
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.phases import drain, wait_until_ready
 from mm_runtime.launch.server import Server
 from mm_runtime.launch.sharing import Sharing, shared
-from mm_runtime.launch.stubs import Stubs
 from mm_runtime.settings import DRAIN_MARGIN_SECONDS, EXIT_SECONDS, Ports
+
+
+class Stubs:
+    """Every stub below a server, as it is now; readable by its descriptor once it has ended.
+
+    Triton 2.51 starts none again that was killed, by the kernel for want of memory for example: it
+    says that it is ready, refuses every request with "Stub process ... is not healthy", and never
+    ends the streams that were open. So when one dies the server is ended, and restarted.
+    """
+
+    def __init__(self, server: int) -> None:
+        self._names: dict[int, str] = {}
+        """Descriptor -> the name of the model."""
+
+        for pid, name in _stubs_below(server):
+            try:
+                self._names[os.pidfd_open(pid)] = name
+            except ProcessLookupError:  # between two polls; the server's health is checked next
+                continue
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self._names:
+            os.close(descriptor)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(self._names)
+
+    def name(self, descriptor: int) -> str:
+        return self._names[descriptor]
+
+
+def _stubs_below(server: int) -> Iterator[tuple[int, str]]:
+    """Yield process id and model of each stub that descends from a process."""
+    try:
+        found = psutil.Process(server).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return
+    for process in found:
+        try:
+            words = process.cmdline()
+        except psutil.NoSuchProcess:  # it has just ended
+            continue
+        if words and Path(words[0]).name == STUB:
+            yield process.pid, Path(words[1]).parent.parent.name  # STUB MODEL/VERSION/model.py ...
+
 
 log = logging.getLogger(__name__)
 

@@ -21,17 +21,15 @@ from functools import partial
 import torch
 
 from mm_runtime.reference_engine.choices import Choices, choices_of
-from mm_runtime.reference_engine.deliveries import Deliveries
+from mm_runtime.reference_engine.deliveries import Deliveries, StepObserver, StepReports
 from mm_runtime.reference_engine.model import Follow, Part, Passed, SlotModel
 from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOptions
 from mm_runtime.reference_engine.overlapped import Overlapped, continuing
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
-from mm_runtime.reference_engine.schedule import rows_of_prompt
 from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
 from mm_runtime.reference_engine.slots import Slots
-from mm_runtime.reference_engine.step_reports import StepObserver, StepReports
-from mm_runtime.reference_engine.waiting import Waiting
+from mm_runtime.reference_engine.waiting import Waiting, rows_of_prompt
 from mm_runtime.serving.errors import (
     EngineStoppedError,
     GpuLostError,

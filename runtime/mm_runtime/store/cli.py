@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from mm_api.contract import Command, ExitCode, Flag
 from mm_api.documents.serving_plan import ServingPlan
-from mm_runtime.base.documents import read_document
-from mm_runtime.base.termination import write_termination_message
+from mm_runtime.base.documents import read_document, write_termination_message
 from mm_runtime.errors import EngineCorruptError, PermanentError
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ def _add_pull(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _gc(arguments: argparse.Namespace) -> int:
     from mm_runtime.store.garbage_collection import collect  # noqa: PLC0415 (see mm_runtime.cli)
-    from mm_runtime.store.opening import open_store  # noqa: PLC0415
 
     text = collect(
         open_store(arguments.store),
@@ -85,10 +83,8 @@ def _gc(arguments: argparse.Namespace) -> int:
 
 def _pull(arguments: argparse.Namespace) -> int:
     from mm_api.documents.server_state import Role  # noqa: PLC0415 (see mm_runtime.cli)
-    from mm_runtime.base.manifest import compare_recorded  # noqa: PLC0415
-    from mm_runtime.base.needed_files import needed_files  # noqa: PLC0415
+    from mm_runtime.base.manifest import compare_recorded, needed_files  # noqa: PLC0415
     from mm_runtime.store.engines import copy_engine, problems  # noqa: PLC0415
-    from mm_runtime.store.opening import open_store  # noqa: PLC0415
 
     role = Role(arguments.role)
     if role is not Role.SERVER and arguments.to.startswith("s3://"):
@@ -119,3 +115,19 @@ def _chosen(store: "EngineStore", prefix: str) -> str:
     if len(found) > 1:
         raise PermanentError(f"{prefix} means {len(found)} engines of {store}: write more digits.")
     return found[0]
+
+
+def open_store(text: str) -> "EngineStore":
+    """Return the store at a path or at `s3://BUCKET/PREFIX`; PermanentError: another scheme."""
+    from mm_runtime.sources.address import BUCKET, parse_bucket  # noqa: PLC0415 (see mm_runtime.cli)
+    from mm_runtime.store.directory import DirectoryStore  # noqa: PLC0415
+
+    if text.startswith(BUCKET):
+        from mm_runtime.store.bucket import BucketStore  # noqa: PLC0415 (a bucket's client)
+
+        return BucketStore(parse_bucket(text))
+    if "://" in text:
+        raise PermanentError(
+            f"{text!r} is not a store; expected a directory or s3://BUCKET/PREFIX."
+        )
+    return DirectoryStore(Path(text))

@@ -218,7 +218,7 @@ def _wait_for_line(process: "subprocess.Popen[bytes]", words: bytes) -> None:
 
 def test_termination_message_fits(site: Site) -> None:
     from mm_api.documents.build_result import BuildFailure  # noqa: PLC0415
-    from mm_runtime.engine_build.report import build_report  # noqa: PLC0415
+    from mm_runtime.engine_build.progress import build_report  # noqa: PLC0415
 
     failure = BuildFailure(
         reason=BuildReason.STEP_FAILED,

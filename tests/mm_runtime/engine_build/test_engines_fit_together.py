@@ -9,7 +9,7 @@ import pytest
 from mm_api.documents.engine_manifest import GpuIdentity
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.commands.verify_engines import verify_engines
-from mm_runtime.engine_build.tool_report import ToolReport
+from mm_runtime.engine_build.receipt import ToolReport
 from mm_runtime.engine_build.tree import built_folder
 from mm_runtime.errors import VerificationFailedError
 from support.cases import cases

@@ -15,10 +15,9 @@ from mm_api.documents.engine_manifest import StepRecord
 from mm_runtime.backends import steps
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.engine_build.journal import Journal
-from mm_runtime.engine_build.output_log import LOG_BYTES
 from mm_runtime.engine_build.progress import Progress, percent_in, total_bytes_in
 from mm_runtime.engine_build.run import BuildOptions, build
-from mm_runtime.engine_build.runner import StepFailedError, StepRunner
+from mm_runtime.engine_build.runner import LOG_BYTES, StepFailedError, StepRunner
 from mm_runtime.engine_build.step import Step
 from support.build_plans import build_plan
 from support.build_sites import Site

@@ -15,7 +15,7 @@ from mm_api.documents.trtllm_build import TrtllmBuild
 from mm_runtime.engine_build.commands.check_tools import check_tools
 from mm_runtime.engine_build.commands.step import StepContext
 from mm_runtime.engine_build.journal import JournalFile
-from mm_runtime.engine_build.tool_report import ToolReport
+from mm_runtime.engine_build.receipt import ToolReport
 from support.cases import cases
 from support.trtllm_sites import TrtllmSite, trtllm_site, use_site
 from support.trtllm_tools.install import install, write_program

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mm_runtime.launch.stubs import Stubs
+from mm_runtime.launch.serve import Stubs
 from support.encoder_pairs import counted
 from support.ended import wait_until_gone
 from support.ensemble import Ensemble, EnsembleError

@@ -14,8 +14,8 @@ from mm_runtime.launch import health
 from mm_runtime.launch.arguments import ServerOptions, server_argv, server_environment
 from mm_runtime.launch.backends import Installation, copy_backends, find_installation
 from mm_runtime.launch.health import InFlight, State, parse_in_flight
-from mm_runtime.launch.locked_memory import report_locked_memory
 from mm_runtime.launch.pod_address import one_family
+from mm_runtime.launch.server import report_locked_memory
 from mm_runtime.launch.tritonserver import remove_regions
 from mm_runtime.settings import Ports
 from support.cases import cases

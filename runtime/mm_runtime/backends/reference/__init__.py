@@ -31,7 +31,7 @@ def _steps(plan: BuildPlan) -> Iterator[Step]:
 
 
 class Reference(OnTriton):
-    """Implements `mm_runtime.backends.backend.Backend`."""
+    """Implements `mm_runtime.backends.Backend`."""
 
     steps = staticmethod(_steps)
 

@@ -14,7 +14,7 @@ _NO_TABLE = (
 
 
 class TensorRT(OnTriton):
-    """Implements `mm_runtime.backends.backend.Backend`."""
+    """Implements `mm_runtime.backends.Backend`."""
 
     steps = staticmethod(trtllm_steps)
 

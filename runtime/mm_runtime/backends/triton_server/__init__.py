@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # numpy, templates and images: supervisors and builds need no
 
 
 class OnTriton:
-    """A part of `mm_runtime.backends.backend.Backend`."""
+    """A part of `mm_runtime.backends.Backend`."""
 
     prepare_server = staticmethod(prepare_triton)
 

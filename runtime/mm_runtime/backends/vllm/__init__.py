@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # numpy, templates and images: supervisors and builds need no
 
 
 class Vllm:
-    """Implements `mm_runtime.backends.backend.Backend`; clients take 0.2 s to import."""
+    """Implements `mm_runtime.backends.Backend`; clients take 0.2 s to import."""
 
     steps = staticmethod(staging_steps)
 

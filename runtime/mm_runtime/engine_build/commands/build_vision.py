@@ -15,8 +15,8 @@ from mm_api.documents.model_facts import VisionFacts
 from mm_runtime.base.durable import write_durably
 from mm_runtime.engine_build.commands.check_tools import gpu_here
 from mm_runtime.engine_build.commands.step import StepContext, run_step
+from mm_runtime.engine_build.receipt import ToolReport
 from mm_runtime.engine_build.timing_cache import CACHES
-from mm_runtime.engine_build.tool_report import ToolReport
 from mm_runtime.errors import PermanentError
 from mm_runtime.serving.encode.vision.builder_tensors import OUTPUT
 from mm_runtime.serving.encode.vision.session import ONNX, TOWER

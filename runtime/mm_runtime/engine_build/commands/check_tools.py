@@ -12,7 +12,7 @@ from mm_api.sentences import a
 from mm_runtime.base.durable import write_durably
 from mm_runtime.base.tool_versions import query, tool_versions
 from mm_runtime.engine_build.commands.step import StepContext, run_step
-from mm_runtime.engine_build.tool_report import ToolReport
+from mm_runtime.engine_build.receipt import ToolReport
 from mm_runtime.errors import PermanentError
 from mm_runtime.settings import ROOT_VARIABLE
 

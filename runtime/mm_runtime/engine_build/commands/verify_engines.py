@@ -10,7 +10,7 @@ from typing import Any
 from mm_api.documents.build_plan import BuildPlan
 from mm_runtime.engine_build.commands.step import StepContext, run_step
 from mm_runtime.engine_build.outputs import lookup, read_config
-from mm_runtime.engine_build.tool_report import ToolReport
+from mm_runtime.engine_build.receipt import ToolReport
 from mm_runtime.engine_build.tree import built_folder
 from mm_runtime.errors import PermanentError, VerificationFailedError
 

@@ -1,14 +1,19 @@
 """Routes of the gateway. Thin: each calls one object and writes its answer."""
 
 import asyncio
+import base64
+import hashlib
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from mm_api.contract import GATEWAY_EVALUATION, GATEWAY_LIVE, GATEWAY_READY, METRICS_PATH
@@ -18,7 +23,6 @@ from mm_edge.drain import Drain
 from mm_edge.errors import ErrorResponse, GatewayError, InvalidRequestError, error_response
 from mm_edge.request_log import note
 from mm_runtime.gateway.api.served_model import ServedModel
-from mm_runtime.gateway.http.docs_page import docs_page
 from mm_runtime.gateway.http.exchange import Endpoint
 from mm_runtime.gateway.http.openapi import openapi_document
 from mm_runtime.gateway.metrics import GatewayMetrics
@@ -165,3 +169,32 @@ async def _routing_error(request: Request, error: Exception) -> Response:
 
 def _to_response(response: ErrorResponse) -> Response:
     return JSONResponse(response.body, response.status, response.headers)
+
+
+async def docs_page(_: Request) -> HTMLResponse:
+    """Return `/docs`, which holds nothing of the model: everyone may load it.
+
+    Its policy lets a browser run its script alone, and send nothing to other hosts.
+    """
+    return HTMLResponse(*_page())
+
+
+@cache
+def _page() -> tuple[str, int, dict[str, str]]:
+    text = Path(__file__).with_name("docs.html").read_text(encoding="utf-8")
+    found = dict(re.findall(r"<(script|style)>(.*?)</\1>", text, re.DOTALL))
+    hashed = {name: hashlib.sha256(part.encode()).digest() for name, part in found.items()}
+    allowed = [
+        f"{name}-src 'sha256-{base64.b64encode(one).decode()}'" for name, one in hashed.items()
+    ]
+    policy = ["default-src 'none'", *allowed, "connect-src 'self'", "img-src data:"]
+    policy += ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"]
+    return (
+        text,
+        200,
+        {
+            "content-security-policy": "; ".join(policy),
+            "x-content-type-options": "nosniff",
+            "referrer-policy": "no-referrer",
+        },
+    )
