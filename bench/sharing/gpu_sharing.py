@@ -86,7 +86,7 @@ with torch.inference_mode():
 ENCODER = """
 import json, sys, time, torch
 sys.path.insert(0, sys.argv[3])
-from mm_runtime.serving.encode.model import limit_this_process
+from mm_runtime.serving.encode.shares import limit_this_process
 limit_this_process({"mps_thread_percentage": sys.argv[4]})
 torch.manual_seed(0)
 batch, (layers, positions, width, heads, inner) = int(sys.argv[2]), json.loads(sys.argv[5])

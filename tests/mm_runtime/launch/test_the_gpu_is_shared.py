@@ -13,7 +13,7 @@ import pytest
 from mm_api.documents.serving_plan import GpuSharing
 from mm_runtime.launch.mps import MpsDaemon, MpsUnavailableError, numbers
 from mm_runtime.launch.sharing import Mode, shared
-from mm_runtime.serving.encode.model import PERCENTAGE, PRIORITY, limit_this_process
+from mm_runtime.serving.encode.shares import PERCENTAGE, PRIORITY, limit_this_process
 from support.cases import cases
 
 PLAN = GpuSharing(mode="MPS", thread_percentage=25)

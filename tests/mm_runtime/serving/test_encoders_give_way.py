@@ -8,12 +8,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mm_runtime.serving.encode.model import LATER
+from mm_runtime.serving.encode.shares import LATER
 from support.served import Served
 
 _PROGRAM = """
 import os, threading
-from mm_runtime.serving.encode.model import lower_priority
+from mm_runtime.serving.encode.shares import lower_priority
 end = threading.Event()
 before, after = [threading.Thread(target=end.wait) for _ in range(2)]
 before.start()
