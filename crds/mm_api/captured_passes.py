@@ -13,7 +13,7 @@ and 512 11.7."""
 
 PARTS_BESIDE = (32, 128)
 """Rows of prompts in one pass with tokens. Parts beside decoding requests have at most 128 rows
-while few requests wait (`mm_runtime.reference_engine.waiting`); longer ones take a pass of their
+while few requests wait (`mm_runtime.reference_engine.schedule`); longer ones take a pass of their
 own, which computes for longer than weights are read."""
 
 LEAST_BESIDE = 8

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from mm_api.documents.server_state import Role
-from mm_runtime.base.manifest import needed_files
+from mm_runtime.base.needed_files import needed_files
 from mm_runtime.sources.address import BucketAddress
 from mm_runtime.store.bucket import BucketStore
 from mm_runtime.store.engines import parse_manifest, problems

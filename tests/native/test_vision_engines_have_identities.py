@@ -6,7 +6,7 @@ import pytest
 
 from mm_api.documents.engine_manifest import EngineFile, EngineManifest
 from mm_api.documents.server_state import Role
-from mm_runtime.base.manifest import needed_files
+from mm_runtime.base.needed_files import needed_files
 from mm_runtime.serving.encode.disaggregated.identity import vision_identity
 from support.cases import cases
 from support.native_engines import native_engine

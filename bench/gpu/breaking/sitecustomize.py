@@ -28,4 +28,4 @@ if FOLDER:
     sys.path.insert(0, str(HERE.parent / "sums"))
     from notes import Finder
 
-    sys.meta_path.insert(0, Finder({"mm_runtime.repository.layout": patch_sources}))
+    sys.meta_path.insert(0, Finder({"mm_runtime.repository.write": patch_sources}))

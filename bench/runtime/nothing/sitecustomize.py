@@ -27,4 +27,4 @@ def patch_sources(module: Any) -> None:
 sys.path.append(str(HERE.parents[1] / "gpu" / "sums"))
 from notes import Finder  # noqa: E402 - the folder is no package
 
-sys.meta_path.insert(0, Finder({"mm_runtime.repository.layout": patch_sources}))
+sys.meta_path.insert(0, Finder({"mm_runtime.repository.write": patch_sources}))

@@ -19,7 +19,7 @@ from mm_runtime.base import manifest as manifests
 from mm_runtime.base.child_process import ChildProcess
 from mm_runtime.base.faults import VARIABLE, Fault, FaultKind
 from mm_runtime.base.first_errors import FirstErrors
-from mm_runtime.base.manifest import needed_files
+from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.stop_signal import StopSignal
 from mm_runtime.errors import (
     GpuMemoryError,

@@ -25,7 +25,8 @@ from mm_runtime.launch.exposition import free_port
 from mm_runtime.launch.health import InFlight, State
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Command, MetricsPage, report_locked_memory
-from mm_runtime.repository.layout import layout, model_sources, write_repository
+from mm_runtime.repository.layout import layout
+from mm_runtime.repository.write import model_sources, write_repository
 from mm_runtime.settings import EXIT_SECONDS
 
 log = logging.getLogger(__name__)

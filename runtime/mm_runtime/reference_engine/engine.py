@@ -27,9 +27,10 @@ from mm_runtime.reference_engine.options import Ending, EngineCounts, EngineOpti
 from mm_runtime.reference_engine.overlapped import Overlapped, continuing
 from mm_runtime.reference_engine.running import Running
 from mm_runtime.reference_engine.sampling import TokenChooser
+from mm_runtime.reference_engine.schedule import rows_of_prompt
 from mm_runtime.reference_engine.sinks import cancel, fail, is_cancelled
 from mm_runtime.reference_engine.slots import Slots
-from mm_runtime.reference_engine.waiting import Waiting, rows_of_prompt
+from mm_runtime.reference_engine.waiting import Waiting
 from mm_runtime.serving.errors import (
     EngineStoppedError,
     GpuLostError,

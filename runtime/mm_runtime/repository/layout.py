@@ -1,9 +1,7 @@
-"""Manifest and serving plan -> every file of Triton's model repository, and writing them."""
+"""PURE: manifest and serving plan -> every file of Triton's model repository."""
 
-import shutil
 from collections.abc import Mapping
-from importlib import resources
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from types import ModuleType
 
 from mm_api.documents.engine_manifest import EngineManifest
@@ -97,30 +95,3 @@ def layout(
         name, content = ("model.py", sources[runs]) if python else (".keep", "")
         files[f"{module.NAME}/1/{name}"] = content
     return files
-
-
-def model_sources() -> dict[str, str]:
-    """Return name -> source of the shipped Python models; PermanentError: one is missing."""
-    models = resources.files("mm_runtime.repository") / "models"
-    sources = {}
-    for name in SHIPPED:
-        path = models / f"{name}.py"
-        if not path.is_file():
-            raise PermanentError(
-                f"{path} is missing: this image was built from an incomplete tree."
-            )
-        sources[name] = path.read_text(encoding="utf-8")
-    return sources
-
-
-def write_repository(directory: Path, files: Mapping[str, str]) -> None:
-    """Put files into a directory that replaces an older one of that name completely."""
-    beside = directory.with_name(f".{directory.name}.new")
-    shutil.rmtree(beside, ignore_errors=True)
-    for name, content in files.items():
-        path = beside / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-    if directory.exists():
-        shutil.rmtree(directory)
-    beside.rename(directory)

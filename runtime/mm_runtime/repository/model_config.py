@@ -1,41 +1,13 @@
 """PURE: parts of a `config.pbtxt` as messages of Triton's own schema, and their text."""
 
-import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from importlib import util
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 
-from google.protobuf import (  # type: ignore[import-untyped]  # no stubs
-    descriptor_pool,
-    message_factory,
-    text_format,
-)
+from google.protobuf import text_format  # type: ignore[import-untyped]  # no stubs
 
-
-def _messages() -> SimpleNamespace:
-    # Read out of its file. The package around it imports gRPC's client, 34 MB and 0.3 s, which the
-    # process that owns the server would hold for as long as the pod lives; the module itself
-    # refuses a protobuf older than its own, which images with TensorRT-LLM up to 1.0 hold.
-    package = util.find_spec("tritonclient")
-    assert package is not None  # noqa: S101  # pinned in pyproject.toml
-    folder = (package.submodule_search_locations or [""])[0]
-    tree = ast.parse(Path(folder, "grpc", "model_config_pb2.py").read_text(encoding="utf-8"))
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    (written,) = (one for one in calls if ast.unparse(one.func).endswith(".AddSerializedFile"))
-    file = descriptor_pool.Default().AddSerializedFile(ast.literal_eval(written.args[0]))
-    kinds = file.message_types_by_name.items()
-    return SimpleNamespace(**{name: message_factory.GetMessageClass(kind) for name, kind in kinds})
-
-
-SCHEMA = _messages()
-"""Messages of Triton's own schema, `inference.ModelConfig` of tritonclient, by name.
-
-Unknown fields and values of another type are refused when one is made.
-"""
+from mm_runtime.repository.schema import SCHEMA
 
 # Generated when the schema is loaded, so that mypy cannot know them.
 ModelConfig: TypeAlias = Any

@@ -83,7 +83,8 @@ def _gc(arguments: argparse.Namespace) -> int:
 
 def _pull(arguments: argparse.Namespace) -> int:
     from mm_api.documents.server_state import Role  # noqa: PLC0415 (see mm_runtime.cli)
-    from mm_runtime.base.manifest import compare_recorded, needed_files  # noqa: PLC0415
+    from mm_runtime.base.manifest import compare_recorded  # noqa: PLC0415
+    from mm_runtime.base.needed_files import needed_files  # noqa: PLC0415
     from mm_runtime.store.engines import copy_engine, problems  # noqa: PLC0415
 
     role = Role(arguments.role)

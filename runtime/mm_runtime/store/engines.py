@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineFile, EngineManifest
 from mm_api.documents.server_state import Role
 from mm_runtime.base.documents import first_of
-from mm_runtime.base.manifest import needed_files
+from mm_runtime.base.needed_files import needed_files
 from mm_runtime.base.resumable_file import BackgroundDigest, Piece
 from mm_runtime.errors import EngineCorruptError
 

@@ -8,7 +8,7 @@ import pytest
 from mm_api.documents.engine_manifest import MANIFEST_NAME, EngineManifest
 from mm_api.documents.server_state import Role
 from mm_runtime.base import manifest as manifests
-from mm_runtime.base.manifest import needed_files
+from mm_runtime.base.needed_files import needed_files
 from mm_runtime.errors import EngineCorruptError
 from support.gateways import toy_manifest
 from support.served import EngineFiles

@@ -35,7 +35,7 @@ ENGINES = (
 GATEWAY = ("gateway.main", "gateway.wiring")
 SUPERVISORS = (
     *("launch.serve", "launch.tritonserver", "backends.pytorch.server", "backends.pytorch.client"),
-    *("engine_build.run", "store.opening", "store.cli"),
+    *("engine_build.run", "store.cli"),
     *("engine_build.commands.fetch", "engine_build.commands.fetch_adapters"),
 )
 """Of Triton, of trtllm-serve and of builds; the steps that fetch."""

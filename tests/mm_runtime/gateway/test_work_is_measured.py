@@ -12,7 +12,8 @@ import pytest
 from mm_runtime.gateway.backends.engine import Ended, EngineRequest, Text
 from mm_runtime.gateway.phase import Phase
 from mm_runtime.gateway.warmup import quiet, work
-from mm_runtime.gateway.warmup.work import Timed, costs_of, probes_of
+from mm_runtime.gateway.warmup.costs import Timed, costs_of
+from mm_runtime.gateway.warmup.work import probes_of
 from mm_runtime.gateway.wiring import Gateway
 from support.cases import cases
 from support.eventually import eventually_async

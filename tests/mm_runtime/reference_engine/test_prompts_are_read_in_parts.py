@@ -1,6 +1,6 @@
 """How much of a prompt a step reads: pure decisions."""
 
-from mm_runtime.reference_engine.waiting import LONGEST_STEPS, rows_of_prompt
+from mm_runtime.reference_engine.schedule import LONGEST_STEPS, rows_of_prompt
 from support.cases import cases
 from support.engines import changed
 

@@ -12,14 +12,9 @@ from mm_api.documents.engine_manifest import EngineManifest
 from mm_api.documents.server_state import Role
 from mm_api.documents.serving_plan import ServingPlan
 from mm_runtime.errors import PermanentError
-from mm_runtime.repository.configs import llmapi
-from mm_runtime.repository.layout import (
-    MODEL_NAMES,
-    SHIPPED,
-    layout,
-    model_sources,
-    write_repository,
-)
+from mm_runtime.repository import llm_api
+from mm_runtime.repository.layout import MODEL_NAMES, SHIPPED, layout
+from mm_runtime.repository.write import model_sources, write_repository
 from support.build_plans import serving_plan
 from support.cases import cases
 from support.documents import manifest
@@ -253,7 +248,7 @@ def test_upstreams_model_answers_where_it_takes_images(tmp_path: Path) -> None:
         (upstream / name).touch()
     for own in ("# upstream's", "def _build_multimodal_prompt"):
         (upstream / "1" / "model.py").write_text(own)
-        files = llmapi.layout("{}", Path("/serving.json"), 8003, tmp_path)
+        files = llm_api.layout("{}", Path("/serving.json"), 8003, tmp_path)
         assert (files["tensorrt_llm/1/served.py"] == own) is own.startswith("def")
         config = parse(files["tensorrt_llm/config.pbtxt"])
         assert config.parameters["serving_plan"].string_value == "/serving.json"

@@ -17,7 +17,7 @@ from mm_runtime.launch.health import InFlight, State, get
 from mm_runtime.launch.options import ServeOptions
 from mm_runtime.launch.server import Command, MetricsPage, Server, report_locked_memory
 from mm_runtime.launch.tritonserver import triton_of
-from mm_runtime.repository.configs import llmapi
+from mm_runtime.repository import llm_api
 from mm_runtime.settings import trtllm_root
 
 FOLDER = "trtllm-serve"
@@ -100,7 +100,7 @@ def prepare_trtllm_serve(options: ServeOptions, _engine: EngineManifest) -> Serv
     if plan.in_triton:
         content = json.dumps(plan.options | {"model": str(link.absolute())}, indent=2)
         serving = options.serving_path.absolute()
-        files = llmapi.layout(content, serving, plan.port, trtllm_root())
+        files = llm_api.layout(content, serving, plan.port, trtllm_root())
         server = triton_of(files, find_installation(), options)
         # tritonserver alone fails with MPI_ERR_SPAWN, says NVIDIA's guide.
         return replace(server, argv=(plan.argv[0], *server.argv), restarts=plan.ranks == 1)
