@@ -16,8 +16,10 @@ ENGINES: Final = "build/engines"
 """What becomes part of the built engine's directory."""
 
 GUIDED_FOLDER: Final = "guided_decoding"
-GUIDED: Final = f"{ENGINES}/{GUIDED_FOLDER}"
-"""The tokenizer's table for answers of a form, inside the built engine's directory and outside."""
+"""The tokenizer's table for answers of a form, inside the built engine's directory."""
+
+TOKENIZER_TABLE: Final = "build/tokenizer_table"
+"""The same table as upstream's script writes it, before it is compared and cut."""
 
 TOKENIZER_INFO: Final = "xgrammar_tokenizer_info.json"
 """Its file, as upstream's script names it."""

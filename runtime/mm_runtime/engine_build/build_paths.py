@@ -12,7 +12,7 @@ from mm_api.documents.engine_manifest import (
 )
 from mm_api.documents.evaluation import EVALUATION_NAME
 from mm_api.families import FAMILIES
-from mm_api.trtllm_layout import GUIDED_FOLDER
+from mm_api.trtllm_layout import GUIDED_FOLDER, TOKENIZER_TABLE
 from mm_runtime.base.chat_template_files import NAMED_FOLDER
 
 PROCESSOR_PREFIXES = (
@@ -98,6 +98,7 @@ class BuildPaths:
         self.tokenizer = self.unfinished / TOKENIZER_FOLDER
         """What is made of a checkpoint's tokenizer when servers cannot read it."""
         self.guided = self.unfinished / GUIDED_FOLDER
+        self.tokenizer_table = self.tree / TOKENIZER_TABLE
         self.lora = self.unfinished / "lora"
         """LoRA adapters as the server's cache takes them, one folder a name."""
         self.adapters = (self.tree if checkpoint else self.unfinished) / ADAPTERS_FOLDER

@@ -22,14 +22,14 @@ def _context(folder: Path, table: object, *, logits: int = 32) -> StepContext:
     text = plan.facts.text.model_copy(update={"vocabulary_size": logits})
     plan = plan.model_copy(update={"facts": plan.facts.model_copy(update={"text": text})})
     paths = BuildPaths.of(folder, plan)
-    for one in (paths.checkpoint_tokenizer, paths.guided):
-        one.mkdir(parents=True)
+    for one in (paths.checkpoint_tokenizer, paths.tokenizer_table, paths.unfinished):
+        one.mkdir(parents=True, exist_ok=True)
     vocabulary = {word: number for number, word in enumerate(WORDS)}
     model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"}
     own = paths.checkpoint_tokenizer
     (own / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": model}))
     (own / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>"}))
-    (paths.guided / TOKENIZER_INFO).write_text(json.dumps(table))
+    (paths.tokenizer_table / TOKENIZER_INFO).write_text(json.dumps(table))
     return StepContext(plan, "", paths)
 
 

@@ -254,8 +254,8 @@ def _write_table(paths: BuildPaths) -> None:
         "tokenizer_str": file.read_text(),
         "stop_token_ids": [TextCodec(file.parent).end_id],
     }
-    paths.guided.mkdir()
-    (paths.guided / TOKENIZER_INFO).write_text(json.dumps(table))
+    paths.tokenizer_table.mkdir(parents=True)
+    (paths.tokenizer_table / TOKENIZER_INFO).write_text(json.dumps(table))
 
 
 def _vision_folder(version: str) -> str:

@@ -17,7 +17,7 @@ from mm_api.documents.trtllm_serve import TRITON_CONFIG, TrtllmServe, keeps_form
 from mm_api.families.checkpoint_files import Decoder
 from mm_api.families.family import Family, Kind
 from mm_api.families.upstream_classes import pytorch_of
-from mm_api.trtllm_layout import ENGINES, GUIDED
+from mm_api.trtllm_layout import ENGINES, TOKENIZER_TABLE
 from mm_operator.plan.engine.backend import Sizes
 from mm_operator.plan.engine.request import PlanRequest, Target
 from mm_operator.plan.engine.serve_options import merged
@@ -155,7 +155,7 @@ def tokenizer_info(
     elif family.checkpoint.decoder is Decoder.FOLDER:
         folder = f"{folder}/llm"
     argv = ["python3", table("tools")["guided"]["script"], "--model_dir", folder]
-    return Command(argv=[*argv, "--output_dir", GUIDED])
+    return Command(argv=[*argv, "--output_dir", TOKENIZER_TABLE])
 
 
 def serves_forms(request: PlanRequest, version: str) -> bool:

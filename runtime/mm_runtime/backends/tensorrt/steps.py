@@ -13,8 +13,9 @@ from mm_api.documents.trtllm_build import Command, EngineCommand, TrtllmBuild
 from mm_api.families import FAMILIES
 from mm_api.trtllm_layout import (
     CONVERTED,
-    GUIDED,
+    GUIDED_FOLDER,
     TOKENIZER_INFO,
+    TOKENIZER_TABLE,
     engine_limits,
 )
 from mm_runtime.engine_build.checkpoint_steps import (
@@ -110,7 +111,7 @@ def trtllm_steps(plan: BuildPlan) -> Iterator[Step]:
 
 def _tokenizer_info_steps(plan: BuildPlan, command: Command, checkpoint: str) -> tuple[Step, ...]:
     """Return what writes the tokenizer's table for answers of a form, in seconds."""
-    folder = of_tree(GUIDED)
+    folder = of_tree(TOKENIZER_TABLE)
     return (
         command_step(
             plan,
@@ -125,7 +126,7 @@ def _tokenizer_info_steps(plan: BuildPlan, command: Command, checkpoint: str) ->
             "fit-tokenizer-info",
             "compare the tokenizer's table with the tokenizer, and cut it to the model's logits",
             inputs=(checkpoint, folder),
-            outputs=(folder,),
+            outputs=(f"engine/{GUIDED_FOLDER}",),
             permanent_reason=BuildReason.VERIFICATION_FAILED,
         ),
     )

@@ -22,7 +22,7 @@ _LEAVE_OUT = "Set spec.engine.guidedDecoding to Off: the engine is then built wi
 
 def fit_tokenizer_info(context: StepContext) -> None:
     """Cut the table to the tokens that have logits; refuse one that would mark others."""
-    path = context.paths.guided / TOKENIZER_INFO
+    path = context.paths.tokenizer_table / TOKENIZER_INFO
     try:
         table = json.loads(path.read_bytes())
         names, ends = list(table["encoded_vocab"]), list(table["stop_token_ids"])
@@ -45,7 +45,9 @@ def fit_tokenizer_info(context: StepContext) -> None:
         )
     if len(names) > size:
         log.info("left out %d tokens without logits", len(names) - size)
-        write_durably(path, json.dumps({**table, "encoded_vocab": names[:size]}))
+    context.paths.guided.mkdir(exist_ok=True)
+    fitted = json.dumps({**table, "encoded_vocab": names[:size]})
+    write_durably(context.paths.guided / TOKENIZER_INFO, fitted)
 
 
 def _tokenizer(context: StepContext) -> Path:

@@ -29,8 +29,8 @@ def _argv(plan: BuildPlan) -> list[str] | None:
 )
 @pytest.mark.parametrize("version", ["1.2.0", "1.2.1"])
 def test_the_table_is_written_by_upstreams_script(family: str, folder: str, version: str) -> None:
-    """Of the folder that holds the tokenizer, into one beside the engines."""
-    words = ["--model_dir", folder, "--output_dir", "build/engines/guided_decoding"]
+    """Of the folder that holds the tokenizer, into one that no later step writes."""
+    words = ["--model_dir", folder, "--output_dir", "build/tokenizer_table"]
     assert _argv(_built(family, version=version)) == ["python3", SCRIPT, *words]
 
 
