@@ -10,7 +10,7 @@ gateway (`gateway`), in turn, so that both see the same machine. Images are new 
 
 `:disaggregated` has an encoder on the same GPU (MPS, 25 % of its threads) compute the features of
 what the gateway sends; `stock` is the same server, which encodes the images of its own port itself.
-These have 0.8 of the memory for keys and values.
+It has 0.8 of the memory for keys and values.
 `:reference` is this project's engine in Triton. MPS, which it and `:disaggregated` start, needs the
 UUID of another GPU than the first in CUDA_VISIBLE_DEVICES.
 

@@ -152,7 +152,7 @@ _Connection = TypeVar("_Connection", bound=Connection)
 
 
 class IdleConnections(Generic[_Connection]):
-    """Connections in the order in which they make room, found without a look at all of them.
+    """Connections in the order in which they are ended for others; no look at all of them.
 
     A look at a thousand for each new one: 2,500 clients that connected at one moment and said
     nothing held the event loop for half a second of processor time, 1.5 s on a busy machine.

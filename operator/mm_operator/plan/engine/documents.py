@@ -231,7 +231,7 @@ def engine_fingerprint(
 
 
 def fingerprint_of(plan: BuildPlan) -> str:
-    """Return the fingerprint that follows from a plan, whatever fingerprint stands in it."""
+    """Return the fingerprint that follows from a plan, whatever fingerprint it has."""
     return engine_fingerprint(plan.engine, plan.trtllm, plan.lora)
 
 

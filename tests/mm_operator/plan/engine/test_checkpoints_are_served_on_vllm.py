@@ -317,7 +317,6 @@ def test_disaggregated_encoders_are_planned() -> None:
 
 def test_streams_wait_for_short_steps_behind_encoders() -> None:
     """They are shorter than an image's prompt, and all of them are captured."""
-    longest = "--max-num-batched-tokens"
     found = {}
     for name, fields in {
         "alone": {},
@@ -327,7 +326,7 @@ def test_streams_wait_for_short_steps_behind_encoders() -> None:
     }.items():
         flags = flags_of(on_vllm("llava", **{"maxBatchSize": 32, **fields}))
         captured = flags.get("compilation-config", ["{}"])[0]
-        found[name] = (flags[longest[2:]], json.loads(captured))
+        found[name] = (flags["max-num-batched-tokens"], json.loads(captured))
     assert found == {
         "alone": (["8192"], {}),
         "planned": (["320"], {"max_cudagraph_capture_size": 320}),
