@@ -71,7 +71,7 @@ def constants_of_the_policy(sources: dict[str, str]) -> int:
 
 MEASURES: Final = (
     Measure("lines of the product", 89_989, 93_000, lines_below(*PRODUCT)),
-    Measure("lines of tests", 97_505, 98_000, lines_below("tests")),
+    Measure("lines of tests", 97_504, 98_000, lines_below("tests")),
     Measure("files that name a backend outside its folder", 0, 0, files_with_a_backend),
     Measure("constants of the autoscaler", 15, 15, constants_of_the_policy),
 )
